@@ -1,0 +1,92 @@
+// Package executors is the contract every place to work fulfils, and the Manager that chooses, reuses, checks and reaps
+// sandboxes. An executor makes a place, starts the guest in it, hands back a byte pipe to it, and destroys it; everything
+// else is the guest's. No executor knows another; this package knows none of them.
+package executors
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// Kind names a kind of place: "local", "bubblewrap", "docker", "runner", "e2b", ...
+type Kind string
+
+// Local is the server itself, without isolation: for people who trust each other.
+const Local Kind = "local"
+
+// ErrGone says that a handle's sandbox no longer exists.
+var ErrGone = errors.New("sandbox is gone")
+
+// Capabilities tell what a place can do now, in words for the UI where Reason and Isolation are concerned.
+type Capabilities struct {
+	Kind      Kind
+	Name      string // "This server"
+	Available bool
+	Reason    string // why not available, "" when it is
+	Cure      string // what to do about it
+	Isolation string // in words: "No isolation: the agent has the server user's rights"
+	Isolated  bool
+	Pause     bool
+	Ports     bool
+	PriceNano int64 // nano-USD per hour; 0 = free
+}
+
+// Spec asks for a sandbox. ID is chosen by the caller: Create is idempotent on it.
+type Spec struct {
+	ID          string
+	TeamID      string
+	WorkspaceID string
+	Root        string            // the worktree on the host
+	GitDirs     []string          // host git dirs the worktree needs
+	Env         map[string]string // extra, for every process
+}
+
+// State of a sandbox.
+type State string
+
+// States of a sandbox, as in the API.
+const (
+	Starting State = "starting"
+	Running  State = "running"
+	Paused   State = "paused"
+	Stopping State = "stopping"
+	Gone     State = "gone"
+	Failed   State = "failed"
+)
+
+// Handle is what finds a sandbox again after a restart. It is stored before first use. State is the executor's own, opaque.
+type Handle struct {
+	Kind    Kind
+	ID      string
+	Version int
+	State   []byte
+}
+
+// Executor makes sandboxes of one kind. Safe for concurrent use.
+type Executor interface {
+	Kind() Kind
+	// Capabilities says what can be done now. It never fails for a place that merely cannot work: that is Available=false.
+	Capabilities(ctx context.Context) (Capabilities, error)
+	// Create is idempotent on s.ID. On error nothing is left behind.
+	Create(ctx context.Context, s Spec) (Sandbox, error)
+	// Recover finds a sandbox after a restart. ErrGone when it no longer exists.
+	Recover(ctx context.Context, h Handle) (Sandbox, error)
+	// List returns everything of ours that exists, for the reaper.
+	List(ctx context.Context) ([]Handle, error)
+}
+
+// Sandbox is one live place with a guest in it.
+type Sandbox interface {
+	Handle() Handle
+	// Dial opens a pipe to the guest. It may be called again after a cut.
+	Dial(ctx context.Context) (io.ReadWriteCloser, error)
+	// Destroy ends everything inside and removes the place. Idempotent.
+	Destroy(ctx context.Context) error
+}
+
+// Pauser is an optional ability of a Sandbox.
+type Pauser interface {
+	Pause(ctx context.Context) error
+	Resume(ctx context.Context) error
+}

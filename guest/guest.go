@@ -1,0 +1,149 @@
+// Package guest is the protocol between the server (the host) and the small program inside every sandbox (the guest), and
+// the host-side client that speaks it.
+//
+// The guest owns the PTYs and processes of one sandbox, keeps their output by absolute offset, and answers for files and
+// git. It sits beside a hostile agent: whatever it says is input to be checked, never trusted. The client checks lengths,
+// offsets and paths of all it hears.
+//
+// The protocol is HTTP/2 with prior knowledge over any byte pipe, so that every stream has flow control of its own and a
+// firehose terminal cannot hold up another's keystroke. One pipe carries everything.
+package guest
+
+// Version is the protocol version this build speaks. A host speaks its own version and the one before.
+const Version = 1
+
+// Limits of the protocol. Both ends enforce them.
+const (
+	MaxPath      = 4096    // bytes of a path
+	MaxInput     = 1 << 20 // bytes of one input frame
+	MaxArgv      = 1 << 20 // bytes of all arguments together
+	MaxEnv       = 1 << 20 // bytes of all environment strings together
+	MaxJSON      = 4 << 20 // bytes of one JSON answer or stream record
+	MaxProcesses = 512     // live processes of one sandbox
+)
+
+// Size is the size of a terminal in character cells.
+type Size struct {
+	Cols uint16 `json:"cols"`
+	Rows uint16 `json:"rows"`
+}
+
+// Hello is what the guest says of itself on connecting.
+type Hello struct {
+	Version   int    `json:"version"`
+	Build     string `json:"build"`
+	SandboxID string `json:"sandbox_id"`
+	Root      string `json:"root"` // absolute path of the worktree inside the sandbox
+	OS        string `json:"os"`
+	Arch      string `json:"arch"`
+	Pid       int    `json:"pid"`
+	StartedAt int64  `json:"started_at"` // ms UTC
+	Degraded  string `json:"degraded"`   // "" or why the log lives in memory only (disk full)
+}
+
+// ProcessSpec asks for a process. ID is chosen by the caller; starting the same ID twice returns the first process.
+type ProcessSpec struct {
+	ID        string            `json:"id"`
+	Argv      []string          `json:"argv"`
+	Cwd       string            `json:"cwd,omitempty"` // relative to the root, or absolute
+	Env       map[string]string `json:"env,omitempty"` // on top of the guest's own allow-list
+	Tty       bool              `json:"tty,omitempty"`
+	Size      Size              `json:"size"`                 // with Tty; set before exec
+	Stdin     bool              `json:"stdin,omitempty"`      // without Tty: keep stdin open for input
+	TimeoutMs int64             `json:"timeout_ms,omitempty"` // 0 = none; then stopped with reason "timeout"
+	MaxLog    int64             `json:"max_log,omitempty"`    // bytes of unacknowledged output kept; 0 = the guest's default
+}
+
+// ProcessState is running or exited.
+type ProcessState string
+
+// States of a process.
+const (
+	Running ProcessState = "running"
+	Exited  ProcessState = "exited"
+)
+
+// Process is what the guest knows of a process. Offsets are absolute, per stream.
+type Process struct {
+	ID        string           `json:"id"`
+	State     ProcessState     `json:"state"`
+	Pid       int              `json:"pid"`
+	StartedAt int64            `json:"started_at"` // ms UTC
+	EndedAt   int64            `json:"ended_at,omitempty"`
+	ExitCode  *int             `json:"exit_code,omitempty"` // nil while running or when ended by a signal
+	Signal    string           `json:"signal,omitempty"`    // "SIGKILL" ... when ended by one
+	Reason    string           `json:"reason,omitempty"`    // "exit", "signal", "timeout", "stopped", "start_failed: ...", "lost"
+	Ends      map[Stream]int64 `json:"ends"`                // bytes written so far, per stream
+	Size      Size             `json:"size"`
+}
+
+// Stream names one of a process's outputs.
+type Stream string
+
+// The streams: a TTY process has Terminal only, the others Stdout and Stderr.
+const (
+	Terminal Stream = "terminal"
+	Stdout   Stream = "stdout"
+	Stderr   Stream = "stderr"
+)
+
+// FileInfo describes a file inside the root. Hash is the sha256 of the bytes in hex, for regular files that were read.
+type FileInfo struct {
+	Path  string `json:"path"`
+	Name  string `json:"name"`
+	Type  string `json:"type"` // file, dir, symlink, other
+	Mode  uint32 `json:"mode"`
+	Size  int64  `json:"size"`
+	Mtime int64  `json:"mtime"` // ms UTC
+	Link  string `json:"link,omitempty"`
+	Hash  string `json:"hash,omitempty"`
+}
+
+// Change is a file that differs from the workspace's base.
+type Change struct {
+	Path      string `json:"path"`
+	OldPath   string `json:"old_path,omitempty"`
+	Status    string `json:"status"` // added, modified, deleted, renamed, untracked, type_changed, conflicted
+	Mode      string `json:"mode"`   // git's octal mode now ("100644"); "" when deleted
+	OldMode   string `json:"old_mode,omitempty"`
+	Size      int64  `json:"size"`
+	Binary    bool   `json:"binary"`
+	Additions int    `json:"additions"`
+	Deletions int    `json:"deletions"`
+	Hash      string `json:"hash"` // sha256 hex of the bytes; "" when deleted, a directory, or over the size cap
+	Staged    bool   `json:"staged"`
+	Committed bool   `json:"committed"` // the same as HEAD: the difference to base is committed already
+}
+
+// ChangeSet is one answer of the poller. With Reset, Upserts is the whole truth; else only what differs from Since.
+type ChangeSet struct {
+	Since    uint64   `json:"since"`
+	Version  uint64   `json:"version"`
+	Reset    bool     `json:"reset"`
+	More     bool     `json:"more"` // the set goes on in the next record
+	Base     string   `json:"base"`
+	Head     string   `json:"head"`   // commit id of HEAD
+	Branch   string   `json:"branch"` // "" when detached
+	Upserts  []Change `json:"upserts,omitempty"`
+	Removes  []string `json:"removes,omitempty"`
+	Error    string   `json:"error,omitempty"` // git's own words when the poll failed
+	PolledAt int64    `json:"polled_at"`       // ms UTC
+}
+
+// DiffRequest asks for the unified diff of one path against the base.
+type DiffRequest struct {
+	Base    string `json:"base"`
+	Path    string `json:"path"`
+	OldPath string `json:"old_path,omitempty"`
+	Context int    `json:"context"` // lines around a hunk
+}
+
+// Stats are figures of the sandbox now.
+type Stats struct {
+	CPUMs      int64 `json:"cpu_ms"`      // CPU time used by the guest and all its descendants since start
+	RSSBytes   int64 `json:"rss_bytes"`   // resident memory of the same
+	Processes  int   `json:"processes"`   // live descendants
+	Ports      []int `json:"ports"`       // TCP ports descendants listen on
+	LastOutput int64 `json:"last_output"` // ms UTC of the last byte any process wrote
+	LogBytes   int64 `json:"log_bytes"`
+}

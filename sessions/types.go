@@ -1,0 +1,50 @@
+// Package sessions knows the life of a session: one run of an agent or a shell in a workspace under a PTY; its byte log,
+// viewers, seats, size and state. Bytes come from the guest by absolute offset and are the host's own once appended.
+package sessions
+
+// State of a session.
+type State string
+
+// States of a session, as in the API.
+const (
+	Starting State = "starting"
+	Working  State = "working"
+	Waiting  State = "waiting" // needs a person
+	Idle     State = "idle"
+	Exited   State = "exited"
+	Failed   State = "failed"
+	Lost     State = "lost"
+)
+
+// Ended reports whether s is final.
+func (s State) Ended() bool { return s == Exited || s == Failed || s == Lost }
+
+// Session is the stored record of a session.
+type Session struct {
+	ID, TeamID, WorkspaceID string
+	SandboxID               string
+	Agent                   string
+	Argv                    []string // without secrets
+	Prompt                  string
+	PromptSentAt            int64
+	Conversation            string
+	State                   State
+	StateReason             string
+	StateAt                 int64
+	Title                   string
+	Cols, Rows              uint16
+	ExitCode                *int
+	ExitSignal              string
+	Bytes                   int64
+	CreatedBy               string
+	StartedAt, EndedAt      int64
+}
+
+// StartRequest asks for a session.
+type StartRequest struct {
+	Agent      string
+	Prompt     string
+	Argv       []string // for agent "command": the command; for others extra arguments
+	Cols, Rows uint16   // 0 = 120x32
+	Env        map[string]string
+}

@@ -1,0 +1,101 @@
+// Package workspaces knows projects, worktrees, branches, commits, merges, snapshots and the trash. It is the only room
+// that runs git on the host, always on git dirs the server trusts, never with an agent-writable config where that can be
+// avoided. Git over an agent's tree (status, add, snapshot) runs in the sandbox through the Box interface.
+package workspaces
+
+// ProjectState is cloning, ready or failed.
+type ProjectState string
+
+// States of a project.
+const (
+	Cloning       ProjectState = "cloning"
+	ProjectReady  ProjectState = "ready"
+	ProjectFailed ProjectState = "failed"
+)
+
+// Project is a git repository a team works on.
+type Project struct {
+	ID, TeamID, Name string
+	SourceKind       string // url, path, sample
+	Source           string // URL without credentials, or the folder
+	GitDir           string // common git dir on the host
+	DefaultBranch    string
+	State            ProjectState
+	StateReason      string // git's own words when it failed
+	SetupScript      string
+	CopyIgnored      []string // patterns of ignored files to copy into each workspace
+	FetchedAt        int64    // ms UTC; 0 = never
+	CreatedBy        string
+	CreatedAt        int64
+	Progress         string // while cloning: git's last progress line; not stored
+}
+
+// State of a workspace.
+type State string
+
+// States of a workspace, as in the API.
+const (
+	Creating  State = "creating"
+	SettingUp State = "setting_up"
+	Ready     State = "ready"
+	Paused    State = "paused"
+	Failed    State = "failed"
+	Archived  State = "archived"
+)
+
+// Step is one named step of a creation. State: pending, running, done, failed, cancelled, skipped.
+type Step struct {
+	Name      string `json:"name"` // fetch, worktree, copy_files, sandbox, setup
+	Title     string `json:"title"`
+	State     string `json:"state"`
+	Detail    string `json:"detail,omitempty"` // output or reason
+	StartedAt int64  `json:"started_at,omitempty"`
+	EndedAt   int64  `json:"ended_at,omitempty"`
+	SessionID string `json:"session_id,omitempty"` // the terminal that shows the step (setup script)
+}
+
+// Snapshot is what an archive or a deletion kept, restorable.
+type Snapshot struct {
+	Ref         string `json:"ref"`    // hidden ref of the whole tree, untracked files included
+	Commit      string `json:"commit"` // its commit; parent is Head
+	HeadRef     string `json:"head_ref"`
+	Head        string `json:"head"`
+	Uncommitted int    `json:"uncommitted"`
+	Unmerged    int    `json:"unmerged"` // commits not in base
+	TakenAt     int64  `json:"taken_at"`
+}
+
+// Workspace is one piece of work: one branch in one git worktree of a project.
+type Workspace struct {
+	ID, TeamID, ProjectID string
+	Num                   int64
+	Name                  string
+	Branch                string
+	Base                  string // the base branch as people name it
+	BaseCommit            string
+	Executor              string
+	State                 State
+	StateReason           string
+	Path                  string
+	Steps                 []Step
+	MergedAt              int64
+	MergedCommit          string
+	Snapshot              *Snapshot
+	CreatedBy             string
+	CreatedAt, UpdatedAt  int64
+	ArchivedAt, DeletedAt int64
+}
+
+// Branch of a project as the new-workspace form shows it.
+type Branch struct {
+	Name       string // "main", "origin/feature"
+	Commit     string
+	Subject    string
+	CommitAt   int64 // ms UTC
+	Remote     bool
+	Default    bool
+	CheckedOut string // path or workspace key where it is checked out, ""
+	Behind     int    // commits its upstream has and it has not
+	Ahead      int
+	Upstream   string
+}
