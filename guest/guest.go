@@ -87,7 +87,7 @@ const (
 	Stderr   Stream = "stderr"
 )
 
-// FileInfo describes a file inside the root. Hash is the sha256 of the bytes in hex, for regular files that were read.
+// FileInfo describes a file inside the root. Path and Name are in the wire form of EncodePath. Hash is the sha256 of the bytes in hex, for regular files that were read.
 type FileInfo struct {
 	Path  string `json:"path"`
 	Name  string `json:"name"`
@@ -99,12 +99,12 @@ type FileInfo struct {
 	Hash  string `json:"hash,omitempty"`
 }
 
-// Change is a file that differs from the workspace's base.
+// Change is a file that differs from the workspace's base. Paths are in the wire form of EncodePath.
 type Change struct {
 	Path      string `json:"path"`
 	OldPath   string `json:"old_path,omitempty"`
 	Status    string `json:"status"` // added, modified, deleted, renamed, untracked, type_changed, conflicted
-	Mode      string `json:"mode"`   // git's octal mode now ("100644"); "" when deleted
+	Mode      string `json:"mode"`   // git's octal mode now ("100644", "120000" a link, "040000" a nested repository); "" when deleted
 	OldMode   string `json:"old_mode,omitempty"`
 	Size      int64  `json:"size"`
 	Binary    bool   `json:"binary"`
@@ -130,7 +130,7 @@ type ChangeSet struct {
 	PolledAt int64    `json:"polled_at"`       // ms UTC
 }
 
-// DiffRequest asks for the unified diff of one path against the base.
+// DiffRequest asks for the unified diff of one path against the base. Paths are in the wire form of EncodePath.
 type DiffRequest struct {
 	Base    string `json:"base"`
 	Path    string `json:"path"`

@@ -1,0 +1,16 @@
+// Package changes tells, inside a sandbox, which files of the worktree differ from the workspace's base commit, and shows the
+// difference of one of them.
+//
+// It knows git's formats and nothing of processes, pipes or the host. Everything in the worktree and its git directory may
+// have been written by a hostile agent, so git never runs on them as they are: it runs with a private git directory
+// (shadow.go) that carries a configuration of our own and a private copy of the index, beside the repository's objects.
+// No hook, filter, monitor, external diff or alias the agent configures is ever reached, the agent never meets an index.lock of
+// ours, and the untracked cache is kept where nobody else needs it.
+//
+// A poll is one `git status`. Because a second edit of a dirty file leaves status as it was, every dirty path is stat'ed as
+// well; only when the fingerprint of all this differs are details computed (details.go). The set of changes has a version
+// that grows with each difference, and watchers are sent only what they do not have.
+//
+// Goroutines: a Poller starts none of its own. Watch runs in its caller; the file-system notifier lives as long as at
+// least one Watch, which waits for it to end.
+package changes

@@ -1,0 +1,70 @@
+// Package filesync follows the live places of workspaces and keeps, in the store, the set of files that differ from each
+// workspace's base; and it reads, writes and diffs files through the place's guest.
+//
+// Whatever a guest says is checked before it is kept (check.go). The last known set stays readable when the place is gone.
+//
+// Goroutines: one per followed place, owned by Run, which waits for them.
+package filesync
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+)
+
+// Set is the set of changes of one workspace as last seen.
+type Set struct {
+	Version    int64 // grows with each difference, across sandboxes
+	BaseCommit string
+	HeadCommit string
+	Branch     string // "" when HEAD is detached
+	Items      []guest.Change
+	SyncedAt   int64  // ms UTC of the last look; 0 = never looked
+	Error      string // why the last look failed, in git's own words; Items are then the last known
+}
+
+// Summary is a Set in figures.
+type Summary struct {
+	Files, Additions, Deletions int
+	Version                     int64
+}
+
+// Header is what a delta says of the whole set.
+type Header struct {
+	BaseCommit, HeadCommit, Branch, Error string
+	SyncedAt                              int64
+}
+
+// Delta is what is written at once. With Reset, Upserts is the whole truth: everything else is removed.
+type Delta struct {
+	WorkspaceID, TeamID string
+	Header
+	Reset   bool
+	Upserts []guest.Change
+	Removes []string // paths in wire form
+}
+
+// Store keeps sets of changes. Paths are in the wire form of package guest; the store keeps the raw bytes.
+type Store interface {
+	// Changes returns the set of a workspace; the zero Set when it was never looked at.
+	Changes(ctx context.Context, workspaceID string) (Set, error)
+	// ApplyChanges writes a delta in one transaction. The version grows by one when anything but SyncedAt differs.
+	ApplyChanges(ctx context.Context, d Delta) (version int64, changed bool, err error)
+	// ChangeSummaries returns the figures of every workspace of a team that was looked at.
+	ChangeSummaries(ctx context.Context, teamID string) (map[string]Summary, error)
+}
+
+// Places finds and makes the place of a workspace. *executors.Manager is one.
+type Places interface {
+	// Ensure returns the live place, making one when there is none.
+	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
+	// Live returns the live place, if there is one.
+	Live(workspaceID string) (*executors.Place, bool)
+}
+
+// Workspaces knows what a workspace is compared with.
+type Workspaces interface {
+	// BaseCommit is the full id of the commit the workspace's changes are counted from.
+	BaseCommit(ctx context.Context, workspaceID string) (string, error)
+}
