@@ -1,0 +1,118 @@
+# Parawork. `make run` builds what is missing and starts it; `make test` runs every test. `make help` lists the rest.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+GO       ?= go
+NODE_MIN := 20.19
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+GOOS     := $(shell $(GO) env GOOS)
+GOARCH   := $(shell $(GO) env GOARCH)
+GUEST    := cmd/parawork/assets/parawork-guest-$(GOOS)-$(GOARCH)
+
+GO_SRC    := $(shell find . -name '*.go' -not -path './ui/node_modules/*' -not -name '*_test.go' 2>/dev/null) go.mod go.sum
+SQL_SRC   := $(shell find migrations -name '*.sql')
+GUEST_SRC := $(shell find cmd/parawork-guest guest internal -name '*.go' -not -name '*_test.go') go.mod go.sum
+UI_SRC    := $(shell find ui -type f -not -path 'ui/node_modules/*' -not -path 'ui/tools/node_modules/*' -not -path 'ui/dist/*' -not -name '*.go' 2>/dev/null)
+NODE_OK   := $(shell node -e 'const [a,b]=process.versions.node.split(".").map(Number),[c,d]="$(NODE_MIN)".split(".").map(Number);process.exit(a>c||a==c&&b>=d?0:1)' 2>/dev/null && command -v npm >/dev/null && echo yes)
+
+## run: build what is needed and start Parawork on http://localhost:8080 (data in ./data)
+.PHONY: run
+run: build
+	@PARAWORK_DATA_DIR="$${PARAWORK_DATA_DIR:-./data}" exec bin/parawork serve $(ARGS)
+
+## build: bin/parawork (with the UI and the guest inside) and bin/parawork-guest
+.PHONY: build
+build: ui bin/parawork bin/parawork-guest
+
+bin/parawork: $(GO_SRC) $(SQL_SRC) $(GUEST) server/api/openapi.yaml ui/dist/.built
+	@echo "==> server (the first build compiles SQLite and takes about a minute)"
+	@CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/parawork
+
+bin/parawork-guest: $(GUEST)
+	@mkdir -p bin && cp $< $@
+
+$(GUEST): $(GUEST_SRC)
+	@echo "==> guest"
+	@mkdir -p $(@D) && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/parawork-guest
+
+## ui: the web app, into ui/dist (skipped with one line when Node is missing or older than 20.19)
+.PHONY: ui
+ui: ui/dist/.built
+
+ifeq ($(NODE_OK),yes)
+ui/dist/.built: ui/node_modules/.package-lock.json $(UI_SRC)
+	@echo "==> web app"
+	@cd ui && npm run --silent build && touch dist/.built
+
+ui/node_modules/.package-lock.json: ui/package-lock.json
+	@echo "==> web app's packages (npm ci)"
+	@cd ui && npm ci --no-audit --no-fund
+else
+ui/dist/.built:
+	@echo "==> Node $(NODE_MIN) or newer was not found: building without the web app; the API works, and the page at / says what to do."
+	@mkdir -p ui/dist && touch ui/dist/.gitkeep
+.PHONY: ui/dist/.built
+endif
+
+## test: every test: Go with the race detector on SQLite and PostgreSQL, the web app's, and a real browser against the real binary
+.PHONY: test
+test: test-setup build test-go test-ui test-e2e
+
+## test-setup: install what the tests need (Chromium, PostgreSQL, the agents' CLIs)
+.PHONY: test-setup
+test-setup:
+	@scripts/test-setup.sh
+
+## test-go: Go tests with the race detector, stores on both databases
+.PHONY: test-go
+test-go: $(GUEST) ui/dist/.built
+	@echo "==> go vet" && $(GO) vet ./...
+	@echo "==> go test -race" && $(GO) run ./internal/testpg -- $(GO) test -race -timeout 20m $(GOTESTFLAGS) ./...
+
+## test-ui: type check, lint and unit tests of the web app
+.PHONY: test-ui
+test-ui: ui/node_modules/.package-lock.json
+	@echo "==> web app: types, lint, unit tests, size budget" && cd ui && npm run --silent check && npm run --silent test
+
+## test-e2e: a real Chromium against the real binary
+.PHONY: test-e2e
+test-e2e: build e2e/node_modules/.package-lock.json
+	@echo "==> browser tests" && cd e2e && npm test --silent
+
+e2e/node_modules/.package-lock.json: e2e/package-lock.json
+	@cd e2e && npm ci --no-audit --no-fund
+
+## bench: the numbers, as ratios to baselines taken in the same run
+.PHONY: bench
+bench: build
+	@$(GO) run ./bench $(ARGS)
+
+## gen: regenerate the API's Go and TypeScript types from server/api/openapi.yaml
+.PHONY: gen
+gen:
+	@$(GO) generate ./server/api && cd ui && npm run --silent gen
+
+## check: formatting, vet, generated files fresh, the web app's types and lint
+.PHONY: check
+check: test-ui
+	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v gen.go)); [ -z "$$out" ] || { echo "not formatted, run: gofmt -w $$out"; exit 1; }
+	@$(GO) vet ./...
+	@$(GO) generate ./server/api && git diff --exit-code --stat server/api || { echo "server/api/api.gen.go was stale: commit what 'make gen' made"; exit 1; }
+
+## fmt: format Go and TypeScript
+.PHONY: fmt
+fmt:
+	@gofmt -w $$(git ls-files '*.go') && cd ui && npm run --silent format
+
+## clean: remove build output (never ./data)
+.PHONY: clean
+clean:
+	@rm -rf bin ui/dist/assets ui/dist/index.html ui/dist/.built cmd/parawork/assets/parawork-guest-*
+
+## help: this list
+.PHONY: help
+help:
+	@sed -n 's/^## /  make /p' $(MAKEFILE_LIST)

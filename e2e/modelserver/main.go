@@ -1,0 +1,102 @@
+// Command modelserver is a scripted model on loopback for tests of the real agents' CLIs: it speaks just enough of the
+// Anthropic Messages and the OpenAI Responses streams that Claude Code and Codex do a task with it.
+//
+// The script is in the prompt. A user message holding
+//
+//	#write {"path":"notes.txt","text":"hello\n"}
+//
+// makes the model call the CLI's own tools to write that file, and say "Done." when the tool has answered. Any other message
+// is answered with "Understood.". The bound address is printed as one line.
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+)
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "loopback address to listen on")
+	flag.Parse()
+	ln, err := net.Listen("tcp", *listen)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("listening on http://%s\n", ln.Addr())
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/messages", messages)
+	mux.HandleFunc("POST /v1/messages/count_tokens", func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"input_tokens": 100}) })
+	mux.HandleFunc("POST /v1/responses", responses)
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, map[string]any{"data": []any{}, "models": []any{}})
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodHead {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	if os.Getenv("MODELSERVER_LOG") != "" {
+		log.Fatal(http.Serve(ln, logged(mux)))
+	}
+	log.Fatal(http.Serve(ln, mux))
+}
+
+func logged(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		log.Printf("%s %s", r.Method, r.URL)
+		h.ServeHTTP(w, r)
+	})
+}
+
+func reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// task is what #write asks for.
+type task struct {
+	Path string `json:"path"`
+	Text string `json:"text"`
+}
+
+// taskIn finds the last #write in text.
+func taskIn(text string) (task, bool) {
+	i := strings.LastIndex(text, "#write ")
+	if i < 0 {
+		return task{}, false
+	}
+	var t task
+	if err := json.NewDecoder(strings.NewReader(text[i+len("#write "):])).Decode(&t); err != nil || t.Path == "" {
+		return task{}, false
+	}
+	return t, true
+}
+
+// stream writes server-sent events.
+type stream struct {
+	w http.ResponseWriter
+}
+
+func newStream(w http.ResponseWriter) stream {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-cache")
+	return stream{w}
+}
+
+func (s stream) send(event string, data map[string]any) {
+	data["type"] = event
+	b, err := json.Marshal(data)
+	if err != nil {
+		log.Printf("encode %s: %v", event, err)
+		return
+	}
+	fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", event, b)
+	if f, ok := s.w.(http.Flusher); ok {
+		f.Flush()
+	}
+}

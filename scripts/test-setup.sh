@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Installs what the tests need and is not there yet: Chromium and PostgreSQL from Debian, the agents' CLIs from npm.
+# Without root the Debian packages are not installed; the tests that need them then say loudly that they were skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+missing=()
+command -v chromium >/dev/null || missing+=(chromium)
+ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
+if ((${#missing[@]})); then
+  if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+    echo "==> installing ${missing[*]}"
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  else
+    echo "!!! not installed: ${missing[*]}. Install them (sudo apt-get install ${missing[*]}); tests that need them will be skipped."
+  fi
+fi
+
+# The agents' command lines, for the tests only; the versions are those their presets were tried with.
+agents=.cache/agents
+want="@anthropic-ai/claude-code@2.1.197 @openai/codex@0.169.0"
+if [[ ! -f $agents/.installed || $(cat "$agents/.installed") != "$want" ]]; then
+  if command -v npm >/dev/null; then
+    echo "==> installing the agents' CLIs for the tests"
+    mkdir -p "$agents"
+    [[ -f $agents/package.json ]] || echo '{"private":true}' >"$agents/package.json"
+    # shellcheck disable=SC2086
+    if npm install --prefix "$agents" --no-audit --no-fund --no-save --silent $want; then
+      echo "$want" >"$agents/.installed"
+    else
+      echo "!!! the agents' CLIs could not be installed; their tests will be skipped."
+    fi
+  else
+    echo "!!! npm was not found; the tests of the agents and the browser will be skipped."
+  fi
+fi
