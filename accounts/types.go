@@ -1,0 +1,71 @@
+package accounts
+
+// AccountKind says where an agent's own account comes from.
+type AccountKind string
+
+// The kinds of an agent's account.
+const (
+	APIKey        AccountKind = "api_key"        // a key kept here, encrypted
+	Terminal      AccountKind = "terminal"       // the person logs in inside the terminal
+	ExistingLogin AccountKind = "existing_login" // a copy of the login of the server's own user; operators only
+)
+
+// AgentAccount is the account one agent uses for one user. The key itself travels apart from it.
+type AgentAccount struct {
+	Agent     string
+	Kind      AccountKind
+	LastFour  string // of an API key, to recognise it by
+	BaseURL   string // another endpoint than the agent's own, "" = its own
+	UpdatedAt int64  // ms UTC
+}
+
+// NewAgentAccount is what a user chooses for an agent. Secret is needed for APIKey and forbidden otherwise; when an API key is
+// already kept, an empty Secret keeps it.
+type NewAgentAccount struct {
+	Agent   string
+	Kind    AccountKind
+	Secret  string
+	BaseURL string
+}
+
+// Token is the record of an API token. Its value is known only to its owner.
+type Token struct {
+	ID         string
+	UserID     string
+	Name       string
+	CreatedAt  int64
+	LastUsedAt int64 // ms UTC, to the minute; 0 = never used
+	ExpiresAt  int64 // 0 = never
+}
+
+// TeamMember is a user's place in a team, seen from the team.
+type TeamMember struct {
+	User     User // without PasswordHash
+	Role     Role
+	JoinedAt int64
+}
+
+// LoginSession is the record of one signed-in browser.
+type LoginSession struct {
+	Hash      string // sha256 hex of the cookie's value
+	UserID    string
+	CreatedAt int64
+	SeenAt    int64
+	ExpiresAt int64 // the absolute end; the idle end is earlier
+	UserAgent string
+	IP        string
+}
+
+// Meta says where a login comes from.
+type Meta struct{ IP, UserAgent string }
+
+// SetupRequest makes the first user and team.
+type SetupRequest struct {
+	Token, Name, Email, Password, Team string
+}
+
+// NewUser asks for a user. Password may be empty only through CreateUser of a trusted caller that sets one later.
+type NewUser struct {
+	Email, Name, Password string
+	Operator              bool
+}

@@ -1,0 +1,70 @@
+package store
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/mattn/go-sqlite3"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// What a statement may come back with. Rooms' files wrap them with better words, or pass them on.
+var (
+	// ErrNotFound says that no row matched. A fault.NotFound.
+	ErrNotFound = fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
+	// ErrConflict says that a UNIQUE rule forbids the row. A fault.Conflict.
+	ErrConflict = fault.New(fault.Conflict, "already_exists", "That exists already.")
+)
+
+// PostgreSQL's SQLSTATE codes that are looked at.
+const (
+	pgUnique        = "23505"
+	pgSerialization = "40001"
+	pgDeadlock      = "40P01"
+	pgBadText       = "22021"
+	pgDiskFull      = "53100"
+)
+
+// translate gives the errors a caller can act on a kind; others pass unchanged.
+func translate(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNotFound
+	}
+	if e, ok := errors.AsType[sqlite3.Error](err); ok {
+		switch {
+		case e.ExtendedCode == sqlite3.ErrConstraintUnique || e.ExtendedCode == sqlite3.ErrConstraintPrimaryKey:
+			return fmt.Errorf("%w (%w)", ErrConflict, err)
+		case e.Code == sqlite3.ErrFull:
+			return diskFull(err)
+		case e.Code == sqlite3.ErrBusy || e.Code == sqlite3.ErrLocked:
+			return fault.Wrap(err, fault.Unavailable, "database_busy", "The database is busy. Try again.")
+		}
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch e.Code {
+		case pgUnique:
+			return fmt.Errorf("%w (%w)", ErrConflict, err)
+		case pgBadText:
+			return fault.Wrap(err, fault.Invalid, "invalid_text", "The text holds a zero byte or is not UTF-8.")
+		case pgDiskFull:
+			return diskFull(err)
+		}
+	}
+	return err
+}
+
+func diskFull(err error) error {
+	return fault.Wrap(err, fault.DiskFull, "disk_full", "The disk of the database is full. Make room and try again.")
+}
+
+// retryable reports whether the whole transaction may succeed when run again.
+func retryable(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (e.Code == pgSerialization || e.Code == pgDeadlock)
+}
