@@ -79,6 +79,8 @@ type Executor interface {
 // Sandbox is one live place with a guest in it.
 type Sandbox interface {
 	Handle() Handle
+	// Token is the secret the guest asks of its host. It never leaves the server: not into logs, events or API answers.
+	Token() string
 	// Dial opens a pipe to the guest. It may be called again after a cut.
 	Dial(ctx context.Context) (io.ReadWriteCloser, error)
 	// Destroy ends everything inside and removes the place. Idempotent.

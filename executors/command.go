@@ -1,0 +1,113 @@
+package executors
+
+import (
+	"context"
+)
+
+// CommandState is the state of a command, as in the API.
+type CommandState string
+
+// States of a command. Completed means it ended by itself, also with a non-zero exit code; Failed that it could not start
+// or was ended by somebody else's signal.
+const (
+	CommandPending   CommandState = "pending"
+	CommandExecuting CommandState = "executing"
+	CommandCompleted CommandState = "completed"
+	CommandFailed    CommandState = "failed"
+	CommandCancelled CommandState = "cancelled"
+	CommandTimedOut  CommandState = "timed_out"
+)
+
+// Ended reports whether s is final.
+func (s CommandState) Ended() bool { return s != CommandPending && s != CommandExecuting }
+
+// ExecRequest asks for a command. Exactly one of Argv and Command is set.
+type ExecRequest struct {
+	WorkspaceID string
+	ActorID     string
+	Argv        []string          // the program and its arguments, passed on as they are
+	Command     string            // a line for /bin/sh -c
+	Cwd         string            // inside the root: relative to it, or absolute; "" = the root
+	Env         map[string]string // on top of the sandbox's own
+	TimeoutMs   int64             // 0 = DefaultTimeout
+	Background  bool              // answer at once; the command goes on
+}
+
+// Command is the record of a command. Times are ms UTC, 0 = not yet.
+type Command struct {
+	ID          string
+	TeamID      string
+	WorkspaceID string
+	SandboxID   string
+	ActorID     string
+	Argv        []string
+	Cwd         string
+	State       CommandState
+	Reason      string // why it failed, in words
+	Background  bool
+	ExitCode    *int
+	Stdout      []byte // the first and the last OutputKeep bytes
+	Stderr      []byte
+	Truncated   bool // the middle of Stdout or Stderr is missing
+	CreatedAt   int64
+	StartedAt   int64
+	EndedAt     int64
+}
+
+// DurationMs is how long the command ran, so far or in all; now is ms UTC.
+func (c Command) DurationMs(now int64) int64 {
+	switch {
+	case c.StartedAt == 0:
+		return 0
+	case c.EndedAt == 0:
+		return max(now-c.StartedAt, 0)
+	}
+	return max(c.EndedAt-c.StartedAt, 0)
+}
+
+// Kinds of an ExecEvent.
+const (
+	EventStarted = "started" // Command is set: its id is known
+	EventStdout  = "stdout"  // Data and Offset are set
+	EventStderr  = "stderr"
+	EventEnded   = "ended" // Command is set and final
+)
+
+// ExecEvent is one thing that happened to a streamed command.
+type ExecEvent struct {
+	Type    string
+	Data    []byte // valid until the callback returns
+	Offset  int64  // absolute offset of Data in its stream; a jump means that bytes in between were dropped
+	Command *Command
+}
+
+// CommandStore is what Commands needs of the storage.
+type CommandStore interface {
+	InsertCommand(ctx context.Context, c Command) error
+	// UpdateCommand writes everything that changes in a command's life. An ended command stays as it ended.
+	UpdateCommand(ctx context.Context, c Command) error
+	// Command returns the record; fault.NotFound when there is none.
+	Command(ctx context.Context, id string) (Command, error)
+	// OpenCommands returns every command that has not ended, without outputs.
+	OpenCommands(ctx context.Context) ([]Command, error)
+	// DropCommands removes commands that ended before the given time (ms UTC) and says how many.
+	DropCommands(ctx context.Context, before int64) (int64, error)
+}
+
+// BoxCommand asks for a bounded command that is not recorded: how other rooms run small tools inside a sandbox.
+type BoxCommand struct {
+	Argv      []string
+	Env       map[string]string
+	Stdin     []byte
+	Cwd       string
+	TimeoutMs int64 // 0 = DefaultTimeout
+	MaxOutput int64 // bytes of each output; more is an error; 0 = 4 MiB
+}
+
+// BoxResult is how a BoxCommand ended.
+type BoxResult struct {
+	ExitCode int // -1 when ended by a signal
+	Signal   string
+	Stdout   []byte
+	Stderr   []byte
+}

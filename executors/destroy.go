@@ -1,0 +1,137 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Destroy ends the workspace's sandbox and everything in it. Idempotent: without a sandbox there is nothing to do. When the
+// place cannot be destroyed now it stays stored as stopping, and is tried again by the health check.
+func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
+	r := m.room(workspaceID)
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	// From here on the deed goes on although the caller leaves: half a destruction helps nobody.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout)
+	defer cancel()
+	p := r.current()
+	if p == nil {
+		return m.destroyStray(ctx, r, workspaceID)
+	}
+	r.mu.Lock()
+	p.record.State, p.record.Reason = Stopping, ""
+	rec := p.record
+	r.mu.Unlock()
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		m.cfg.Log.Warn("stopping of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+	}
+	m.publish(ctx, rec)
+	if err := p.sandbox.Destroy(ctx); err != nil {
+		r.mu.Lock()
+		r.place, r.stray = nil, &rec
+		r.mu.Unlock()
+		p.reason = "It is being destroyed."
+		close(p.done)
+		p.Guest.Close()
+		return fault.Wrap(err, fault.Unavailable, "destroy_failed",
+			"The sandbox could not be destroyed completely. It is tried again in a moment.")
+	}
+	m.endPlace(ctx, r, p, Gone, "It was destroyed.")
+	return nil
+}
+
+// destroyStray destroys a sandbox that is stored as open but has no live place.
+func (m *Manager) destroyStray(ctx context.Context, r *room, workspaceID string) error {
+	if err := m.adoptOpen(ctx, r, workspaceID); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	stray := r.stray
+	r.mu.Unlock()
+	if stray == nil {
+		return nil
+	}
+	rec := *stray
+	rec.State = Stopping
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		return fmt.Errorf("storing sandbox %s as stopping: %w", rec.Handle.ID, err)
+	}
+	e, ok := m.byKind[rec.Handle.Kind]
+	if !ok {
+		return fault.New(fault.Unavailable, "executor_unavailable",
+			"The sandbox belongs to executor %q, which is not configured. Configure it again to destroy the sandbox.",
+			rec.Handle.Kind)
+	}
+	sb, err := e.Recover(ctx, rec.Handle)
+	if err == nil {
+		err = sb.Destroy(ctx)
+	}
+	gone := err == nil || errors.Is(err, ErrGone)
+	r.mu.Lock()
+	r.stray = &rec
+	if gone {
+		r.stray = nil
+	}
+	r.mu.Unlock()
+	if !gone {
+		return fault.Wrap(err, fault.Unavailable, "destroy_failed",
+			"The sandbox could not be destroyed completely. It is tried again in a moment.")
+	}
+	m.finish(ctx, rec, Gone, "It was destroyed.")
+	return nil
+}
+
+// reap destroys what the executors have and the store does not know as open: rests of a server that died between two steps.
+func (m *Manager) reap(ctx context.Context) {
+	m.mu.Lock()
+	ready := m.recovered
+	m.mu.Unlock()
+	if !ready {
+		return
+	}
+	for kind, e := range m.byKind {
+		// The list comes first: what is made after it is not in it, and what is in it had its row before it was made.
+		handles, err := e.List(ctx)
+		if err != nil {
+			m.cfg.Log.Warn("sandboxes could not be listed", "executor", kind, "error", err)
+			continue
+		}
+		if len(handles) == 0 {
+			continue
+		}
+		open, err := m.cfg.Store.OpenSandboxes(ctx)
+		if err != nil {
+			m.cfg.Log.Warn("open sandboxes could not be read", "error", err)
+			return
+		}
+		known := make(map[string]bool, len(open))
+		for _, r := range open {
+			known[r.Handle.ID] = true
+		}
+		for _, h := range handles {
+			if !known[h.ID] && ctx.Err() == nil {
+				m.reapOne(ctx, e, h)
+			}
+		}
+	}
+}
+
+func (m *Manager) reapOne(ctx context.Context, e Executor, h Handle) {
+	ctx, cancel := context.WithTimeout(ctx, makeTimeout)
+	defer cancel()
+	sb, err := e.Recover(ctx, h)
+	if err == nil {
+		err = sb.Destroy(ctx)
+	}
+	if err != nil && !errors.Is(err, ErrGone) {
+		m.cfg.Log.Warn("unknown sandbox could not be reaped", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+		return
+	}
+	m.cfg.Log.Info("unknown sandbox reaped", "executor", h.Kind, "sandbox_id", h.ID)
+}

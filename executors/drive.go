@@ -1,0 +1,441 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+const (
+	// stopGrace is how long a cancelled command may take to end by itself after TERM.
+	stopGrace = 2 * time.Second
+	// overtime is how much longer than a command's timeout the host waits for the guest to end it.
+	overtime = 10 * time.Second
+	// drainIdle is how long the output of an ended command may stand still before the host stops waiting for its end.
+	drainIdle = 5 * time.Second
+	// backgroundLog is what the guest keeps of each output of a background command: it is not acknowledged while the command
+	// runs, so that a restarted server can read it again.
+	backgroundLog = 16 << 20
+	// maxReason bounds the guest's words in a record.
+	maxReason = 1000
+)
+
+// running is a command under way in this process.
+type running struct {
+	id      string
+	fn      func(ExecEvent) error // nil when nobody streams
+	started chan struct{}
+	done    chan struct{}
+
+	cancelOnce sync.Once
+	cancelled  chan struct{}
+
+	fnMu  sync.Mutex   // fn is called one at a time
+	moves atomic.Int64 // bytes read and calls made: whether the output stands still
+	inFn  atomic.Int32
+
+	stdout, stderr keeper
+
+	mu  sync.Mutex
+	cmd Command
+}
+
+func newRunning(cmd Command, fn func(ExecEvent) error) *running {
+	return &running{id: cmd.ID, fn: fn, cmd: cmd, started: make(chan struct{}), done: make(chan struct{}),
+		cancelled: make(chan struct{})}
+}
+
+func (r *running) cancel() { r.cancelOnce.Do(func() { close(r.cancelled) }) }
+
+func (r *running) wasCancelled() bool {
+	select {
+	case <-r.cancelled:
+		return true
+	default:
+		return false
+	}
+}
+
+// snapshot is the command as it is now.
+func (r *running) snapshot() Command {
+	r.mu.Lock()
+	c := r.cmd
+	r.mu.Unlock()
+	var cutOut, cutErr bool
+	c.Stdout, cutOut = r.stdout.bytes()
+	c.Stderr, cutErr = r.stderr.bytes()
+	c.Truncated = cutOut || cutErr
+	return c
+}
+
+// tell passes an event to the one who streams; an error of theirs cancels the command.
+func (r *running) tell(e ExecEvent) {
+	if r.fn == nil {
+		return
+	}
+	r.inFn.Add(1)
+	defer r.inFn.Add(-1)
+	r.fnMu.Lock()
+	defer r.fnMu.Unlock()
+	if r.wasCancelled() && e.Type != EventEnded {
+		return
+	}
+	if err := r.fn(e); err != nil {
+		r.cancel()
+	}
+	r.moves.Add(1)
+}
+
+// drive brings a command through its whole life.
+func (c *Commands) drive(r *running, spec guest.ProcessSpec, timeout time.Duration) {
+	ctx, cancel := context.WithCancel(c.life)
+	defer cancel()
+	place, err := c.begin(ctx, r, spec)
+	if err != nil {
+		if c.life.Err() == nil {
+			c.conclude(r, guest.Process{}, err)
+		}
+		return
+	}
+	c.follow(ctx, r, place, timeout)
+}
+
+// begin starts the command's process and stores that it runs.
+func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec) (*Place, error) {
+	sctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // ends with sctx
+		select {
+		case <-r.cancelled:
+			cancel(errCancelled)
+		case <-sctx.Done():
+		}
+	}()
+	place, err := c.cfg.Places.Ensure(sctx, r.snapshot().WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Cwd, err = insideRoot(place.Hello.Root, spec.Cwd); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	r.cmd.SandboxID = place.SandboxID
+	r.mu.Unlock()
+	proc, err := place.Guest.Start(sctx, spec)
+	if err != nil {
+		// Whether it was started is not known for sure when the pipe was cut: end it in any case.
+		c.discard(place, r.id)
+		return nil, fmt.Errorf("starting the command: %w", err)
+	}
+	if strings.HasPrefix(proc.Reason, "start_failed") {
+		c.discard(place, r.id)
+		return nil, errors.New(proc.Reason)
+	}
+	r.mu.Lock()
+	r.cmd.State, r.cmd.StartedAt = CommandExecuting, c.now()
+	cmd := r.cmd
+	r.mu.Unlock()
+	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
+		c.discard(place, r.id)
+		return nil, fmt.Errorf("storing that the command runs: %w", err)
+	}
+	close(r.started)
+	r.tell(ExecEvent{Type: EventStarted, Command: &cmd})
+	return place, nil
+}
+
+var (
+	errCancelled = errors.New("cancelled")
+	errLost      = errors.New("the sandbox ended while the command ran")
+	errOvertime  = errors.New("the guest did not end the command in time")
+)
+
+// insideRoot turns an absolute folder inside the root into a relative one, and refuses one outside.
+func insideRoot(root, cwd string) (string, error) {
+	if !strings.HasPrefix(cwd, "/") {
+		return cwd, nil
+	}
+	if root != "" && (cwd == root || strings.HasPrefix(cwd, strings.TrimSuffix(root, "/")+"/")) {
+		rel := strings.Trim(strings.TrimPrefix(cwd, root), "/")
+		return rel, checkCwd(rel)
+	}
+	return "", fault.New(fault.Invalid, "invalid_cwd", "cwd leads out of the workspace.")
+}
+
+// follow reads a running command's outputs until it has ended, and concludes it. When this server stops, it lets go and
+// leaves the record open.
+func (c *Commands) follow(ctx context.Context, r *running, place *Place, timeout time.Duration) {
+	rctx, stopReading := context.WithCancel(ctx)
+	defer stopReading()
+	var readers sync.WaitGroup
+	background := r.snapshot().Background
+	readers.Go(func() { c.read(rctx, r, place, guest.Stdout, &r.stdout, EventStdout, !background) })
+	readers.Go(func() { c.read(rctx, r, place, guest.Stderr, &r.stderr, EventStderr, !background) })
+	drained := make(chan struct{})
+	go func() { readers.Wait(); close(drained) }() // ends with rctx
+
+	proc, err := c.waitEnd(rctx, r, place, timeout)
+	if c.life.Err() != nil {
+		stopReading()
+		<-drained
+		return
+	}
+	c.drain(r, drained, place)
+	stopReading()
+	<-drained
+	if err == nil {
+		// It ended by its own account: what it left running in the background may go on.
+		c.remove(place, r.id)
+	} else {
+		c.discard(place, r.id)
+	}
+	c.conclude(r, proc, err)
+}
+
+// waitEnd waits until the process has ended, by itself or because it was cancelled or took too long.
+func (c *Commands) waitEnd(ctx context.Context, r *running, place *Place, timeout time.Duration) (guest.Process, error) {
+	type end struct {
+		proc guest.Process
+		err  error
+	}
+	wctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan end, 1)
+	go func() { // ends with wctx
+		proc, err := c.wait(wctx, place, r.id)
+		ended <- end{proc, err}
+	}()
+	late := time.NewTimer(timeout + overtime)
+	defer late.Stop()
+	var why error
+	select {
+	case e := <-ended:
+		return e.proc, e.err
+	case <-place.Done():
+		return guest.Process{}, fmt.Errorf("%w: %s", errLost, place.Reason())
+	case <-ctx.Done():
+		return guest.Process{}, context.Cause(ctx)
+	case <-r.cancelled:
+		why = errCancelled
+	case <-late.C:
+		why = errOvertime
+	}
+	sctx, scancel := context.WithTimeout(ctx, stopGrace+drainIdle)
+	defer scancel()
+	proc, err := place.Guest.Stop(sctx, r.id, stopGrace)
+	if err != nil {
+		return guest.Process{}, fmt.Errorf("%w, and stopping it failed: %w", why, err)
+	}
+	if why == errOvertime {
+		return proc, errOvertime
+	}
+	return proc, nil
+}
+
+// wait asks the guest for the end of a process, again after each cut of the pipe.
+func (c *Commands) wait(ctx context.Context, place *Place, processID string) (guest.Process, error) {
+	for attempt := 0; ; attempt++ {
+		proc, err := place.Guest.Wait(ctx, processID)
+		switch {
+		case err == nil && proc.State == guest.Exited:
+			return proc, nil
+		case fault.Is(err, fault.NotFound):
+			return guest.Process{}, fmt.Errorf("the guest does not know the command any more: %w", err)
+		case ctx.Err() != nil:
+			return guest.Process{}, context.Cause(ctx)
+		}
+		if err := c.pause(ctx, place, attempt); err != nil {
+			return guest.Process{}, err
+		}
+	}
+}
+
+// pause waits a growing while before something is asked of the guest again.
+func (c *Commands) pause(ctx context.Context, place *Place, attempt int) error {
+	t := time.NewTimer(min(50*time.Millisecond<<min(attempt, 6), 2*time.Second))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-place.Done():
+		return errLost
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// read mirrors one output into k, again from where it stands after each cut of the pipe, until its end.
+func (c *Commands) read(ctx context.Context, r *running, place *Place, s guest.Stream, k *keeper, event string, ack bool) {
+	buf := make([]byte, 32<<10)
+	for attempt := 0; ; attempt++ {
+		before := k.offset()
+		err := c.readOnce(ctx, r, place, s, k, event, ack, buf)
+		if err == nil || ctx.Err() != nil || fault.Is(err, fault.NotFound) {
+			return
+		}
+		if k.offset() > before {
+			attempt = 0
+		}
+		if c.pause(ctx, place, attempt) != nil {
+			return
+		}
+	}
+}
+
+// ackEvery is how many bytes are read between two acknowledgements.
+const ackEvery = 256 << 10
+
+func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s guest.Stream, k *keeper, event string, ack bool,
+	buf []byte) error {
+	out, err := place.Guest.Output(ctx, r.id, s, k.offset())
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	off := out.From
+	if off < k.offset() {
+		return fmt.Errorf("the guest answered offset %d when asked for %d", off, k.offset())
+	}
+	acked := off
+	for {
+		n, err := out.Read(buf)
+		if n > 0 {
+			k.add(off, buf[:n])
+			r.moves.Add(1)
+			r.tell(ExecEvent{Type: event, Data: buf[:n], Offset: off})
+			off += int64(n)
+			if ack && off-acked >= ackEvery {
+				acked = off
+				if err := place.Guest.Ack(ctx, r.id, s, off); err != nil {
+					return err
+				}
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// drain waits for the rest of an ended command's output, as long as it moves.
+func (c *Commands) drain(r *running, drained <-chan struct{}, place *Place) {
+	t := time.NewTicker(drainIdle)
+	defer t.Stop()
+	last := r.moves.Load()
+	for {
+		select {
+		case <-drained:
+			return
+		case <-place.Done():
+			return
+		case <-c.life.Done():
+			return
+		case <-t.C:
+			now := r.moves.Load()
+			if now == last && r.inFn.Load() == 0 {
+				c.cfg.Log.Warn("output of an ended command stands still", "command_id", r.id)
+				return
+			}
+			last = now
+		}
+	}
+}
+
+// discard ends what is left of a process and lets the guest forget it.
+func (c *Commands) discard(place *Place, processID string) {
+	select {
+	case <-place.Done():
+		return
+	default:
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), drainIdle)
+	defer cancel()
+	if _, err := place.Guest.Stop(ctx, processID, 0); err != nil && !fault.Is(err, fault.NotFound) {
+		c.cfg.Log.Debug("command could not be stopped", "command_id", processID, "error", err)
+	}
+	c.remove(place, processID)
+}
+
+// remove lets the guest forget an ended process and its log.
+func (c *Commands) remove(place *Place, processID string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), drainIdle)
+	defer cancel()
+	if err := place.Guest.Remove(ctx, processID); err != nil && !fault.Is(err, fault.NotFound) {
+		c.cfg.Log.Debug("command could not be removed from its guest", "command_id", processID, "error", err)
+	}
+}
+
+// conclude stores how the command ended and wakes everybody who waits.
+func (c *Commands) conclude(r *running, proc guest.Process, err error) {
+	state, reason := verdict(proc, err, r.wasCancelled())
+	r.mu.Lock()
+	r.cmd.State, r.cmd.Reason, r.cmd.EndedAt = state, cleanReason(reason), c.now()
+	if proc.State == guest.Exited && proc.Signal == "" {
+		r.cmd.ExitCode = proc.ExitCode
+	}
+	r.mu.Unlock()
+	cmd := r.snapshot()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), settleTimeout)
+	defer cancel()
+	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
+		c.cfg.Log.Error("end of a command could not be stored", "command_id", r.id, "error", err)
+	}
+	r.mu.Lock()
+	r.cmd = cmd
+	r.mu.Unlock()
+	r.tell(ExecEvent{Type: EventEnded, Command: &cmd})
+	c.forget(r)
+	close(r.done)
+}
+
+// verdict says in what state a command ended, and why in words where that is not plain.
+func verdict(proc guest.Process, err error, cancelled bool) (CommandState, string) {
+	switch {
+	case errors.Is(err, errOvertime) || proc.Reason == "timeout":
+		return CommandTimedOut, "It took longer than its timeout."
+	case err != nil && cancelled:
+		return CommandCancelled, ""
+	case err != nil:
+		return CommandFailed, reasonOf(err)
+	case proc.Reason == "exit" && proc.ExitCode != nil:
+		return CommandCompleted, ""
+	case cancelled:
+		return CommandCancelled, ""
+	case proc.Signal != "":
+		return CommandFailed, "It was ended by " + proc.Signal + "."
+	}
+	return CommandFailed, "It ended without an exit code (" + proc.Reason + ")."
+}
+
+// reasonOf is the sentence for the person where there is one, else the error's words.
+func reasonOf(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Message
+	}
+	return err.Error()
+}
+
+// cleanReason makes foreign words fit for a record: valid, without control characters, bounded.
+func cleanReason(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	if len(s) > maxReason {
+		s = strings.ToValidUTF8(s[:maxReason], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,257 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// makeTimeout bounds the making of a place, whoever asked for it.
+const makeTimeout = 3 * time.Minute
+
+// settleTimeout bounds the writes and clean-ups that must happen although the caller has left.
+const settleTimeout = 30 * time.Second
+
+// flight is one Ensure under way, joined by everybody who asks meanwhile.
+type flight struct {
+	done  chan struct{}
+	place *Place
+	err   error
+}
+
+// Ensure returns the workspace's live place and makes one when there is none. Concurrent calls join. A caller who leaves
+// early does not stop the making: the next one finds the place ready.
+func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error) {
+	r := m.room(workspaceID)
+	r.mu.Lock()
+	if p := r.place; p != nil {
+		r.mu.Unlock()
+		return p, nil
+	}
+	f := r.flight
+	if f == nil {
+		f = &flight{done: make(chan struct{})}
+		r.flight = f
+		// The flight is shared, so it may not end with the request that happened to be first.
+		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout)
+		m.work.Go(func() {
+			defer cancel()
+			place, err := m.make(detached, r, workspaceID)
+			r.mu.Lock()
+			f.place, f.err, r.flight = place, err, nil
+			r.mu.Unlock()
+			close(f.done)
+		})
+	}
+	r.mu.Unlock()
+	select {
+	case <-f.done:
+		return f.place, f.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// make brings the room a live place: the one that is there, one found again, or a new one.
+func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place, error) {
+	release, err := r.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if p := r.current(); p != nil {
+		return p, nil
+	}
+	if p, err := m.reclaim(ctx, r); p != nil || err != nil {
+		return p, err
+	}
+	spec, kind, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
+	if err != nil {
+		return nil, fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
+	}
+	e, err := m.choose(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	spec.ID, spec.WorkspaceID = id.New("sbx"), workspaceID
+	rec := Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID,
+		State: Starting, StartedAt: m.now()}
+	err = m.cfg.Store.InsertSandbox(ctx, rec)
+	if fault.Is(err, fault.Conflict) {
+		// A row is open that this process does not know yet: find its sandbox again instead of making a second.
+		if err := m.adoptOpen(ctx, r, workspaceID); err != nil {
+			return nil, err
+		}
+		if p, err := m.reclaim(ctx, r); p != nil || err != nil {
+			return p, err
+		}
+		err = m.cfg.Store.InsertSandbox(ctx, rec)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storing the new sandbox of workspace %s: %w", workspaceID, err)
+	}
+	m.publish(ctx, rec)
+	return m.create(ctx, r, e, spec, rec)
+}
+
+// create makes the sandbox of rec, whose row is stored already, and puts it into the room.
+func (m *Manager) create(ctx context.Context, r *room, e Executor, spec Spec, rec Record) (*Place, error) {
+	sb, err := e.Create(ctx, spec)
+	if err != nil {
+		m.finish(ctx, rec, Failed, "It could not be made: "+err.Error())
+		if fault.KindOf(err) != fault.Internal {
+			return nil, err
+		}
+		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
+			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
+	}
+	rec.Handle = sb.Handle()
+	p, err := m.connect(ctx, sb, rec)
+	if err == nil {
+		p.record.State, p.record.HealthAt = Running, m.now()
+		err = m.settle(ctx, r, p)
+	}
+	if err != nil {
+		m.dismantle(ctx, sb, rec, err)
+		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
+			"The place for this workspace was made but did not answer. Try again.")
+	}
+	return p, nil
+}
+
+// connect stores the handle, before first use, and says hello.
+func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		return nil, fmt.Errorf("storing the handle of sandbox %s: %w", rec.Handle.ID, err)
+	}
+	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind,
+		sandbox: sb, record: rec, done: make(chan struct{})}
+	p.Guest = client.New(client.Config{Dial: sb.Dial, Token: sb.Token(), SandboxID: rec.Handle.ID, Now: m.cfg.Now})
+	hello, err := m.hello(ctx, p)
+	if err != nil {
+		p.Guest.Close()
+		return nil, fmt.Errorf("saying hello to sandbox %s: %w", rec.Handle.ID, err)
+	}
+	p.Hello = hello
+	return p, nil
+}
+
+// hello asks the guest who it is and checks the answer: what it says is not trusted.
+func (m *Manager) hello(ctx context.Context, p *Place) (guest.Hello, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.DialTimeout)
+	defer cancel()
+	h, err := p.Guest.Hello(ctx)
+	if err != nil {
+		return guest.Hello{}, err
+	}
+	return h, CheckHello(h, p.SandboxID)
+}
+
+// CheckHello refuses a guest of another sandbox (ErrGone: ours is not there) and one that speaks a protocol version this
+// host does not.
+func CheckHello(h guest.Hello, sandboxID string) error {
+	if h.SandboxID != sandboxID {
+		return fmt.Errorf("another guest answers where %s should be: %w", sandboxID, ErrGone)
+	}
+	if h.Version > guest.Version || h.Version < guest.Version-1 || h.Version < 1 {
+		return fault.New(fault.Unsupported, "guest_version",
+			"The sandbox speaks protocol version %d and this server %d. Destroy the sandbox to get a new one.",
+			h.Version, guest.Version)
+	}
+	return nil
+}
+
+// settle stores the place's record as it is now, puts the place into the room and tells everybody.
+func (m *Manager) settle(ctx context.Context, r *room, p *Place) error {
+	if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
+		p.Guest.Close()
+		return fmt.Errorf("storing sandbox %s as running: %w", p.SandboxID, err)
+	}
+	r.mu.Lock()
+	r.place, r.stray = p, nil
+	r.mu.Unlock()
+	m.publish(ctx, p.record)
+	m.mu.Lock()
+	callbacks := m.onPlace[:len(m.onPlace):len(m.onPlace)]
+	m.mu.Unlock()
+	for _, fn := range callbacks {
+		fn(p)
+	}
+	return nil
+}
+
+// dismantle takes down a sandbox that was made but cannot be used.
+func (m *Manager) dismantle(ctx context.Context, sb Sandbox, rec Record, cause error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if err := sb.Destroy(ctx); err != nil {
+		// Once its row is closed the reaper finds it and tries again.
+		m.cfg.Log.Error("half-made sandbox could not be destroyed", "sandbox_id", rec.Handle.ID, "error", err)
+	}
+	m.finish(ctx, rec, Failed, "It did not answer: "+cause.Error())
+}
+
+// finish closes a sandbox's row and tells the team.
+func (m *Manager) finish(ctx context.Context, rec Record, state State, reason string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	rec.State, rec.Reason, rec.EndedAt = state, reason, m.now()
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		m.cfg.Log.Error("end of a sandbox could not be stored", "sandbox_id", rec.Handle.ID, "error", err)
+	}
+	m.cfg.Log.Info("sandbox ended", "sandbox_id", rec.Handle.ID, "workspace_id", rec.WorkspaceID, "state", state,
+		"reason", reason)
+	m.publish(ctx, rec)
+}
+
+// current returns the room's live place or nil.
+func (r *room) current() *Place {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.place
+}
+
+// adoptOpen makes the workspace's open row the room's stray.
+func (m *Manager) adoptOpen(ctx context.Context, r *room, workspaceID string) error {
+	rec, err := m.cfg.Store.LastSandbox(ctx, workspaceID)
+	if fault.Is(err, fault.NotFound) || err == nil && rec.EndedAt != 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the open sandbox of workspace %s: %w", workspaceID, err)
+	}
+	r.mu.Lock()
+	r.stray = &rec
+	r.mu.Unlock()
+	return nil
+}
+
+// reclaim tries to reach the room's stray again. It returns (nil, nil) when there is none or it turned out to be gone, and
+// an error when it may still be there but cannot be reached.
+func (m *Manager) reclaim(ctx context.Context, r *room) (*Place, error) {
+	r.mu.Lock()
+	stray := r.stray
+	r.mu.Unlock()
+	if stray == nil {
+		return nil, nil
+	}
+	p, err := m.revive(ctx, r, *stray)
+	switch {
+	case errors.Is(err, ErrGone):
+		return nil, nil
+	case err != nil:
+		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_unreachable",
+			"The workspace's sandbox exists but cannot be reached now. Try again, or destroy the sandbox to get a new one.")
+	}
+	return p, nil
+}
+
+// joinWords makes one line of several sentences.
+func joinWords(w []string) string { return strings.Join(w, " ") }

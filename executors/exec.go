@@ -1,0 +1,255 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// Limits of a command's time.
+const (
+	DefaultTimeout = 30 * time.Second
+	MaxTimeout     = 7 * 24 * time.Hour
+)
+
+// CommandsConfig is what Commands is made of.
+type CommandsConfig struct {
+	Places     *Manager
+	Store      CommandStore
+	Now        func() time.Time
+	After      func(time.Duration) <-chan time.Time // the clock of the sweep; default time.After
+	Keep       time.Duration                        // how long records of ended commands are kept; default 7 days
+	SweepEvery time.Duration                        // default 10 min
+	Log        *slog.Logger
+}
+
+// Validate checks the configuration and fills in the defaults.
+func (c *CommandsConfig) Validate() error {
+	if c.Places == nil || c.Store == nil {
+		return errors.New("executors: Commands needs Places and Store")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.After == nil {
+		c.After = time.After
+	}
+	if c.Keep <= 0 {
+		c.Keep = 7 * 24 * time.Hour
+	}
+	if c.SweepEvery <= 0 {
+		c.SweepEvery = 10 * time.Minute
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Commands runs plain commands in the places of workspaces and keeps records of them. Safe for concurrent use.
+type Commands struct {
+	cfg  CommandsConfig
+	life context.Context // ends with Run: followers let go, the commands in the guests go on
+	end  context.CancelFunc
+
+	mu   sync.Mutex
+	live map[string]*running
+	work sync.WaitGroup
+}
+
+// NewCommands makes Commands. It starts nothing and panics on a Config without Places or Store.
+func NewCommands(cfg CommandsConfig) *Commands {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	c := &Commands{cfg: cfg, live: make(map[string]*running)}
+	c.life, c.end = context.WithCancel(context.Background())
+	return c
+}
+
+// Exec runs a command. In the foreground it answers when the command has ended, and ctx's end cancels the command; in the
+// background it answers once the command runs, or could not be started. How the command ended is in the answer's State;
+// the error is for requests that are wrong and for records that cannot be stored.
+func (c *Commands) Exec(ctx context.Context, req ExecRequest) (Command, error) {
+	r, err := c.launch(ctx, req, nil)
+	if err != nil {
+		return Command{}, err
+	}
+	if req.Background {
+		select {
+		case <-r.started:
+		case <-r.done:
+		case <-ctx.Done():
+		}
+		return r.snapshot(), nil
+	}
+	return c.await(ctx, r)
+}
+
+// ExecStream runs a command in the foreground and tells fn everything as it happens: started, stdout and stderr, ended. fn
+// is never called concurrently; while it blocks, the command's output waits. An error of fn cancels the command.
+func (c *Commands) ExecStream(ctx context.Context, req ExecRequest, fn func(ExecEvent) error) (Command, error) {
+	req.Background = false
+	r, err := c.launch(ctx, req, fn)
+	if err != nil {
+		return Command{}, err
+	}
+	return c.await(ctx, r)
+}
+
+// await waits for a foreground command; ctx's end cancels it.
+func (c *Commands) await(ctx context.Context, r *running) (Command, error) {
+	select {
+	case <-r.done:
+		return r.snapshot(), nil
+	case <-ctx.Done():
+	case <-c.life.Done():
+	}
+	r.cancel()
+	select {
+	case <-r.done:
+	case <-c.life.Done():
+		// The followers have let go; the next start closes the record.
+	}
+	return r.snapshot(), context.Cause(ctx)
+}
+
+// Command returns a command as it is now, with the output so far.
+func (c *Commands) Command(ctx context.Context, commandID string) (Command, error) {
+	c.mu.Lock()
+	r := c.live[commandID]
+	c.mu.Unlock()
+	if r != nil {
+		return r.snapshot(), nil
+	}
+	return c.cfg.Store.Command(ctx, commandID)
+}
+
+// Cancel ends a command and answers when it has ended: TERM to all of it, a grace, KILL. A command that has ended already
+// stays as it ended.
+func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error) {
+	c.mu.Lock()
+	r := c.live[commandID]
+	c.mu.Unlock()
+	if r == nil {
+		return c.cfg.Store.Command(ctx, commandID)
+	}
+	r.cancel()
+	select {
+	case <-r.done:
+		return r.snapshot(), nil
+	case <-ctx.Done():
+		return r.snapshot(), context.Cause(ctx)
+	case <-c.life.Done():
+		return r.snapshot(), fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
+	}
+}
+
+// launch checks the request, stores the record and starts driving the command.
+func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEvent) error) (*running, error) {
+	if err := checkExec(&req); err != nil {
+		return nil, err
+	}
+	if c.life.Err() != nil {
+		return nil, fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
+	}
+	spec, _, err := c.cfg.Places.cfg.Workspaces.Spec(ctx, req.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	r := newRunning(Command{ID: id.New("cmd"), TeamID: spec.TeamID, WorkspaceID: req.WorkspaceID, ActorID: req.ActorID,
+		Argv: req.Argv, Cwd: req.Cwd, State: CommandPending, Background: req.Background, CreatedAt: c.now()}, fn)
+	// Known before it is stored, so that the sweep never takes it for somebody's who has left.
+	c.mu.Lock()
+	c.live[r.id] = r
+	c.mu.Unlock()
+	if err := c.cfg.Store.InsertCommand(ctx, r.snapshot()); err != nil {
+		c.forget(r)
+		return nil, fmt.Errorf("storing command: %w", err)
+	}
+	timeout := time.Duration(req.TimeoutMs) * time.Millisecond
+	proc := guest.ProcessSpec{ID: r.id, Argv: req.Argv, Cwd: req.Cwd, Env: req.Env, TimeoutMs: req.TimeoutMs}
+	if req.Background {
+		proc.MaxLog = backgroundLog
+	}
+	c.work.Go(func() { c.drive(r, proc, timeout) })
+	return r, nil
+}
+
+func (c *Commands) forget(r *running) {
+	c.mu.Lock()
+	delete(c.live, r.id)
+	c.mu.Unlock()
+}
+
+func (c *Commands) now() int64 { return c.cfg.Now().UnixMilli() }
+
+// checkExec refuses what cannot be run and fills in the defaults.
+func checkExec(req *ExecRequest) error {
+	switch {
+	case req.Command != "" && len(req.Argv) > 0:
+		return fault.New(fault.Invalid, "invalid_command", "Give either argv or command, not both.")
+	case req.Command != "":
+		req.Argv = []string{"/bin/sh", "-c", req.Command}
+	}
+	if err := checkArgv(req.Argv, req.Env); err != nil {
+		return err
+	}
+	if err := checkCwd(req.Cwd); err != nil {
+		return err
+	}
+	switch {
+	case req.TimeoutMs < 0 || req.TimeoutMs > MaxTimeout.Milliseconds():
+		return fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be between 1 and %d.", MaxTimeout.Milliseconds())
+	case req.TimeoutMs == 0:
+		req.TimeoutMs = DefaultTimeout.Milliseconds()
+	}
+	return nil
+}
+
+func checkArgv(argv []string, env map[string]string) error {
+	if len(argv) == 0 || argv[0] == "" {
+		return fault.New(fault.Invalid, "invalid_command", "Give the command to run: argv (a list) or command (a line).")
+	}
+	total := 0
+	for _, a := range argv {
+		if strings.IndexByte(a, 0) >= 0 {
+			return fault.New(fault.Invalid, "invalid_command", "An argument contains a NUL byte.")
+		}
+		total += len(a) + 1
+	}
+	if total > guest.MaxArgv {
+		return fault.New(fault.TooLarge, "command_too_large", "The arguments are longer than %d bytes.", guest.MaxArgv)
+	}
+	total = 0
+	for k, v := range env {
+		if k == "" || strings.ContainsAny(k, "=\x00") || strings.IndexByte(v, 0) >= 0 {
+			return fault.New(fault.Invalid, "invalid_env", "The environment has a name or value that cannot be: %q.", k)
+		}
+		total += len(k) + len(v) + 2
+	}
+	if total > guest.MaxEnv {
+		return fault.New(fault.TooLarge, "env_too_large", "The environment is longer than %d bytes.", guest.MaxEnv)
+	}
+	return nil
+}
+
+// checkCwd refuses a folder that cannot be inside the root by its words; the guest refuses one that leads out by a link.
+func checkCwd(cwd string) error {
+	if strings.IndexByte(cwd, 0) >= 0 || len(cwd) > guest.MaxPath {
+		return fault.New(fault.Invalid, "invalid_cwd", "cwd is not a folder's path.")
+	}
+	if c := path.Clean(cwd); c == ".." || strings.HasPrefix(c, "../") {
+		return fault.New(fault.Invalid, "invalid_cwd", "cwd leads out of the workspace.")
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package executortest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// MemStore keeps sandboxes and commands in memory, by the same rules as the real store: for the suite, which may not know
+// the database.
+type MemStore struct {
+	mu        sync.Mutex
+	sandboxes []executors.Record
+	commands  []executors.Command
+}
+
+var (
+	_ executors.Store        = (*MemStore)(nil)
+	_ executors.CommandStore = (*MemStore)(nil)
+)
+
+// InsertSandbox refuses a second open sandbox of a workspace.
+func (s *MemStore) InsertSandbox(_ context.Context, r executors.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.sandboxes {
+		if o.WorkspaceID == r.WorkspaceID && o.EndedAt == 0 {
+			return fault.New(fault.Conflict, "sandbox_exists", "The workspace has a sandbox already.")
+		}
+	}
+	s.sandboxes = append(s.sandboxes, r)
+	return nil
+}
+
+// UpdateSandbox changes an open sandbox.
+func (s *MemStore) UpdateSandbox(_ context.Context, r executors.Record) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, o := range s.sandboxes {
+		if o.Handle.ID == r.Handle.ID && o.EndedAt == 0 {
+			s.sandboxes[i] = r
+		}
+	}
+	return nil
+}
+
+// OpenSandboxes returns the open ones.
+func (s *MemStore) OpenSandboxes(context.Context) ([]executors.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []executors.Record
+	for _, o := range s.sandboxes {
+		if o.EndedAt == 0 {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// LastSandbox returns the newest of a workspace.
+func (s *MemStore) LastSandbox(_ context.Context, workspaceID string) (executors.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.sandboxes) - 1; i >= 0; i-- {
+		if s.sandboxes[i].WorkspaceID == workspaceID {
+			return s.sandboxes[i], nil
+		}
+	}
+	return executors.Record{}, fault.New(fault.NotFound, "sandbox_not_found", "The workspace has no sandbox.")
+}
+
+// InsertCommand stores a command.
+func (s *MemStore) InsertCommand(_ context.Context, c executors.Command) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commands = append(s.commands, c)
+	return nil
+}
+
+// UpdateCommand changes an open command.
+func (s *MemStore) UpdateCommand(_ context.Context, c executors.Command) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, o := range s.commands {
+		if o.ID == c.ID && o.EndedAt == 0 {
+			s.commands[i] = c
+		}
+	}
+	return nil
+}
+
+// Command returns a command.
+func (s *MemStore) Command(_ context.Context, id string) (executors.Command, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.commands {
+		if c.ID == id {
+			return c, nil
+		}
+	}
+	return executors.Command{}, fault.New(fault.NotFound, "command_not_found", "There is no such command.")
+}
+
+// OpenCommands returns the open ones.
+func (s *MemStore) OpenCommands(context.Context) ([]executors.Command, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []executors.Command
+	for _, c := range s.commands {
+		if c.EndedAt == 0 {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// DropCommands removes old ones.
+func (s *MemStore) DropCommands(_ context.Context, before int64) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keep []executors.Command
+	for _, c := range s.commands {
+		if c.EndedAt == 0 || c.EndedAt >= before {
+			keep = append(keep, c)
+		}
+	}
+	n := int64(len(s.commands) - len(keep))
+	s.commands = keep
+	return n, nil
+}

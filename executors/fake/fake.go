@@ -1,0 +1,313 @@
+// Package fake is an executor whose guests run in this process, with knobs for everything that can go wrong: for the tests
+// of rooms that work in sandboxes. Processes are real; only the place is not one of its own.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest/changes"
+	"github.com/parawork/parawork/guest/daemon"
+)
+
+// Kind is what a fake executor calls itself unless told otherwise.
+const Kind executors.Kind = "fake"
+
+// World is where fake sandboxes live: it outlives the Executors of "restarted servers". Safe for concurrent use.
+type World struct {
+	dir string
+	log *slog.Logger
+
+	mu    sync.Mutex
+	boxes map[string]*box
+}
+
+type box struct {
+	handle executors.Handle
+	token  string
+	listen *memListener
+	cancel context.CancelFunc
+	ended  chan struct{}
+	dir    string
+}
+
+// NewWorld makes a World that keeps its guests' files below dir.
+func NewWorld(dir string, log *slog.Logger) *World {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &World{dir: dir, log: log, boxes: make(map[string]*box)}
+}
+
+// Close ends every sandbox of the world.
+func (w *World) Close() {
+	w.mu.Lock()
+	all := slices.Collect(maps.Values(w.boxes))
+	clear(w.boxes)
+	w.mu.Unlock()
+	for _, b := range all {
+		b.end()
+	}
+}
+
+// Vanish ends a sandbox as if its machine had died: nothing is left, nobody is told.
+func (w *World) Vanish(id string) {
+	w.mu.Lock()
+	b := w.boxes[id]
+	delete(w.boxes, id)
+	w.mu.Unlock()
+	if b != nil {
+		b.end()
+	}
+}
+
+// end stops the guest and waits until it and all its processes have ended.
+func (b *box) end() {
+	b.cancel()
+	_ = b.listen.Close()
+	<-b.ended
+	_ = os.RemoveAll(b.dir)
+}
+
+// Knobs are what goes wrong. The zero value is an executor that works.
+type Knobs struct {
+	CreateErr   error         // Create fails
+	CreateDelay time.Duration // Create takes this long
+	DialErr     error         // Dial fails
+	RecoverErr  error         // Recover fails
+	DestroyErr  error         // Destroy fails
+	ListErr     error         // List fails
+	Liar        bool          // guests call themselves another sandbox, from the next Create on
+	Unavailable string        // Capabilities: the reason why not
+	Kind        executors.Kind
+}
+
+// Executor makes fake sandboxes in a World.
+type Executor struct {
+	w *World
+
+	mu      sync.Mutex
+	knobs   Knobs
+	creates int
+}
+
+// New makes an Executor over w. A second one over the same World is the executor of a restarted server.
+func New(w *World) *Executor { return &Executor{w: w} }
+
+// Set turns the knobs.
+func (e *Executor) Set(k Knobs) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.knobs = k
+}
+
+// Creates says how many sandboxes were asked for.
+func (e *Executor) Creates() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.creates
+}
+
+func (e *Executor) get() Knobs {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.knobs
+}
+
+// Kind is Knobs.Kind or "fake".
+func (e *Executor) Kind() executors.Kind {
+	if k := e.get().Kind; k != "" {
+		return k
+	}
+	return Kind
+}
+
+// Capabilities answers what the knobs say.
+func (e *Executor) Capabilities(context.Context) (executors.Capabilities, error) {
+	k := e.get()
+	return executors.Capabilities{Kind: e.Kind(), Name: "Fake", Available: k.Unavailable == "", Reason: k.Unavailable,
+		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests"}, nil
+}
+
+// Create starts a guest in this process.
+func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
+	e.mu.Lock()
+	e.creates++
+	k := e.knobs
+	e.mu.Unlock()
+	if k.CreateDelay > 0 {
+		select {
+		case <-time.After(k.CreateDelay):
+		case <-ctx.Done():
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if k.CreateErr != nil {
+		return nil, k.CreateErr
+	}
+	if info, err := os.Stat(s.Root); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("the root %q is not a folder", s.Root)
+	}
+	e.w.mu.Lock()
+	defer e.w.mu.Unlock()
+	if e.w.boxes[s.ID] == nil {
+		b, err := e.w.start(s, e.Kind(), k.Liar)
+		if err != nil {
+			return nil, err
+		}
+		e.w.boxes[s.ID] = b
+	}
+	return &sandbox{e: e, handle: e.w.boxes[s.ID].handle, token: e.w.boxes[s.ID].token}, nil
+}
+
+// start runs a guest. The world's mu is held.
+func (w *World) start(s executors.Spec, kind executors.Kind, liar bool) (*box, error) {
+	name := s.ID
+	if liar {
+		name += "_liar"
+	}
+	b := &box{handle: executors.Handle{Kind: kind, ID: s.ID, Version: 1}, token: "token of " + s.ID, listen: newMemListener(),
+		ended: make(chan struct{}), dir: filepath.Join(w.dir, s.ID)}
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return nil, err
+	}
+	env := os.Environ()
+	for k, v := range s.Env {
+		env = append(env, k+"="+v)
+	}
+	watcher := changes.New(changes.Config{Root: s.Root, Dir: filepath.Join(b.dir, "changes"), Log: w.log})
+	d, err := daemon.New(daemon.Config{Dir: b.dir, Root: s.Root, SandboxID: name, Token: b.token, Build: "fake", Env: env,
+		Changes: watcher, Now: time.Now, Log: w.log})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b.cancel = cancel
+	go func() { // ends with the box: end waits for it
+		defer close(b.ended)
+		if err := d.Serve(ctx, b.listen); err != nil && ctx.Err() == nil {
+			w.log.Warn("fake guest ended", "sandbox_id", s.ID, "error", err)
+		}
+		w.mu.Lock()
+		if w.boxes[s.ID] == b {
+			delete(w.boxes, s.ID)
+		}
+		w.mu.Unlock()
+	}()
+	return b, nil
+}
+
+// Recover finds a sandbox of the world again.
+func (e *Executor) Recover(_ context.Context, h executors.Handle) (executors.Sandbox, error) {
+	if err := e.get().RecoverErr; err != nil {
+		return nil, err
+	}
+	e.w.mu.Lock()
+	defer e.w.mu.Unlock()
+	b := e.w.boxes[h.ID]
+	if b == nil {
+		return nil, executors.ErrGone
+	}
+	return &sandbox{e: e, handle: b.handle, token: b.token}, nil
+}
+
+// List returns every sandbox of the world.
+func (e *Executor) List(context.Context) ([]executors.Handle, error) {
+	if err := e.get().ListErr; err != nil {
+		return nil, err
+	}
+	e.w.mu.Lock()
+	defer e.w.mu.Unlock()
+	var out []executors.Handle
+	for _, id := range slices.Sorted(maps.Keys(e.w.boxes)) {
+		out = append(out, e.w.boxes[id].handle)
+	}
+	return out, nil
+}
+
+type sandbox struct {
+	e      *Executor
+	handle executors.Handle
+	token  string
+}
+
+func (s *sandbox) Handle() executors.Handle { return s.handle }
+func (s *sandbox) Token() string            { return s.token }
+
+func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	if err := s.e.get().DialErr; err != nil {
+		return nil, err
+	}
+	s.e.w.mu.Lock()
+	b := s.e.w.boxes[s.handle.ID]
+	s.e.w.mu.Unlock()
+	if b == nil {
+		return nil, errors.New("nobody is there")
+	}
+	return b.listen.dial(ctx)
+}
+
+func (s *sandbox) Destroy(context.Context) error {
+	if err := s.e.get().DestroyErr; err != nil {
+		return err
+	}
+	s.e.w.Vanish(s.handle.ID)
+	return nil
+}
+
+// memListener is a listener whose pipes stay in memory.
+type memListener struct {
+	conns chan net.Conn
+	once  sync.Once
+	done  chan struct{}
+}
+
+func newMemListener() *memListener {
+	return &memListener{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+func (l *memListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *memListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *memListener) Addr() net.Addr { return memAddr{} }
+
+func (l *memListener) dial(ctx context.Context) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case l.conns <- there:
+		return here, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+type memAddr struct{}
+
+func (memAddr) Network() string { return "memory" }
+func (memAddr) String() string  { return "memory" }

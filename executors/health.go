@@ -1,0 +1,190 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Health checking: how a place that stopped answering is told from one that is gone.
+const (
+	checkAtOnce     = 8
+	silentAfter     = 3                // failed checks before the team is told that a sandbox does not answer
+	healthKeepEvery = 60 * time.Second // how often a good health is worth a write
+)
+
+// Run keeps checking the health of the live places and reaping what the store does not know, until ctx is done. It returns
+// when its goroutines, and makings under way, have ended. Recover comes first.
+func (m *Manager) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { m.every(ctx, m.cfg.HealthEvery, m.CheckHealth) })
+	wg.Go(func() {
+		m.reap(ctx)
+		m.every(ctx, m.cfg.ReapEvery, m.reap)
+	})
+	wg.Wait()
+	m.work.Wait()
+	m.closePipes()
+	return nil
+}
+
+// closePipes lets go of the guests, which live on: the next server finds them again.
+func (m *Manager) closePipes() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.rooms {
+		if p := r.current(); p != nil {
+			p.Guest.Close()
+		}
+	}
+}
+
+func (m *Manager) every(ctx context.Context, d time.Duration, fn func(context.Context)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.cfg.After(d):
+			fn(ctx)
+		}
+	}
+}
+
+// CheckHealth looks at every live place and every unreachable sandbox once, now.
+func (m *Manager) CheckHealth(ctx context.Context) {
+	m.mu.Lock()
+	ids := make([]string, 0, len(m.rooms))
+	for id := range m.rooms {
+		ids = append(ids, id)
+	}
+	m.mu.Unlock()
+	slices.Sort(ids)
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, checkAtOnce)
+	for _, id := range ids {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			if err := m.Check(ctx, id); err != nil && ctx.Err() == nil {
+				m.cfg.Log.Debug("health check failed", "workspace_id", id, "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Check looks at the workspace's sandbox now. It returns nil when the guest answers or the workspace has no sandbox,
+// ErrGone when the sandbox turned out to be gone (its place is ended by then), and another error while it cannot be told.
+func (m *Manager) Check(ctx context.Context, workspaceID string) error {
+	r := m.room(workspaceID)
+	p := r.current()
+	if p == nil {
+		return m.checkStray(ctx, r)
+	}
+	_, err := m.hello(ctx, p)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil {
+		m.healthy(ctx, r, p)
+		return nil
+	}
+	return m.suspect(ctx, r, p, err)
+}
+
+func (m *Manager) checkStray(ctx context.Context, r *room) error {
+	r.mu.Lock()
+	stray := r.stray
+	r.mu.Unlock()
+	if stray == nil {
+		return nil
+	}
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = m.reclaim(ctx, r)
+	return err
+}
+
+// healthy notes a good answer; it is written when it is news or a while since the last write.
+func (m *Manager) healthy(ctx context.Context, r *room, p *Place) {
+	now := m.now()
+	r.mu.Lock()
+	if r.place != p {
+		r.mu.Unlock()
+		return
+	}
+	news := p.record.Reason != ""
+	p.silent, p.healthAt = 0, now
+	write := news || now-p.record.HealthAt >= healthKeepEvery.Milliseconds()
+	if write {
+		p.record.HealthAt, p.record.Reason = now, ""
+	}
+	rec := p.record
+	r.mu.Unlock()
+	if !write {
+		return
+	}
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		m.cfg.Log.Warn("health of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+	}
+	if news {
+		m.publish(ctx, rec)
+	}
+}
+
+// suspect asks the executor about a place that did not answer: gone, or only silent?
+func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) error {
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if r.current() != p {
+		return ErrGone
+	}
+	if !errors.Is(cause, ErrGone) {
+		rctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
+		defer cancel()
+		_, err = m.byKind[p.Kind].Recover(rctx, p.sandbox.Handle())
+	} else {
+		err = cause
+	}
+	if errors.Is(err, ErrGone) {
+		m.endPlace(ctx, r, p, Gone, "It no longer exists: its guest or the machine was stopped.")
+		return ErrGone
+	}
+	r.mu.Lock()
+	p.silent++
+	tell := p.silent == silentAfter
+	if tell {
+		p.record.Reason = "It does not answer: " + cause.Error()
+	}
+	rec := p.record
+	r.mu.Unlock()
+	if tell {
+		m.cfg.Log.Warn("sandbox does not answer", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "error", cause)
+		if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+			m.cfg.Log.Warn("silence of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
+		}
+		m.publish(ctx, rec)
+	}
+	return fmt.Errorf("sandbox %s does not answer: %w", p.SandboxID, cause)
+}
+
+// endPlace takes the place out of the room, closes its row and wakes everybody who waits for its end.
+func (m *Manager) endPlace(ctx context.Context, r *room, p *Place, state State, reason string) {
+	r.mu.Lock()
+	r.place = nil
+	rec := p.record
+	r.mu.Unlock()
+	m.finish(ctx, rec, state, reason)
+	p.reason = reason
+	close(p.done)
+	p.Guest.Close()
+}

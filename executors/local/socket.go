@@ -1,0 +1,73 @@
+//go:build linux
+
+package local
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketName is the guest's socket in a sandbox's folder.
+const socketName = "guest.sock"
+
+// maxSocketPath is what fits into a sockaddr_un, its ending NUL aside.
+const maxSocketPath = 107
+
+// socketPath returns a path to the folder's socket that fits into a socket address: a long one goes through an open
+// descriptor of the folder. done closes that.
+func socketPath(dir string) (path string, done func(), err error) {
+	path = filepath.Join(dir, socketName)
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + socketName, func() { _ = unix.Close(fd) }, nil
+}
+
+// dialUnix opens a pipe to the guest of a folder.
+func dialUnix(ctx context.Context, dir string) (net.Conn, error) {
+	path, done, err := socketPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("dialing the guest: %w", err)
+	}
+	return conn, nil
+}
+
+// listenUnix makes the folder's socket and returns its listener as a file to hand over. Only the owner may connect.
+func listenUnix(dir string) (*os.File, error) {
+	path, done, err := socketPath(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("making the guest's socket: %w", err)
+	}
+	defer l.Close()
+	// The guest owns the socket's file from now on: closing our copy must not remove it.
+	l.SetUnlinkOnClose(false)
+	if err := os.Chmod(filepath.Join(dir, socketName), 0o600); err != nil {
+		return nil, err
+	}
+	f, err := l.File()
+	if err != nil {
+		return nil, fmt.Errorf("handing over the guest's socket: %w", err)
+	}
+	return f, nil
+}

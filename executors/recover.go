@@ -1,0 +1,105 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// recoverAtOnce is how many sandboxes are looked for in parallel at start.
+const recoverAtOnce = 16
+
+// Recover finds every stored open sandbox again, in parallel, and closes those that are gone, each with a reason. It is
+// called once at start, before the door opens. A sandbox that exists but cannot be reached stays open and is tried again by
+// the health check. The error is the store's: without it nothing is known.
+func (m *Manager) Recover(ctx context.Context) error {
+	open, err := m.cfg.Store.OpenSandboxes(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the open sandboxes: %w", err)
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(recoverAtOnce)
+	for _, rec := range open {
+		g.Go(func() error {
+			r := m.room(rec.WorkspaceID)
+			release, err := r.take(gctx)
+			if err != nil {
+				return err
+			}
+			defer release()
+			if r.current() != nil {
+				return nil
+			}
+			if _, err := m.revive(gctx, r, rec); err != nil && !errors.Is(err, ErrGone) {
+				m.cfg.Log.Warn("sandbox could not be reached", "sandbox_id", rec.Handle.ID,
+					"workspace_id", rec.WorkspaceID, "error", err)
+			}
+			return gctx.Err()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("recovering sandboxes: %w", err)
+	}
+	m.mu.Lock()
+	m.recovered = true
+	m.mu.Unlock()
+	return nil
+}
+
+// revive finds the sandbox of an open record again and makes it the room's place. The caller holds the room's turn. On
+// ErrGone the record is closed; on any other error the record becomes the room's stray.
+func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, error) {
+	p, err := m.find(ctx, rec)
+	if err == nil && rec.State == Stopping {
+		// The server died, or failed, half-way through destroying it: finish that.
+		p.Guest.Close()
+		if err = p.sandbox.Destroy(ctx); err == nil {
+			err = ErrGone
+		}
+	}
+	if err == nil {
+		p.record.State, p.record.Reason, p.record.HealthAt = Running, "", m.now()
+		if err = m.settle(ctx, r, p); err == nil {
+			return p, nil
+		}
+	}
+	r.mu.Lock()
+	if errors.Is(err, ErrGone) {
+		r.stray = nil
+	} else {
+		r.stray = &rec
+	}
+	r.mu.Unlock()
+	if errors.Is(err, ErrGone) {
+		m.finish(ctx, rec, Gone, goneReason(rec))
+	}
+	return nil, err
+}
+
+func goneReason(rec Record) string {
+	switch rec.State {
+	case Stopping:
+		return "It was destroyed."
+	case Starting:
+		return "The server stopped while it was being made."
+	}
+	return "It no longer exists: its guest or the machine was stopped."
+}
+
+// find asks the executor for the record's sandbox and says hello to it.
+func (m *Manager) find(ctx context.Context, rec Record) (*Place, error) {
+	e, ok := m.byKind[rec.Handle.Kind]
+	if !ok {
+		return nil, fmt.Errorf("executor %q is not configured", rec.Handle.Kind)
+	}
+	rctx, cancel := context.WithTimeout(ctx, 4*m.cfg.DialTimeout)
+	defer cancel()
+	sb, err := e.Recover(rctx, rec.Handle)
+	if err != nil {
+		return nil, fmt.Errorf("recovering sandbox %s: %w", rec.Handle.ID, err)
+	}
+	rec.Handle = sb.Handle()
+	return m.connect(ctx, sb, rec)
+}

@@ -1,0 +1,123 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Recover takes up the commands that were open when the server stopped: background commands that run on are followed
+// again, the others are ended and closed with the reason. It comes after the Manager's Recover.
+func (c *Commands) Recover(ctx context.Context) error {
+	open, err := c.cfg.Store.OpenCommands(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the open commands: %w", err)
+	}
+	for _, cmd := range open {
+		c.reopen(cmd)
+	}
+	return nil
+}
+
+// Run drops old records from time to time until ctx is done. It returns when everything that followed commands has ended;
+// the commands themselves go on in their guests.
+func (c *Commands) Run(ctx context.Context) error {
+	for {
+		c.sweep(ctx)
+		select {
+		case <-ctx.Done():
+			c.end()
+			c.work.Wait()
+			return nil
+		case <-c.cfg.After(c.cfg.SweepEvery):
+		}
+	}
+}
+
+// sweep drops the records that were kept long enough and takes up open commands whose sandbox could not be reached before.
+func (c *Commands) sweep(ctx context.Context) {
+	n, err := c.cfg.Store.DropCommands(ctx, c.cfg.Now().Add(-c.cfg.Keep).UnixMilli())
+	if err != nil && ctx.Err() == nil {
+		c.cfg.Log.Warn("old commands could not be dropped", "error", err)
+	}
+	if n > 0 {
+		c.cfg.Log.Info("old commands dropped", "count", n)
+	}
+	if err := c.Recover(ctx); err != nil && ctx.Err() == nil {
+		c.cfg.Log.Warn("open commands could not be taken up", "error", err)
+	}
+}
+
+// reopen takes up one open command nobody in this process drives.
+func (c *Commands) reopen(cmd Command) {
+	place, live := c.cfg.Places.Live(cmd.WorkspaceID)
+	here := live && place.SandboxID == cmd.SandboxID
+	if !here && cmd.SandboxID != "" && c.cfg.Places.mayReturn(cmd.WorkspaceID, cmd.SandboxID) {
+		return // its sandbox cannot be reached yet: the next sweep looks again
+	}
+	r := newRunning(cmd, nil)
+	c.mu.Lock()
+	if c.live[cmd.ID] != nil || c.life.Err() != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.live[cmd.ID] = r
+	c.mu.Unlock()
+	c.work.Go(func() { c.resume(r, cmd, place, here) })
+}
+
+func (c *Commands) resume(r *running, cmd Command, place *Place, here bool) {
+	if here && cmd.Background && cmd.State == CommandExecuting {
+		close(r.started)
+		ctx, cancel := context.WithCancel(c.life)
+		defer cancel()
+		// The guest keeps the timeout; the host's own watch starts anew with the longest a command may take.
+		c.follow(ctx, r, place, MaxTimeout)
+		return
+	}
+	reason := "The server stopped while this command ran."
+	switch {
+	case cmd.State == CommandPending && cmd.SandboxID == "":
+		reason = "The server stopped before this command was started."
+	case !here:
+		reason = "The server stopped while this command ran, and its sandbox no longer exists."
+	}
+	// The row names its sandbox only once the command runs; a process may have been started a moment before that.
+	if place != nil {
+		c.discard(place, cmd.ID)
+	}
+	c.conclude(r, noProcess, fault.New(fault.Unavailable, "server_stopped", "%s", reason))
+}
+
+// mayReturn reports whether the sandbox is stored as open but could not be reached yet.
+func (m *Manager) mayReturn(workspaceID, sandboxID string) bool {
+	m.mu.Lock()
+	r := m.rooms[workspaceID]
+	m.mu.Unlock()
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stray != nil && r.stray.Handle.ID == sandboxID
+}
+
+// RunInBox runs a small tool in the workspace's sandbox for another room: bounded in time and output, not recorded. A
+// non-zero exit code is no error. Too much output is fault.TooLarge, too much time fault.Timeout.
+func (m *Manager) RunInBox(ctx context.Context, workspaceID string, b BoxCommand) (BoxResult, error) {
+	place, err := m.Ensure(ctx, workspaceID)
+	if err != nil {
+		return BoxResult{}, err
+	}
+	return place.Run(ctx, b)
+}
+
+// boxTimeout is how long a BoxCommand may take.
+func (b BoxCommand) timeout() time.Duration {
+	if b.TimeoutMs <= 0 {
+		return DefaultTimeout
+	}
+	return time.Duration(b.TimeoutMs) * time.Millisecond
+}
