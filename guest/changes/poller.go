@@ -3,12 +3,25 @@ package changes
 import (
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
 )
+
+// MaxChanges is the largest number of changes one set holds. What is beyond it is left out, and the set says so.
+const MaxChanges = 200_000
+
+// defaultTimeout bounds one call of git. A repository of 100,000 files on a slow disk needs seconds; a hang needs to be noticed.
+const defaultTimeout = 30 * time.Second
 
 // Config says where a Poller works. Only Root is required.
 type Config struct {
@@ -16,37 +29,221 @@ type Config struct {
 	GitDir  string           // the worktree's git directory; "" = found from Root/.git at first use and kept from then on
 	Dir     string           // private folder for our own index copies, outside Root; "" = a temporary folder
 	GitPath string           // git program; "" = found in PATH
+	Timeout time.Duration    // of one call of git; 0 = 30 s
 	Now     func() time.Time // nil = time.Now
 	Log     *slog.Logger     // nil = slog.Default
 }
 
 // Poller watches one worktree. All methods are safe for concurrent use.
-type Poller struct{ cfg Config }
+type Poller struct {
+	cfg Config
+
+	turn  chan struct{} // holds one token: whoever has it works with git and the shadow
+	diffs chan struct{} // as many as may run at once
+	// Below: only with the turn.
+	shadow  *shadow
+	blocked blocked // a file that makes git hang, once found
+
+	hinted atomic.Bool // a weak hint is noted already, and no poll has begun since
+
+	mu       sync.Mutex // guards what is below, never held while git runs
+	trackers map[string]*tracker
+	notify   *notifier
+	watchers int
+	started  uint64 // polls begun, of all trackers
+	tempDir  string
+}
 
 // New makes a Poller. It touches nothing until first used.
-func New(cfg Config) *Poller { return &Poller{cfg: cfg} }
-
-// Watch sends the changes against base to send until ctx ends or send fails: first what differs from version since (a Reset
-// with everything when since is unknown, an empty set when nothing differs), then each difference as it appears. A large
-// set comes in several records, all but the last with More. send is never called concurrently for one Watch, and a slow
-// send delays only its own Watch.
-func (p *Poller) Watch(ctx context.Context, base string, since uint64, send func(guest.ChangeSet) error) error {
-	return errors.ErrUnsupported
+func New(cfg Config) *Poller {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	p := &Poller{cfg: cfg, turn: make(chan struct{}, 1), diffs: make(chan struct{}, maxDiffs), trackers: make(map[string]*tracker)}
+	p.turn <- struct{}{}
+	return p
 }
 
 // PollNow looks at once and answers the whole set as a Reset. When it does not fit one record, More is set and the rest
-// comes by Watch.
+// comes by Watch. A poll that failed is told by the set's Error, not by the error.
 func (p *Poller) PollNow(ctx context.Context, base string) (guest.ChangeSet, error) {
-	return guest.ChangeSet{}, errors.ErrUnsupported
+	t, err := p.tracker(base)
+	if err != nil {
+		return guest.ChangeSet{}, err
+	}
+	defer p.release(t)
+	if err := p.poll(ctx, t, p.pollsBegun()); err != nil {
+		return guest.ChangeSet{}, err
+	}
+	return t.delta(0)[0], nil
 }
 
-// Diff writes the unified diff of one path against the base.
-func (p *Poller) Diff(ctx context.Context, req guest.DiffRequest, w io.Writer) error {
-	return errors.ErrUnsupported
+// Hint says that something may have changed (output flows): look soon, and more rarely again when nothing had. It costs
+// next to nothing, so it may be called for every piece of output.
+func (p *Poller) Hint() {
+	if !p.hinted.Swap(true) {
+		p.hint(false)
+	}
 }
 
-// Hint says that something may have changed (output flows, a file was written through us): look soon.
-func (p *Poller) Hint() {}
+func (p *Poller) hint(strong bool) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.trackers {
+		t.hint(now, strong)
+	}
+}
 
-// Close removes the temporary folder, if one was made.
-func (p *Poller) Close() error { return nil }
+// Close removes the temporary folder, if one was made. No other call may be under way.
+func (p *Poller) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tempDir == "" {
+		return nil
+	}
+	dir := p.tempDir
+	p.tempDir = ""
+	return os.RemoveAll(dir)
+}
+
+// take takes the turn; the caller gives it back by calling what it returns.
+func (p *Poller) take(ctx context.Context) (func(), error) {
+	select {
+	case <-p.turn:
+		return func() { p.turn <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (p *Poller) pollsBegun() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.started
+}
+
+// maxTrackers bounds the bases remembered; those nobody watches are forgotten first.
+const maxTrackers = 8
+
+var commitID = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// tracker finds or makes the tracker of a base and holds it until release.
+func (p *Poller) tracker(base string) (*tracker, error) {
+	if !commitID.MatchString(base) {
+		return nil, fault.New(fault.Invalid, "invalid_base", "The base must be the full id of a commit.")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.trackers[base]
+	if t == nil {
+		for b, old := range p.trackers {
+			if len(p.trackers) >= maxTrackers && old.holders == 0 {
+				delete(p.trackers, b)
+			}
+		}
+		// Versions start at the time, so that one a client remembers from an earlier guest is not mistaken for ours.
+		t = newTracker(base, uint64(max(p.cfg.Now().UnixMilli(), 1))<<12)
+		p.trackers[base] = t
+	}
+	t.holders++
+	return t, nil
+}
+
+func (p *Poller) release(t *tracker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.holders--
+}
+
+// poll looks once and records what it saw in t. It does nothing when another poll of t has begun after since, a count of
+// pollsBegun. Only the end of ctx is an error: git's own failures become part of the set.
+func (p *Poller) poll(ctx context.Context, t *tracker, since uint64) error {
+	done, err := p.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if t.lastPoll > since {
+		return nil
+	}
+	p.mu.Lock()
+	p.started++
+	t.lastPoll = p.started
+	p.mu.Unlock()
+	p.hinted.Store(false)
+	t.begin(time.Now())
+
+	begin := time.Now()
+	var m meter
+	seen, err := p.look(ctx, t, &m)
+	if ctx.Err() != nil {
+		t.interrupted()
+		return context.Cause(ctx)
+	}
+	changed := t.record(seen, err, p.cfg.Now())
+	t.end(time.Now(), m.cost(time.Since(begin)), changed || seen.racy, p.covered())
+	return nil
+}
+
+// open prepares the shadow at first use. Only with the turn.
+func (p *Poller) open(ctx context.Context) (*shadow, error) {
+	if p.shadow != nil {
+		return p.shadow, nil
+	}
+	gitPath := p.cfg.GitPath
+	if gitPath == "" {
+		found, err := exec.LookPath("git")
+		if err != nil {
+			return nil, fault.Wrap(err, fault.Unavailable, "git_missing", "git is not installed in this place. Install git and try again.")
+		}
+		gitPath = found
+	}
+	root, err := filepath.EvalSymlinks(p.cfg.Root)
+	if err != nil {
+		return nil, fmt.Errorf("finding the worktree: %w", err)
+	}
+	r, err := findRepo(root, p.cfg.GitDir)
+	if err != nil {
+		return nil, err
+	}
+	dir := p.cfg.Dir
+	if dir == "" {
+		if dir, err = p.makeTemp(); err != nil {
+			return nil, err
+		}
+	}
+	s, err := newShadow(dir, r, gitPath, p.cfg.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	p.shadow = s
+	return s, nil
+}
+
+func (p *Poller) makeTemp() (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tempDir == "" {
+		dir, err := os.MkdirTemp("", "parawork-changes-")
+		if err != nil {
+			return "", fmt.Errorf("making a private folder: %w", err)
+		}
+		p.tempDir = dir
+	}
+	return p.tempDir, nil
+}
+
+// words turns an error into what the set says of it.
+func words(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Message
+	}
+	return err.Error()
+}

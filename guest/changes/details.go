@@ -1,0 +1,377 @@
+package changes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/guest"
+)
+
+// entry is one change with what it was computed from, so that the next poll computes only what differs.
+type entry struct {
+	change guest.Change
+	raw    rawChange
+	st     fileStat
+	racy   bool // st cannot be trusted to tell the next state from this one
+	nums   *counts
+	read   bool // the file was read for hash and binary
+	hash   string
+	binary bool // has a NUL among its first bytes
+	kept   bool // from an earlier poll, while untracked files cannot be listed
+}
+
+// details computes the set of changes after a poll found that something differs.
+type details struct {
+	s        *shadow
+	m        *meter
+	base     string
+	paths    []dirty
+	stats    []fileStat
+	prev     map[string]*entry
+	degraded bool
+	links    *linkCache
+	at       int64 // ns, when the files were stat'ed
+
+	dirty   map[string]int // raw path -> index in paths
+	scratch string         // GIT_INDEX_FILE of the comparison
+	note    string
+}
+
+// Below fullBelow paths, the lines of all are counted in one call; above, only of those that differ from last time, unless
+// they are more than partialMax.
+const (
+	fullBelow  = 256
+	partialMax = 200
+)
+
+func (d *details) compute(ctx context.Context) (map[string]*entry, error) {
+	d.dirty = make(map[string]int, len(d.paths))
+	for i, p := range d.paths {
+		// After `git rm --cached` a path is told twice, deleted and untracked: what is on the disk counts.
+		if j, ok := d.dirty[p.path]; !ok || !d.paths[j].unmerged && p.untracked() {
+			d.dirty[p.path] = i
+		}
+	}
+	if err := d.buildIndex(ctx); err != nil {
+		return nil, err
+	}
+	full := len(d.paths)+len(d.prev) <= fullBelow
+	raws, nums, err := d.diff(ctx, true, full, nil)
+	if err != nil {
+		return nil, err
+	}
+	entries := make(map[string]*entry, len(raws))
+	for _, r := range raws {
+		if len(entries) >= MaxChanges {
+			d.note = joinNotes(d.note, tooMany)
+			break
+		}
+		if d.usable(r) {
+			entries[r.path] = d.start(r)
+		}
+	}
+	d.addOwn(entries)
+	if err := d.addLinks(ctx, entries); err != nil {
+		return nil, err
+	}
+	if !full {
+		if nums, err = d.count(ctx, entries); err != nil {
+			return nil, err
+		}
+	}
+	d.readContents(ctx, entries)
+	for path, e := range entries {
+		if e.kept {
+			continue
+		}
+		if e.nums == nil {
+			n := nums[path] // a file git finds unchanged after all has no count
+			e.nums = &n
+		}
+		if d.finish(e); d.phantom(e) {
+			delete(entries, path)
+		}
+	}
+	return entries, ctx.Err()
+}
+
+// usable leaves out what cannot be a path of the worktree: a commit can be made to contain such names.
+func (d *details) usable(r rawChange) bool {
+	if guest.CheckPath(guest.EncodePath(r.path)) == nil && (r.oldPath == "" || guest.CheckPath(guest.EncodePath(r.oldPath)) == nil) {
+		return true
+	}
+	d.note = joinNotes(d.note, "Some names in the commit cannot be files and are not shown.")
+	return false
+}
+
+// buildIndex makes the index of the comparison: ours, plus every untracked file as if it were tracked, so that git itself
+// finds renames, counts lines and tells binary files for them too, and every conflicted path with what is on the disk.
+// The recorded content is that of an empty file and is never looked at, because times that cannot match send git to the disk.
+func (d *details) buildIndex(ctx context.Context) error {
+	var feed bytes.Buffer
+	for i, p := range d.paths {
+		if p.unmerged {
+			fmt.Fprintf(&feed, "0 %s 0\t%s\x00", zeroID(d.base), p.path)
+		} else if !p.untracked() || p.nested {
+			continue
+		}
+		if st := d.stats[i]; (st.regular() && st.size <= bigFile) || st.link() {
+			fmt.Fprintf(&feed, "%s %s 0\t%s\x00", st.gitMode(), emptyID(d.base), p.path)
+		}
+	}
+	d.scratch = ""
+	if feed.Len() == 0 {
+		return nil
+	}
+	return d.scratchIndex(ctx, feed.Bytes())
+}
+
+func (d *details) scratchIndex(ctx context.Context, feed []byte) error {
+	path := d.s.path("details.index")
+	_ = os.Remove(path + ".lock")
+	if _, err := copyFile(path, d.s.path("index")); err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("copying the index: %w", err)
+		}
+		_ = os.Remove(path)
+	}
+	d.scratch = path
+	_, err := d.s.run(ctx, d.m, call{args: []string{"update-index", "-z", "--replace", "--index-info"},
+		env: []string{"GIT_INDEX_FILE=" + path}, stdin: feed, locks: true})
+	return err
+}
+
+// diff runs `git diff` of the base against the worktree.
+func (d *details) diff(ctx context.Context, raw, nums bool, paths []string) ([]rawChange, map[string]counts, error) {
+	args := []string{"diff", "-z", "--no-abbrev", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all"}
+	if raw {
+		args = append(args, "--raw")
+	}
+	if nums {
+		args = append(args, "--numstat")
+	}
+	if paths == nil {
+		args = append(args, "-M", "-l400")
+	} else {
+		args = append(args, "--no-renames")
+	}
+	args = append(append(args, d.base, "--"), paths...)
+	c := call{args: args, timeout: 2 * d.s.timeout}
+	if d.scratch != "" {
+		c.env = []string{"GIT_INDEX_FILE=" + d.scratch}
+	}
+	out, err := d.s.run(ctx, d.m, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return parseDiff(out)
+}
+
+// start makes the entry of a record, with what is still known of the same state from last time.
+func (d *details) start(r rawChange) *entry {
+	e := &entry{raw: r}
+	if i, ok := d.dirty[r.path]; ok {
+		e.st = d.stats[i]
+	} else {
+		e.st, _ = lstat(filepath.Join(d.s.repo.root, r.path))
+	}
+	if r.newMode == "" {
+		e.st = fileStat{} // gone for git, whatever a linked folder above it may lead to
+	}
+	e.racy = e.st.racy(d.at)
+	old := d.prev[r.path]
+	if old == nil || old.st != e.st || old.racy {
+		return e
+	}
+	e.read, e.hash, e.binary = old.read, old.hash, old.binary
+	if o := old.raw; o.status == r.status && o.oldID == r.oldID && o.oldMode == r.oldMode && o.oldPath == r.oldPath {
+		e.nums = old.nums
+	}
+	return e
+}
+
+// addOwn adds what git is not asked about: untracked repositories, large untracked files, conflicts without a file and, while
+// untracked files cannot be listed, those known from before.
+func (d *details) addOwn(entries map[string]*entry) {
+	for i, p := range d.paths {
+		if entries[p.path] != nil || len(entries) >= MaxChanges {
+			continue
+		}
+		st := d.stats[i]
+		switch {
+		case p.nested:
+			entries[p.path] = &entry{raw: rawChange{status: 'A', newMode: "040000", path: p.path}, nums: &counts{}, read: true}
+		case p.untracked() && st.regular() && st.size > bigFile:
+			e := d.start(rawChange{status: 'A', newMode: st.gitMode(), path: p.path})
+			e.nums = &counts{binary: true}
+			entries[p.path] = e
+		case p.unmerged:
+			entries[p.path] = &entry{raw: rawChange{status: 'U', newMode: st.gitMode(), path: p.path}, st: st, nums: &counts{}}
+		}
+	}
+	if !d.degraded {
+		return
+	}
+	for path, old := range d.prev {
+		if _, tracked := d.dirty[path]; tracked || entries[path] != nil || old.change.Status != "untracked" {
+			continue
+		}
+		if st, err := lstat(filepath.Join(d.s.repo.root, path)); err == nil && st == old.st {
+			kept := *old
+			kept.kept = true
+			entries[path] = &kept
+		}
+	}
+}
+
+// addLinks adds repositories recorded as submodules since the base. The comparison above never looks at submodules, because git
+// would run inside them; this one compares commit and index only.
+func (d *details) addLinks(ctx context.Context, entries map[string]*entry) error {
+	raws, err := d.linked(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range raws {
+		if entries[r.path] != nil || len(entries) >= MaxChanges || !d.usable(r) {
+			continue
+		}
+		n := counts{additions: boolInt(r.newMode == gitLink), deletions: boolInt(r.oldMode == gitLink)}
+		entries[r.path] = &entry{raw: r, nums: &n, read: true}
+	}
+	return nil
+}
+
+// gitLink is the mode of a submodule.
+const gitLink = "160000"
+
+// linked lists the submodules that differ between base and index, anew only when the index is another.
+func (d *details) linked(ctx context.Context) ([]rawChange, error) {
+	if d.links.known && d.links.index == d.s.indexFrom {
+		return d.links.raws, nil
+	}
+	out, err := d.s.run(ctx, d.m, call{args: []string{"diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames",
+		"--no-ext-diff", "--no-textconv", "--ignore-submodules=none", d.base, "--"}})
+	if err != nil {
+		return nil, err
+	}
+	raws, _, err := parseDiff(out)
+	if err != nil {
+		return nil, err
+	}
+	raws = slices.DeleteFunc(raws, func(r rawChange) bool { return r.oldMode != gitLink && r.newMode != gitLink })
+	*d.links = linkCache{known: true, index: d.s.indexFrom, raws: raws}
+	return raws, nil
+}
+
+// linkCache keeps what linked found.
+type linkCache struct {
+	known bool
+	index fileStat
+	raws  []rawChange
+}
+
+// count counts the lines of entries that are not known from last time.
+func (d *details) count(ctx context.Context, entries map[string]*entry) (map[string]counts, error) {
+	var missing []string
+	size, all := 0, false
+	for path, e := range entries {
+		switch {
+		case e.nums != nil:
+		case e.raw.status == 'R' && e.raw.score == 100:
+			e.nums = &counts{}
+		default:
+			all = all || e.raw.status == 'R' // only the whole comparison finds the same pairs
+			missing = append(missing, path)
+			size += len(path)
+		}
+	}
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	if all || len(missing) > partialMax || size > 100<<10 {
+		missing = nil
+	}
+	_, nums, err := d.diff(ctx, false, true, missing)
+	return nums, err
+}
+
+// finish writes what the world is told of an entry.
+func (d *details) finish(e *entry) {
+	r := e.raw
+	c := guest.Change{
+		Path: guest.EncodePath(r.path), OldPath: guest.EncodePath(r.oldPath),
+		Mode: r.newMode, OldMode: r.oldMode, Size: e.st.size, Hash: e.hash,
+	}
+	if r.status == 'C' {
+		c.OldPath = ""
+	}
+	if e.st.dir() || !e.st.exists() {
+		c.Size = 0
+	}
+	c.Additions, c.Deletions, c.Binary = e.nums.additions, e.nums.deletions, e.nums.binary
+	if r.score == 100 { // git compared the ids and did not look inside
+		c.Binary = c.Binary || e.binary
+	}
+	i, isDirty := d.dirty[r.path]
+	if !isDirty && r.oldPath != "" {
+		i, isDirty = d.dirty[r.oldPath]
+	}
+	c.Committed = !isDirty
+	if isDirty {
+		p := d.paths[i]
+		c.Staged = !p.untracked() && !p.unmerged && p.x != '.'
+		c.Status = d.status(r, p)
+	} else {
+		c.Status = plainStatus(r.status)
+	}
+	e.change = c
+}
+
+func (d *details) status(r rawChange, p dirty) string {
+	switch {
+	case p.unmerged:
+		return "conflicted"
+	case p.untracked() && r.status == 'A':
+		return "untracked"
+	}
+	return plainStatus(r.status)
+}
+
+func plainStatus(s byte) string {
+	switch s {
+	case 'A', 'C':
+		return "added"
+	case 'D':
+		return "deleted"
+	case 'R':
+		return "renamed"
+	case 'T':
+		return "type_changed"
+	case 'U':
+		return "conflicted"
+	}
+	return "modified"
+}
+
+// phantom says that a file differs in its times only: git tells it as modified until it has looked inside.
+func (d *details) phantom(e *entry) bool {
+	r := e.raw
+	return r.status == 'M' && r.oldMode == r.newMode && e.change.Status != "conflicted" && *e.nums == counts{}
+}
+
+func zeroID(like string) string { return strings.Repeat("0", len(like)) }
+
+// emptyID is the id of an empty file, in the hash the repository uses.
+func emptyID(like string) string {
+	if len(like) == 64 {
+		return "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"
+	}
+	return "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+}

@@ -1,0 +1,230 @@
+package changes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// seen is what one poll saw.
+type seen struct {
+	head    head
+	same    bool              // nothing differs from the last poll: entries is nil
+	entries map[string]*entry // by raw path
+	note    string            // what the set does not show, in words
+	racy    bool              // a file was written so recently that the next poll must not trust its times
+	print   [sha256.Size]byte
+}
+
+// look polls once: one `git status`, a stat of each dirty path, and details only when something differs.
+func (p *Poller) look(ctx context.Context, t *tracker, m *meter) (seen, error) {
+	s, err := p.open(ctx)
+	if err != nil {
+		return seen{}, err
+	}
+	if err := s.prepare(ctx, m); err != nil {
+		return seen{}, err
+	}
+	st, err := p.status(ctx, s, m)
+	if err != nil {
+		return seen{}, err
+	}
+	result := seen{head: s.head, note: st.note}
+	at := time.Now().UnixNano()
+	stats := make([]fileStat, len(st.paths))
+	for i, d := range st.paths {
+		stats[i], _ = lstat(filepath.Join(s.repo.root, d.path))
+		result.racy = result.racy || stats[i].racy(at)
+	}
+	result.print = fingerprint(s, st, stats)
+	if t.trusted && result.print == t.print {
+		result.same = true
+		return result, nil
+	}
+	d := details{s: s, m: m, base: t.base, paths: st.paths, stats: stats, prev: t.entries, degraded: st.degraded, links: &t.links, at: at}
+	if result.entries, err = d.compute(ctx); err != nil {
+		return seen{}, p.explain(ctx, s, err)
+	}
+	result.note = joinNotes(result.note, d.note)
+	return result, nil
+}
+
+// statusResult is one answer of `git status`.
+type statusResult struct {
+	raw      []byte
+	paths    []dirty
+	note     string
+	degraded bool // untracked files were not listed
+}
+
+// status runs `git status`. When a FIFO where git expects patterns would make it wait for ever, it lists tracked files only and
+// says why.
+func (p *Poller) status(ctx context.Context, s *shadow, m *meter) (statusResult, error) {
+	if err := p.blocked.check(s.repo.root); err != nil {
+		return statusResult{}, err
+	}
+	var r statusResult
+	out, err := []byte(nil), error(nil)
+	if !p.blocked.active(s.repo.root) {
+		out, err = s.status(ctx, m, "all")
+		if errors.Is(err, errTimeout) {
+			p.blocked.find(ctx, s.repo.root)
+			if berr := p.blocked.check(s.repo.root); berr != nil {
+				return r, berr
+			}
+		}
+	}
+	if p.blocked.active(s.repo.root) {
+		r.degraded, r.note = true, p.blocked.note()
+		out, err = s.status(ctx, m, "no")
+	}
+	if err != nil {
+		return r, err
+	}
+	r.raw = out
+	paths, more, err := parseStatus(out, MaxChanges)
+	if err != nil {
+		return r, err
+	}
+	r.paths = paths
+	if more {
+		r.note = joinNotes(r.note, tooMany)
+	}
+	return r, nil
+}
+
+var tooMany = fmt.Sprintf("More than %d files differ; the rest is not shown.", MaxChanges)
+
+func joinNotes(a, b string) string {
+	switch {
+	case a == "" || a == b:
+		return b
+	case b == "":
+		return a
+	}
+	return a + " " + b
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// status is the one call of a cheap poll. It may write our copy of the index: that is how the untracked cache, and the
+// times of files found unchanged, are remembered.
+func (s *shadow) status(ctx context.Context, m *meter, untracked string) ([]byte, error) {
+	return s.run(ctx, m, call{locks: untracked == "all", args: []string{
+		"status", "--porcelain=v2", "-z", "--untracked-files=" + untracked, "--ignore-submodules=all", "--no-renames"}})
+}
+
+// fingerprint sums up all that decides the set of changes.
+func fingerprint(s *shadow, st statusResult, stats []fileStat) [sha256.Size]byte {
+	h := sha256.New()
+	var buf [56]byte
+	buf[0] = byte(boolInt(st.degraded))
+	binary.LittleEndian.PutUint64(buf[1:], uint64(len(s.head.branch)))
+	h.Write(buf[:9])
+	h.Write([]byte(s.head.branch))
+	h.Write([]byte(s.head.commit))
+	binary.LittleEndian.PutUint64(buf[:], uint64(len(st.raw)))
+	h.Write(buf[:8])
+	h.Write(st.raw)
+	for _, f := range stats {
+		for i, v := range []uint64{f.dev, f.ino, uint64(f.mode), uint64(f.size), uint64(f.mtime), uint64(f.ctime)} {
+			binary.LittleEndian.PutUint64(buf[i*8:], v)
+		}
+		h.Write(buf[:48])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// explain names the file that makes git hang, when that is why it did.
+func (p *Poller) explain(ctx context.Context, s *shadow, err error) error {
+	if !errors.Is(err, errTimeout) {
+		return err
+	}
+	p.blocked.find(ctx, s.repo.root)
+	if berr := p.blocked.check(s.repo.root); berr != nil {
+		return berr
+	}
+	return err
+}
+
+// blocked remembers a file git would wait for.
+type blocked struct {
+	path  string    // relative to the root; "" = not known which
+	until time.Time // without a path: when to try again
+}
+
+// check looks at the two names at the root without being told, so that the plainest case never waits, and refuses to run git
+// at all while a FIFO stands where it expects attributes.
+func (b *blocked) check(root string) error {
+	for _, name := range []string{".gitignore", ".gitattributes"} {
+		if b.path == "" && blocks(filepath.Join(root, name)) {
+			b.path = name
+		}
+	}
+	if b.path == "" || !blocks(filepath.Join(root, b.path)) || filepath.Base(b.path) == ".gitignore" {
+		return nil
+	}
+	return fault.New(fault.Conflict, "git_blocked",
+		"The file %q is a FIFO or a device, and git would wait for it for ever. Remove it to see changes again.", b.path)
+}
+
+// active says whether untracked files cannot be listed now.
+func (b *blocked) active(root string) bool {
+	if b.path != "" {
+		if blocks(filepath.Join(root, b.path)) {
+			return true
+		}
+		b.path = ""
+	}
+	return time.Now().Before(b.until)
+}
+
+func (b *blocked) note() string {
+	if b.path != "" {
+		return fmt.Sprintf("The file %q is a FIFO or a device, and git would wait for it for ever: new untracked files are not shown until it is removed.", b.path)
+	}
+	return "Git does not answer in time when it looks for untracked files: new ones are not shown for now."
+}
+
+// find walks the worktree for a file git would wait for, within bounds.
+func (b *blocked) find(ctx context.Context, root string) {
+	const maxVisits, maxTime = 500_000, 5 * time.Second
+	b.path, b.until = "", time.Now().Add(5*time.Minute)
+	end, visits := time.Now().Add(maxTime), 0
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		visits++
+		if visits > maxVisits || ctx.Err() != nil || time.Now().After(end) {
+			return fs.SkipAll
+		}
+		if err != nil {
+			return fs.SkipDir
+		}
+		if name := d.Name(); (name == ".gitignore" || name == ".gitattributes") && blocks(path) {
+			b.path, _ = filepath.Rel(root, path)
+			b.until = time.Time{}
+			return fs.SkipAll
+		}
+		return nil
+	})
+}
+
+// blocks says whether opening path for reading could wait for ever.
+func blocks(path string) bool {
+	st, err := lstat(path)
+	kind := st.mode & unix.S_IFMT
+	return err == nil && (kind == unix.S_IFIFO || kind == unix.S_IFCHR)
+}
