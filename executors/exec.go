@@ -119,8 +119,13 @@ func (c *Commands) await(ctx context.Context, r *running) (Command, error) {
 	case <-r.done:
 	case <-c.life.Done():
 		// The followers have let go; the next start closes the record.
+		return r.snapshot(), errStopping()
 	}
 	return r.snapshot(), context.Cause(ctx)
+}
+
+func errStopping() error {
+	return fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
 }
 
 // Command returns a command as it is now, with the output so far.
@@ -150,7 +155,7 @@ func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error
 	case <-ctx.Done():
 		return r.snapshot(), context.Cause(ctx)
 	case <-c.life.Done():
-		return r.snapshot(), fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
+		return r.snapshot(), errStopping()
 	}
 }
 
@@ -160,7 +165,7 @@ func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEven
 		return nil, err
 	}
 	if c.life.Err() != nil {
-		return nil, fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
+		return nil, errStopping()
 	}
 	spec, _, err := c.cfg.Places.cfg.Workspaces.Spec(ctx, req.WorkspaceID)
 	if err != nil {

@@ -4,7 +4,6 @@ package local
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -31,11 +30,6 @@ const (
 	recordName = "guest.json" // who the guest process is
 	outputName = "guest.log"  // what the guest itself prints
 )
-
-// randReader is crypto/rand, which never fails.
-type randReader struct{}
-
-func (randReader) Read(p []byte) (int, error) { return rand.Read(p) }
 
 // allowed are the names of the server's environment that guests, and through them agents, are given.
 var allowed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",

@@ -1,11 +1,5 @@
 //go:build linux
 
-// Package local makes places on the server itself, without isolation: agents run with the rights of the server's user. It
-// is for people who trust each other.
-//
-// Each sandbox is one guest process that outlives the server (a session of its own, its listener handed over) and a folder
-// with its socket, its record and its logs. A guest is found again by its record: pid with start time and boot id, and it
-// must answer on its socket with the right sandbox id; never by a pid alone.
 package local
 
 import (
@@ -14,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
@@ -26,46 +18,6 @@ import (
 
 // handleVersion is the version of this executor's handles.
 const handleVersion = 1
-
-// Config is what an Executor is made of.
-type Config struct {
-	Enabled   bool
-	Dir       string                                 // absolute: one folder per sandbox below it (data/sandboxes)
-	GuestPath string                                 // the guest binary
-	TeamCount func(ctx context.Context) (int, error) // teams of the instance; nil = not asked
-	Env       func() []string                        // what the guests' allow-list picks from; default os.Environ
-	ReadyIn   time.Duration                          // how long a guest may take to answer its first hello; default 10 s
-	Grace     time.Duration                          // what processes get between TERM and KILL at Destroy; default 2 s
-	Now       func() time.Time
-	Rand      io.Reader // default crypto/rand
-	Log       *slog.Logger
-}
-
-// Validate checks the configuration and fills in the defaults.
-func (c *Config) Validate() error {
-	if !filepath.IsAbs(c.Dir) {
-		return fmt.Errorf("local executor: Dir %q must be absolute", c.Dir)
-	}
-	if c.Env == nil {
-		c.Env = os.Environ
-	}
-	if c.ReadyIn <= 0 {
-		c.ReadyIn = 10 * time.Second
-	}
-	if c.Grace <= 0 {
-		c.Grace = 2 * time.Second
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Rand == nil {
-		c.Rand = randReader{}
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	return nil
-}
 
 // Executor makes sandboxes on this machine. Safe for concurrent use.
 type Executor struct {

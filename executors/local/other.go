@@ -1,0 +1,41 @@
+//go:build !linux
+
+package local
+
+import (
+	"context"
+	"errors"
+
+	"github.com/parawork/parawork/executors"
+)
+
+// Executor exists on this system only to say that it cannot work here: it needs /proc.
+type Executor struct{}
+
+var errSystem = errors.New("local places need Linux")
+
+// New makes an Executor that is not available.
+func New(cfg Config) (*Executor, error) { return &Executor{}, cfg.Validate() }
+
+// Kind is executors.Local.
+func (*Executor) Kind() executors.Kind { return executors.Local }
+
+// Capabilities says that local places cannot be had here.
+func (*Executor) Capabilities(context.Context) (executors.Capabilities, error) {
+	return executors.Capabilities{Kind: executors.Local, Name: "This server", Reason: "it needs Linux",
+		Cure:      "Run the server on Linux, or choose another executor.",
+		Isolation: "No isolation: agents run with the rights of the server's user"}, nil
+}
+
+// Create fails.
+func (*Executor) Create(context.Context, executors.Spec) (executors.Sandbox, error) {
+	return nil, errSystem
+}
+
+// Recover finds nothing.
+func (*Executor) Recover(context.Context, executors.Handle) (executors.Sandbox, error) {
+	return nil, executors.ErrGone
+}
+
+// List finds nothing.
+func (*Executor) List(context.Context) ([]executors.Handle, error) { return nil, nil }

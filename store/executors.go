@@ -1,0 +1,188 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Executors keeps sandboxes and commands.
+type Executors struct{ db *DB }
+
+var (
+	_ executors.Store        = (*Executors)(nil)
+	_ executors.CommandStore = (*Executors)(nil)
+)
+
+// NewExecutors returns the storage of sandboxes and commands in db.
+func NewExecutors(db *DB) *Executors { return &Executors{db: db} }
+
+const sandboxColumns = `id, team_id, workspace_id, kind, handle_version, handle_state, state, state_reason,
+	started_at, health_at, ended_at`
+
+type scanner interface{ Scan(dest ...any) error }
+
+func scanSandbox(s scanner) (executors.Record, error) {
+	var r executors.Record
+	err := s.Scan(&r.Handle.ID, &r.TeamID, &r.WorkspaceID, &r.Handle.Kind, &r.Handle.Version, &r.Handle.State, &r.State,
+		&r.Reason, &r.StartedAt, &r.HealthAt, &r.EndedAt)
+	return r, err
+}
+
+// InsertSandbox stores a new open sandbox; fault.Conflict when the workspace has one already.
+func (s *Executors) InsertSandbox(ctx context.Context, r executors.Record) error {
+	// The partial unique index decides; ON CONFLICT keeps a PostgreSQL transaction usable.
+	res, err := s.db.Exec(ctx, `INSERT INTO sandboxes (`+sandboxColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?)
+		ON CONFLICT (workspace_id) WHERE ended_at = 0 DO NOTHING`,
+		r.Handle.ID, r.TeamID, r.WorkspaceID, string(r.Handle.Kind), r.Handle.Version, r.Handle.State, string(r.State),
+		r.Reason, r.StartedAt, r.HealthAt, r.EndedAt)
+	if err != nil {
+		return fmt.Errorf("inserting sandbox: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil {
+		return fmt.Errorf("inserting sandbox: %w", err)
+	} else if n == 0 {
+		return fault.New(fault.Conflict, "sandbox_exists", "The workspace has a sandbox already.")
+	}
+	return nil
+}
+
+// UpdateSandbox writes what changes in a sandbox's life. A sandbox that has ended stays as it ended.
+func (s *Executors) UpdateSandbox(ctx context.Context, r executors.Record) error {
+	_, err := s.db.Exec(ctx, `UPDATE sandboxes SET handle_version = ?, handle_state = ?, state = ?, state_reason = ?,
+		health_at = ?, ended_at = ? WHERE id = ? AND team_id = ? AND ended_at = 0`,
+		r.Handle.Version, r.Handle.State, string(r.State), r.Reason, r.HealthAt, r.EndedAt, r.Handle.ID, r.TeamID)
+	if err != nil {
+		return fmt.Errorf("updating sandbox: %w", err)
+	}
+	return nil
+}
+
+// OpenSandboxes returns every sandbox that has not ended.
+func (s *Executors) OpenSandboxes(ctx context.Context) ([]executors.Record, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE ended_at = 0 ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("reading open sandboxes: %w", err)
+	}
+	defer rows.Close()
+	var out []executors.Record
+	for rows.Next() {
+		r, err := scanSandbox(rows)
+		if err != nil {
+			return nil, fmt.Errorf("reading open sandboxes: %w", err)
+		}
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// LastSandbox returns the workspace's newest sandbox, the open one first.
+func (s *Executors) LastSandbox(ctx context.Context, workspaceID string) (executors.Record, error) {
+	r, err := scanSandbox(s.db.QueryRow(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE workspace_id = ?
+		ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, started_at DESC, id DESC LIMIT 1`, workspaceID))
+	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
+		return r, fault.New(fault.NotFound, "sandbox_not_found", "The workspace has no sandbox. Starting a session makes one.")
+	}
+	if err != nil {
+		return r, fmt.Errorf("reading the sandbox of a workspace: %w", err)
+	}
+	return r, nil
+}
+
+// InsertCommand stores a new command.
+func (s *Executors) InsertCommand(ctx context.Context, c executors.Command) error {
+	argv, err := json.Marshal(c.Argv)
+	if err != nil {
+		return fmt.Errorf("encoding argv: %w", err)
+	}
+	_, err = s.db.Exec(ctx, `INSERT INTO commands (id, team_id, workspace_id, sandbox_id, actor_id, argv, cwd, state,
+		state_reason, background, exit_code, stdout, stderr, truncated, created_at, started_at, ended_at)
+		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		c.ID, c.TeamID, c.WorkspaceID, c.SandboxID, c.ActorID, string(argv), c.Cwd, string(c.State),
+		c.Reason, c.Background, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.CreatedAt, c.StartedAt, c.EndedAt)
+	if err != nil {
+		return fmt.Errorf("inserting command: %w", err)
+	}
+	return nil
+}
+
+// UpdateCommand writes what changes in a command's life. A command that has ended stays as it ended.
+func (s *Executors) UpdateCommand(ctx context.Context, c executors.Command) error {
+	_, err := s.db.Exec(ctx, `UPDATE commands SET sandbox_id = ?, state = ?, state_reason = ?, exit_code = ?, stdout = ?,
+		stderr = ?, truncated = ?, started_at = ?, ended_at = ? WHERE id = ? AND team_id = ? AND ended_at = 0`,
+		c.SandboxID, string(c.State), c.Reason, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.StartedAt, c.EndedAt,
+		c.ID, c.TeamID)
+	if err != nil {
+		return fmt.Errorf("updating command: %w", err)
+	}
+	return nil
+}
+
+const commandColumns = `id, team_id, workspace_id, sandbox_id, actor_id, argv, cwd, state, state_reason, background,
+	exit_code, truncated, created_at, started_at, ended_at`
+
+func scanCommand(s scanner, more ...any) (executors.Command, error) {
+	var c executors.Command
+	var argv string
+	var code sql.NullInt64
+	dest := append([]any{&c.ID, &c.TeamID, &c.WorkspaceID, &c.SandboxID, &c.ActorID, &argv, &c.Cwd, &c.State, &c.Reason,
+		&c.Background, &code, &c.Truncated, &c.CreatedAt, &c.StartedAt, &c.EndedAt}, more...)
+	if err := s.Scan(dest...); err != nil {
+		return c, err
+	}
+	if code.Valid {
+		n := int(code.Int64)
+		c.ExitCode = &n
+	}
+	if err := json.Unmarshal([]byte(argv), &c.Argv); err != nil {
+		return c, fmt.Errorf("decoding argv of command %s: %w", c.ID, err)
+	}
+	return c, nil
+}
+
+// Command returns the record of a command with its outputs.
+func (s *Executors) Command(ctx context.Context, id string) (executors.Command, error) {
+	var stdout, stderr []byte
+	c, err := scanCommand(s.db.QueryRow(ctx, `SELECT `+commandColumns+`, stdout, stderr FROM commands WHERE id = ?`, id),
+		&stdout, &stderr)
+	c.Stdout, c.Stderr = stdout, stderr
+	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
+		return c, fault.New(fault.NotFound, "command_not_found", "There is no such command, or its record was dropped.")
+	}
+	if err != nil {
+		return c, fmt.Errorf("reading command: %w", err)
+	}
+	return c, nil
+}
+
+// OpenCommands returns every command that has not ended, without outputs.
+func (s *Executors) OpenCommands(ctx context.Context) ([]executors.Command, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+commandColumns+` FROM commands WHERE ended_at = 0 ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("reading open commands: %w", err)
+	}
+	defer rows.Close()
+	var out []executors.Command
+	for rows.Next() {
+		c, err := scanCommand(rows)
+		if err != nil {
+			return nil, fmt.Errorf("reading open commands: %w", err)
+		}
+		out = append(out, c)
+	}
+	return out, rows.Err()
+}
+
+// DropCommands removes commands that ended before the given time and says how many.
+func (s *Executors) DropCommands(ctx context.Context, before int64) (int64, error) {
+	res, err := s.db.Exec(ctx, `DELETE FROM commands WHERE ended_at > 0 AND ended_at < ?`, before)
+	if err != nil {
+		return 0, fmt.Errorf("dropping old commands: %w", err)
+	}
+	return res.RowsAffected()
+}
