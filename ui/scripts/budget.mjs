@@ -1,0 +1,41 @@
+// Asserts what the app may weigh. Sizes are gzip -9, in KB of 1,000 bytes, as the browser gets them.
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+const dist = join(dirname(fileURLToPath(import.meta.url)), "..", "dist");
+if (!existsSync(join(dist, "index.html"))) {
+  console.log("size budget: not built, skipped");
+  process.exit(0);
+}
+
+const budgets = [
+  [/^index-.*\.js$/, "main", 160],
+  [/^terminal-.*\.js$/, "terminal", 125],
+  [/^webgl-.*\.js$/, "webgl", 33],
+  [/\.js$/, "other", 60],
+];
+const problems = [];
+let raw = 0;
+const rows = [];
+for (const name of readdirSync(join(dist, "assets"))) {
+  if (/\.(br|gz)$/.test(name)) continue;
+  const file = join(dist, "assets", name);
+  raw += statSync(file).size;
+  const budget = budgets.find(([pattern]) => pattern.test(name));
+  if (!budget) continue;
+  const kb = gzipSync(readFileSync(file), { level: 9 }).length / 1000;
+  rows.push([kb, name, budget[2]]);
+  if (kb > budget[2]) problems.push(`${name}: ${kb.toFixed(1)} KB gzip, budget of ${budget[1]} is ${budget[2]}`);
+}
+rows.sort((a, b) => b[0] - a[0]);
+for (const [kb, name, max] of rows.slice(0, process.argv.includes("--all") ? 99 : 4)) {
+  console.log(`    ${kb.toFixed(1).padStart(6)} KB of ${String(max).padStart(3)}  ${name}`);
+}
+console.log(`    ${(raw / 1e6).toFixed(2)} MB raw of 2.00`);
+if (raw > 2e6) problems.push(`assets: ${(raw / 1e6).toFixed(2)} MB raw, budget is 2 MB`);
+if (problems.length > 0) {
+  console.error(`size budget exceeded:\n  ${problems.join("\n  ")}`);
+  process.exit(1);
+}

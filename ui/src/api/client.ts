@@ -1,0 +1,77 @@
+import createClient from "openapi-fetch";
+import { ApiError, problemOf } from "./problem";
+import type { components, paths } from "./schema";
+
+/** The types of the API by their names in openapi.yaml. */
+export type Schemas = components["schemas"];
+export type Workspace = Schemas["Workspace"];
+export type Session = Schemas["Session"];
+export type Project = Schemas["Project"];
+export type Change = Schemas["Change"];
+export type ChangeSet = Schemas["ChangeSet"];
+export type Agent = Schemas["Agent"];
+export type Team = Schemas["Team"];
+export type Me = Schemas["Me"];
+export type Step = Schemas["Step"];
+
+export const BASE = "/api/v1";
+
+export const api = createClient<paths>({ baseUrl: BASE, fetch: guardedFetch });
+
+let onSignedOut: () => void = () => {};
+
+/** Says what to do when the server no longer knows who we are. Returns nothing; the last caller wins. */
+export function whenSignedOut(act: () => void): void {
+  onSignedOut = act;
+}
+
+/** Fetch that turns every failure into an ApiError, so that callers and queries meet one kind of error only. */
+async function guardedFetch(request: Request): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(request);
+  } catch (cause) {
+    if (request.signal.aborted) throw cause;
+    throw new ApiError(0, {
+      code: "network",
+      message: "The server cannot be reached. Check your connection; Parawork tries again by itself.",
+      request_id: "",
+    });
+  }
+  if (response.ok) return response;
+  const error = await problemOf(response);
+  if (response.status === 401 && !request.url.endsWith("/login")) onSignedOut();
+  throw error;
+}
+
+/** The data of an answer. The error half is never there: guardedFetch throws it. */
+export async function data<T>(call: Promise<{ data?: T }>): Promise<T> {
+  return (await call).data as T;
+}
+
+/** A request outside the generated client, for bytes and plain text. The path is below /api/v1. */
+export function raw(path: string, init?: RequestInit): Promise<Response> {
+  return guardedFetch(new Request(new URL(BASE + path, location.origin), init));
+}
+
+/** The address of a WebSocket of this server. */
+export function socketUrl(path: string): string {
+  const url = new URL(BASE + path, location.origin);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  return url.href;
+}
+
+/** All pages of a list, up to `most` items. */
+export async function allPages<T>(
+  page: (cursor: string | undefined) => Promise<{ items: T[]; next_cursor: string | null }>,
+  most = 2000,
+): Promise<T[]> {
+  const items: T[] = [];
+  let cursor: string | undefined;
+  do {
+    const answer = await page(cursor);
+    items.push(...answer.items);
+    cursor = answer.next_cursor ?? undefined;
+  } while (cursor && items.length < most);
+  return items;
+}

@@ -1,0 +1,206 @@
+import type { QueryClient } from "@tanstack/react-query";
+import { Backoff } from "@/net/backoff";
+import { socketUrl } from "./client";
+import { keys } from "./queries";
+
+/** One message of the events socket: something changed, look again. */
+export interface TeamEvent {
+  type: string;
+  id: string;
+  workspace_id?: string;
+  version: number;
+  seq: number;
+}
+
+export type LinkPhase = "connecting" | "live" | "waiting" | "stopped";
+
+export interface EventsState {
+  phase: LinkPhase;
+  /** ms UTC of the next try, while waiting. */
+  retryAt: number;
+  /** ms UTC since when there is no connection; 0 while there is one. */
+  downSince: number;
+}
+
+interface Options {
+  team: string;
+  onEvent: (e: TeamEvent) => void;
+  /** Everything shown must be read again: events were lost. */
+  onGap: () => void;
+  onState: (s: EventsState) => void;
+  /** Called after several failed tries in a row: the server may have forgotten who we are. */
+  onTrouble: () => void;
+}
+
+/** Follows the events of one team: reconnects with a growing pause and resumes where it left off. */
+export class EventsLink {
+  private socket: WebSocket | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private seq: number | undefined;
+  private readonly backoff = new Backoff();
+  private downSince = 0;
+  private stopped = false;
+
+  constructor(private readonly options: Options) {}
+
+  start(): void {
+    addEventListener("online", this.now);
+    document.addEventListener("visibilitychange", this.onVisible);
+    this.connect();
+  }
+
+  stop(): void {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    removeEventListener("online", this.now);
+    document.removeEventListener("visibilitychange", this.onVisible);
+    this.socket?.close();
+  }
+
+  /** Tries at once instead of waiting for the timer. */
+  readonly now = (): void => {
+    if (this.stopped || this.timer === undefined) return;
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    this.connect();
+  };
+
+  private readonly onVisible = (): void => {
+    if (document.visibilityState === "visible") this.now();
+  };
+
+  private connect(): void {
+    const { team, onEvent, onGap, onState, onTrouble } = this.options;
+    const resume = this.seq === undefined ? "" : `?since=${this.seq}`;
+    const socket = new WebSocket(socketUrl(`/teams/${encodeURIComponent(team)}/events${resume}`));
+    this.socket = socket;
+    onState({ phase: "connecting", retryAt: 0, downSince: this.downSince });
+    socket.onopen = () => {
+      const wasDown = this.downSince > 0;
+      this.backoff.reset();
+      this.downSince = 0;
+      onState({ phase: "live", retryAt: 0, downSince: 0 });
+      // What happened before the first event of a connection has no sequence number to resume from.
+      if (wasDown) onGap();
+    };
+    socket.onmessage = (m) => {
+      if (typeof m.data !== "string") return;
+      const event = parseEvent(m.data);
+      if (!event) return;
+      if (event.seq > 0) this.seq = event.seq;
+      if (event.type === "missed") onGap();
+      else onEvent(event);
+    };
+    socket.onclose = () => {
+      if (this.stopped) {
+        onState({ phase: "stopped", retryAt: 0, downSince: 0 });
+        return;
+      }
+      this.downSince ||= Date.now();
+      const wait = this.backoff.next();
+      this.timer = setTimeout(() => {
+        this.timer = undefined;
+        this.connect();
+      }, wait);
+      onState({ phase: "waiting", retryAt: Date.now() + wait, downSince: this.downSince });
+      if (this.backoff.tries % 3 === 0) onTrouble();
+    };
+  }
+}
+
+/** Reads one message; undefined when it is not one. */
+export function parseEvent(text: string): TeamEvent | undefined {
+  try {
+    const v = JSON.parse(text) as Partial<TeamEvent>;
+    if (typeof v?.type !== "string") return undefined;
+    return {
+      type: v.type,
+      id: typeof v.id === "string" ? v.id : "",
+      workspace_id: typeof v.workspace_id === "string" ? v.workspace_id : undefined,
+      version: Number(v.version) || 0,
+      seq: Number(v.seq) || 0,
+    };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The query keys an event makes stale. */
+export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
+  const subject = e.type.split(".")[0];
+  const workspace = e.workspace_id || (subject === "workspace" || subject === "changes" ? e.id : "");
+  const lists = [["team", team, "workspaces"]] as const;
+  switch (subject) {
+    case "project":
+      return [keys.projects(team), keys.project(e.id)];
+    case "workspace":
+      // The diff of a path has its own stamp; everything else of the workspace may have moved.
+      return [
+        ...lists,
+        ["workspace", workspace, "sessions"],
+        keys.activity(workspace),
+        keys.commits(workspace),
+        keys.sandbox(workspace),
+        keys.projects(team),
+      ];
+    case "session":
+      return [...lists, keys.sessions(workspace), keys.activity(workspace), keys.sandbox(workspace)];
+    case "changes":
+      return [...lists, keys.changes(workspace), keys.commits(workspace)];
+    case "activity":
+      return [keys.activity(workspace)];
+    case "sandbox":
+      return [...lists, keys.sandbox(workspace)];
+    case "team":
+    case "member":
+      return [keys.members(team), keys.me];
+    case "agent":
+      return [keys.agents(team), keys.accounts];
+    default:
+      return workspace ? [["workspace", workspace]] : [["team", team]];
+  }
+}
+
+/**
+ * Applies events to the cache, many of the same kind at most once per `every` ms: a busy team must not turn into a storm of
+ * requests. The first event of a burst is applied at once.
+ */
+export class EventPump {
+  private readonly pending = new Map<string, readonly unknown[]>();
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private last = 0;
+
+  constructor(
+    private readonly client: QueryClient,
+    private readonly team: string,
+    private readonly every = 250,
+  ) {}
+
+  push(e: TeamEvent): void {
+    for (const key of staleAfter(this.team, e)) this.pending.set(JSON.stringify(key), key);
+    const subject = e.type.split(".")[0];
+    const workspace = e.workspace_id || e.id;
+    if (subject === "workspace" || subject === "session" || subject === "changes") {
+      this.pending.set(`exact:${workspace}`, keys.workspace(workspace));
+    }
+    if (this.timer !== undefined) return;
+    const wait = Math.max(0, this.last + this.every - Date.now());
+    this.timer = setTimeout(this.flush, wait);
+  }
+
+  stop(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    this.pending.clear();
+  }
+
+  private readonly flush = (): void => {
+    this.timer = undefined;
+    this.last = Date.now();
+    const stale = [...this.pending];
+    this.pending.clear();
+    for (const [name, queryKey] of stale) {
+      void this.client.invalidateQueries({ queryKey, exact: name.startsWith("exact:") });
+    }
+  };
+}

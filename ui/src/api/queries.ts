@@ -1,0 +1,207 @@
+import { keepPreviousData, type QueryClient, queryOptions } from "@tanstack/react-query";
+import { allPages, api, data, raw, type Workspace } from "./client";
+
+/** Every query key in one place: events.ts invalidates by them. */
+export const keys = {
+  setup: ["setup"] as const,
+  me: ["me"] as const,
+  tokens: ["me", "tokens"] as const,
+  accounts: ["me", "agent-accounts"] as const,
+  members: (team: string) => ["team", team, "members"] as const,
+  executors: (team: string) => ["team", team, "executors"] as const,
+  agents: (team: string) => ["team", team, "agents"] as const,
+  folder: (team: string, path: string) => ["team", team, "folder", path] as const,
+  folderSearch: (team: string, q: string) => ["team", team, "folder-search", q] as const,
+  projects: (team: string) => ["team", team, "projects"] as const,
+  workspaces: (team: string, show: Show) => ["team", team, "workspaces", show] as const,
+  project: (id: string) => ["project", id] as const,
+  branches: (id: string) => ["project", id, "branches"] as const,
+  branchName: (id: string, name: string) => ["project", id, "branch-name", name] as const,
+  workspace: (id: string) => ["workspace", id] as const,
+  sessions: (id: string) => ["workspace", id, "sessions"] as const,
+  changes: (id: string) => ["workspace", id, "changes"] as const,
+  commits: (id: string) => ["workspace", id, "commits"] as const,
+  activity: (id: string) => ["workspace", id, "activity"] as const,
+  loss: (id: string) => ["workspace", id, "loss"] as const,
+  sandbox: (id: string) => ["workspace", id, "sandbox"] as const,
+  merge: (id: string, strategy: string, head: string) => ["workspace", id, "merge", strategy, head] as const,
+  diff: (id: string, path: string, stamp: string, context: number) =>
+    ["workspace", id, "diff", path, stamp, context] as const,
+};
+
+export type Show = "active" | "archived" | "trash" | "all";
+
+export const setupQuery = () => queryOptions({ queryKey: keys.setup, queryFn: () => data(api.GET("/setup")) });
+
+export const meQuery = () =>
+  queryOptions({ queryKey: keys.me, queryFn: () => data(api.GET("/me")), staleTime: 60_000, retry: false });
+
+export const tokensQuery = () =>
+  queryOptions({ queryKey: keys.tokens, queryFn: async () => (await data(api.GET("/me/tokens"))).items });
+
+export const accountsQuery = () =>
+  queryOptions({ queryKey: keys.accounts, queryFn: async () => (await data(api.GET("/me/agent-accounts"))).items });
+
+export const membersQuery = (team: string) =>
+  queryOptions({
+    queryKey: keys.members(team),
+    queryFn: async () => (await data(api.GET("/teams/{team}/members", { params: { path: { team } } }))).items,
+  });
+
+export const executorsQuery = (team: string) =>
+  queryOptions({
+    queryKey: keys.executors(team),
+    queryFn: async () => (await data(api.GET("/teams/{team}/executors", { params: { path: { team } } }))).items,
+  });
+
+export const agentsQuery = (team: string) =>
+  queryOptions({
+    queryKey: keys.agents(team),
+    queryFn: async () => (await data(api.GET("/teams/{team}/agents", { params: { path: { team } } }))).items,
+    staleTime: 30_000,
+  });
+
+/** Looks for the agents' programs again instead of answering from the server's memory. */
+export async function refreshAgents(client: QueryClient, team: string): Promise<void> {
+  const found = await data(api.GET("/teams/{team}/agents", { params: { path: { team }, query: { refresh: true } } }));
+  client.setQueryData(keys.agents(team), found.items);
+}
+
+export const folderQuery = (team: string, path: string) =>
+  queryOptions({
+    queryKey: keys.folder(team, path),
+    queryFn: () =>
+      data(api.GET("/teams/{team}/folders", { params: { path: { team }, query: path ? { path } : {} } })),
+    placeholderData: keepPreviousData,
+  });
+
+export const folderSearchQuery = (team: string, q: string) =>
+  queryOptions({
+    queryKey: keys.folderSearch(team, q),
+    queryFn: async () =>
+      (await data(api.GET("/teams/{team}/folders/search", { params: { path: { team }, query: { q } } }))).items,
+    enabled: q.length >= 2,
+    placeholderData: keepPreviousData,
+  });
+
+export const projectsQuery = (team: string) =>
+  queryOptions({
+    queryKey: keys.projects(team),
+    queryFn: () =>
+      allPages((cursor) =>
+        data(api.GET("/teams/{team}/projects", { params: { path: { team }, query: { limit: 200, cursor } } })),
+      ),
+    // Events bring progress; the poll covers a cut socket while a clone runs.
+    refetchInterval: (q) => (q.state.data?.some((p) => p.state === "cloning") ? 2000 : false),
+  });
+
+export const workspacesQuery = (team: string, show: Show = "active") =>
+  queryOptions({
+    queryKey: keys.workspaces(team, show),
+    queryFn: () =>
+      allPages((cursor) =>
+        data(api.GET("/teams/{team}/workspaces", { params: { path: { team }, query: { limit: 200, cursor, show } } })),
+      ),
+    refetchInterval: (q) => (q.state.data?.some(isBeingMade) ? 2000 : false),
+  });
+
+export const workspaceQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.workspace(id),
+    queryFn: () => data(api.GET("/workspaces/{id}", { params: { path: { id } } })),
+    refetchInterval: (q) => (q.state.data && isBeingMade(q.state.data) ? 1500 : false),
+  });
+
+export const sessionsQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.sessions(id),
+    queryFn: async () => (await data(api.GET("/workspaces/{id}/sessions", { params: { path: { id } } }))).items,
+  });
+
+export const changesQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.changes(id),
+    queryFn: () => data(api.GET("/workspaces/{id}/changes", { params: { path: { id } } })),
+    structuralSharing: false, // up to 50,000 rows: comparing them costs more than it saves
+  });
+
+export const commitsQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.commits(id),
+    queryFn: async () => (await data(api.GET("/workspaces/{id}/commits", { params: { path: { id } } }))).items,
+  });
+
+export const lossQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.loss(id),
+    queryFn: () => data(api.GET("/workspaces/{id}/loss", { params: { path: { id } } })),
+    gcTime: 0,
+    staleTime: 0,
+  });
+
+export const sandboxQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.sandbox(id),
+    queryFn: () => data(api.GET("/workspaces/{id}/sandbox", { params: { path: { id } } })),
+    refetchInterval: 10_000,
+    retry: false,
+  });
+
+export const branchesQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.branches(id),
+    queryFn: () => data(api.GET("/projects/{id}/branches", { params: { path: { id } } })),
+    staleTime: 30_000,
+  });
+
+/** Fetches from the remote first. A failed fetch is part of the answer, not an error. */
+export async function fetchBranches(client: QueryClient, id: string): Promise<void> {
+  const found = await data(api.GET("/projects/{id}/branches", { params: { path: { id }, query: { fetch: true } } }));
+  client.setQueryData(keys.branches(id), found);
+}
+
+export const branchNameQuery = (id: string, name: string) =>
+  queryOptions({
+    queryKey: keys.branchName(id, name),
+    queryFn: async () =>
+      (await data(api.GET("/projects/{id}/branch-name", { params: { path: { id }, query: { name } } }))).branch,
+    enabled: id !== "" && name.trim() !== "",
+    placeholderData: keepPreviousData,
+    staleTime: 0,
+    gcTime: 30_000,
+  });
+
+export const mergePreviewQuery = (id: string, strategy: "merge" | "squash" | "rebase", head: string) =>
+  queryOptions({
+    queryKey: keys.merge(id, strategy, head),
+    queryFn: () =>
+      data(
+        api.POST("/workspaces/{id}/merge", { params: { path: { id } }, body: { strategy, dry_run: true } }),
+      ),
+    staleTime: 0,
+    gcTime: 0,
+    retry: false,
+  });
+
+/** The most lines around a hunk the server gives: the whole file. */
+export const WHOLE_FILE = 100_000;
+
+/** The bytes of a file's diff. The stamp names the state of the file, so that a newer one is another entry of the cache. */
+export const diffQuery = (id: string, path: string, stamp: string, context: number) =>
+  queryOptions({
+    queryKey: keys.diff(id, path, stamp, context),
+    queryFn: async ({ signal }) => {
+      const q = new URLSearchParams({ path, context: String(context) });
+      const response = await raw(`/workspaces/${encodeURIComponent(id)}/diff?${q}`, { signal });
+      return new Uint8Array(await response.arrayBuffer());
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 120_000,
+    structuralSharing: false,
+    retry: 1,
+  });
+
+/** Whether steps of a creation still run. */
+export function isBeingMade(w: Workspace): boolean {
+  return w.state === "creating" || w.state === "setting_up";
+}

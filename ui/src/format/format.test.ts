@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest";
+import { age, ago, duration } from "./time";
+import { bytes, initials, mode, plural, splitPath, visible } from "./text";
+import { splitCommand } from "./words";
+
+describe("time", () => {
+  const now = 1_800_000_000_000;
+  it.each([
+    [0, "now"],
+    [59_999, "now"],
+    [60_000, "1 min"],
+    [3_600_000 * 5, "5 h"],
+    [86_400_000 * 12, "12 d"],
+    [86_400_000 * 60, "2 mo"],
+    [86_400_000 * 800, "2 y"],
+    [-5000, "now"],
+  ])("age %d", (ms, want) => expect(age(now - ms, now)).toBe(want));
+  it("is part of a sentence", () => {
+    expect(ago(now, now)).toBe("just now");
+    expect(ago(now - 120_000, now)).toBe("2 min ago");
+  });
+  it.each([
+    [430, "0.4 s"],
+    [12_900, "12 s"],
+    [200_000, "3 min 20 s"],
+    [7_500_000, "2 h 5 min"],
+    [-1, "0 s"],
+  ])("duration %d", (ms, want) => expect(duration(ms)).toBe(want));
+});
+
+describe("text", () => {
+  it.each([
+    [0, "0 B"],
+    [999, "999 B"],
+    [214_300, "214 KB"],
+    [999_600, "1.0 MB"],
+    [1_500_000, "1.5 MB"],
+    [536_870_912, "537 MB"],
+  ])("bytes %d", (n, want) => expect(bytes(n)).toBe(want));
+
+  it("makes hostile names plain", () => {
+    expect(visible("a\nb\x1b[31m\u202egpj.exe\u200b")).toBe("a\\nb\\e[31m\\u202egpj.exe\\u200b");
+    expect(visible("größe 日本.txt")).toBe("größe 日本.txt");
+  });
+
+  it("speaks", () => {
+    expect(plural(1, "file")).toBe("1 file");
+    expect(plural(3, "branch", "branches")).toBe("3 branches");
+    expect(splitPath("a/b/c.go")).toEqual({ dir: "a/b/", name: "c.go" });
+    expect(initials("Mika Kaur")).toBe("MK");
+    expect(initials("")).toBe("?");
+    expect(mode("100755")).toBe("executable");
+  });
+
+  it("splits a command line as a shell would", () => {
+    expect(splitCommand(`npm run "my script" --x='a b' c\\ d ""`)).toEqual(["npm", "run", "my script", "--x=a b", "c d", ""]);
+    expect(splitCommand("  ")).toEqual([]);
+  });
+});

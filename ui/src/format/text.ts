@@ -1,0 +1,64 @@
+/** A size: "0 B", "214 KB", "1.5 MB". Thousands, as disks are sold and browsers speak. */
+export function bytes(n: number): string {
+  if (n < 1000) return `${n} B`;
+  const units = ["KB", "MB", "GB", "TB"];
+  let v = n;
+  let unit = -1;
+  do {
+    v /= 1000;
+    unit++;
+  } while (v >= 999.5 && unit < units.length - 1);
+  return `${v < 10 && unit > 0 ? v.toFixed(1) : Math.round(v)} ${units[unit]}`;
+}
+
+const whole = new Intl.NumberFormat();
+
+export const count = (n: number): string => whole.format(n);
+
+/** "1 file", "3 files". */
+export function plural(n: number, one: string, many = `${one}s`): string {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+/**
+ * A name that came from outside as plain, honest text: control characters, line breaks and characters that turn the direction
+ * of writing are shown as escapes, so that a file name cannot pretend to be another.
+ */
+export function visible(name: string): string {
+  return name.replace(/[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g, (c) => {
+    const named: Record<string, string> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e" };
+    return named[c] ?? `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
+
+/** The folder part (with its slash) and the name of a path. */
+export function splitPath(path: string): { dir: string; name: string } {
+  const at = path.lastIndexOf("/");
+  return { dir: path.slice(0, at + 1), name: path.slice(at + 1) };
+}
+
+/** Two letters for an avatar. */
+export function initials(name: string): string {
+  const words = name.trim().split(/\s+/).filter(Boolean);
+  const letters = words.length > 1 ? [words[0]!, words.at(-1)!].map((w) => [...w][0]) : [...(words[0] ?? "?")].slice(0, 2);
+  return letters.join("").toUpperCase();
+}
+
+/** A shortened commit id. */
+export const short = (commit: string): string => commit.slice(0, 8);
+
+/** git's octal mode in words: "executable", "symbolic link". */
+export function mode(m: string): string {
+  switch (m) {
+    case "100755":
+      return "executable";
+    case "120000":
+      return "symbolic link";
+    case "160000":
+      return "submodule";
+    case "100644":
+      return "regular file";
+    default:
+      return m;
+  }
+}

@@ -1,0 +1,115 @@
+import { useEffect, useRef } from "react";
+import { look } from "@/state/look";
+import { Store } from "@/state/store";
+import { chordOf, normal } from "./chord";
+import { type Action, type ActionId, actions } from "./registry";
+
+/** How long a sequence such as "g p" waits for its next key. */
+const SEQUENCE_MS = 1500;
+
+const handlers = new Map<string, (() => void)[]>();
+
+/** Actions that somebody handles now: what the palette offers. */
+export const available = new Store<readonly Action[]>([]);
+
+/** The keys of a sequence pressed so far, shown on screen. */
+export const pending = new Store("");
+
+let timer: ReturnType<typeof setTimeout> | undefined;
+
+/** Handles an action while the component lives; the innermost component wins. */
+export function useAction(id: ActionId, run: () => void, enabled = true): void {
+  const latest = useRef(run);
+  useEffect(() => {
+    latest.current = run;
+  });
+  useEffect(() => {
+    if (!enabled) return;
+    const handler = () => latest.current();
+    handlers.set(id, [...(handlers.get(id) ?? []), handler]);
+    publish();
+    return () => {
+      handlers.set(
+        id,
+        (handlers.get(id) ?? []).filter((h) => h !== handler),
+      );
+      publish();
+    };
+  }, [id, enabled]);
+}
+
+function publish(): void {
+  available.set(actions.filter((a) => handlers.get(a.id)?.length));
+}
+
+/** Runs an action as its key would. */
+export function perform(id: string): boolean {
+  const handler = handlers.get(id)?.at(-1);
+  handler?.();
+  return handler !== undefined;
+}
+
+type Place = "page" | "field" | "terminal";
+
+function placeOf(target: EventTarget | null): Place {
+  if (!(target instanceof HTMLElement)) return "page";
+  if (target.closest(".xterm")) return "terminal";
+  if (target.closest("input:not([type=checkbox]):not([type=radio]),textarea,select,[contenteditable=true]")) return "field";
+  return "page";
+}
+
+function allowed(a: Action, place: Place): boolean {
+  if (place === "terminal") return a.inTerminal === true;
+  if (place === "field") return a.inFields === true || (a.inTerminal === true && a.keys.some((k) => k.includes("+")));
+  return true;
+}
+
+/** What a key press means here, after the keys already pressed: an action, the beginning of one, or nothing. */
+export function match(chord: string, before: string, place: Place, singleKeys: boolean): Action | "more" | undefined {
+  const pressed = before ? `${before} ${chord}` : chord;
+  let more = false;
+  for (const a of actions) {
+    if (!handlers.get(a.id)?.length || !allowed(a, place)) continue;
+    for (const keys of a.keys) {
+      const single = !keys.includes("+");
+      if (single && (!singleKeys || place !== "page")) continue;
+      const wanted = normal(keys);
+      if (wanted === pressed) return a;
+      if (wanted.startsWith(`${pressed} `)) more = true;
+    }
+  }
+  return more ? "more" : undefined;
+}
+
+/** Whether a key press in a terminal is ours: the terminal then leaves it alone. */
+export function oursInTerminal(e: KeyboardEvent): boolean {
+  const found = match(chordOf(e), "", "terminal", false);
+  return found !== undefined && found !== "more";
+}
+
+/** Listens for the whole page. Returns what stops it. */
+export function listen(): () => void {
+  const onKey = (e: KeyboardEvent) => {
+    if (e.defaultPrevented || e.isComposing) return;
+    const chord = chordOf(e);
+    if (!chord) return;
+    const dialog = document.querySelector("[role=dialog][data-state=open],[role=alertdialog][data-state=open]");
+    const place = placeOf(e.target);
+    const before = pending.get();
+    const found = match(chord, before, place, look.get().singleKeys && !dialog);
+    clearTimeout(timer);
+    if (found === "more") {
+      e.preventDefault();
+      pending.set(before ? `${before} ${chord}` : chord);
+      timer = setTimeout(() => pending.set(""), SEQUENCE_MS);
+      return;
+    }
+    pending.set("");
+    if (!found) return;
+    if (dialog && !found.inFields) return; // a dialog keeps the page below it still
+    e.preventDefault();
+    perform(found.id);
+  };
+  document.addEventListener("keydown", onKey);
+  return () => document.removeEventListener("keydown", onKey);
+}

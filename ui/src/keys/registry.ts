@@ -1,0 +1,107 @@
+/**
+ * Every key of the app in one list. The palette, the help sheet, tooltips and the handlers all read it, and a test keeps it
+ * free of doubles.
+ *
+ * A key is one chord ("mod+k", "ctrl+shift+e", "?") or a sequence of single keys ("g p"). "mod" is Cmd on a Mac and Ctrl
+ * elsewhere. Single keys and sequences work only outside fields and terminals and can be turned off.
+ */
+export type Scope = "global" | "workspace" | "terminal" | "changes" | "dialog";
+
+export interface Action {
+  id: string;
+  label: string;
+  keys: string[];
+  scope: Scope;
+  group: "Go to" | "Workspace" | "Terminal" | "Review" | "General";
+  /** Works while a terminal has the focus. */
+  inTerminal?: boolean;
+  /** Works while a field has the focus. */
+  inFields?: boolean;
+  /** Not offered in the palette: it makes sense as a key only. */
+  keyOnly?: boolean;
+}
+
+export const ACTIONS = [
+  { id: "palette", label: "Search and commands", keys: ["mod+k"], scope: "global", group: "General", inFields: true, keyOnly: true },
+  { id: "palette.terminal", label: "Search and commands, from a terminal", keys: ["ctrl+shift+k"], scope: "global", group: "General", inTerminal: true, keyOnly: true },
+  { id: "help", label: "Keys", keys: ["?"], scope: "global", group: "General" },
+  { id: "sidebar", label: "Show or hide the sidebar", keys: ["["], scope: "global", group: "General" },
+  { id: "workspace.new", label: "New workspace", keys: ["o w"], scope: "global", group: "General" },
+  { id: "project.new", label: "Add a project", keys: ["o p"], scope: "global", group: "General" },
+  { id: "theme", label: "Switch light and dark", keys: ["g d"], scope: "global", group: "General" },
+
+  { id: "go.workspaces", label: "Workspaces", keys: ["g w"], scope: "global", group: "Go to" },
+  { id: "go.projects", label: "Projects", keys: ["g p"], scope: "global", group: "Go to" },
+  { id: "go.settings", label: "Settings", keys: ["g s"], scope: "global", group: "Go to" },
+  { id: "go.next", label: "Next workspace", keys: ["ctrl+shift+arrowdown"], scope: "global", group: "Go to", inTerminal: true },
+  { id: "go.previous", label: "Previous workspace", keys: ["ctrl+shift+arrowup"], scope: "global", group: "Go to", inTerminal: true },
+  { id: "go.needs", label: "The next workspace that needs you", keys: ["g n"], scope: "global", group: "Go to" },
+
+  { id: "tab.terminal", label: "Terminal", keys: ["g t"], scope: "workspace", group: "Workspace" },
+  { id: "tab.changes", label: "Changes", keys: ["g c"], scope: "workspace", group: "Workspace" },
+  { id: "tab.shell", label: "Shell", keys: ["g h"], scope: "workspace", group: "Workspace" },
+  { id: "tab.activity", label: "Activity", keys: ["g a"], scope: "workspace", group: "Workspace" },
+  { id: "session.new", label: "Start a session", keys: ["o s"], scope: "workspace", group: "Workspace" },
+  { id: "session.stop", label: "Stop the session", keys: ["e s"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.commit", label: "Commit", keys: ["e c"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.merge", label: "Merge", keys: ["e m"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.rename", label: "Rename", keys: ["e r"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.archive", label: "Archive", keys: ["e a"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.delete", label: "Delete", keys: ["e d"], scope: "workspace", group: "Workspace" },
+  { id: "copy.link", label: "Copy the link to this page", keys: ["y l"], scope: "workspace", group: "Workspace" },
+  { id: "copy.branch", label: "Copy the branch name", keys: ["y b"], scope: "workspace", group: "Workspace" },
+
+  { id: "terminal.leave", label: "Leave the terminal", keys: ["ctrl+shift+e"], scope: "terminal", group: "Terminal", inTerminal: true, keyOnly: true },
+  { id: "terminal.fit", label: "Fit the terminal to my screen", keys: ["ctrl+shift+s"], scope: "terminal", group: "Terminal", inTerminal: true },
+  { id: "terminal.find", label: "Find in the terminal", keys: ["mod+f"], scope: "terminal", group: "Terminal", inTerminal: true },
+  { id: "terminal.focus", label: "Type in the terminal", keys: ["i"], scope: "terminal", group: "Terminal" },
+  { id: "terminal.copy", label: "Copy", keys: ["ctrl+shift+c"], scope: "terminal", group: "Terminal", inTerminal: true, keyOnly: true },
+  { id: "terminal.paste", label: "Paste", keys: ["ctrl+shift+v"], scope: "terminal", group: "Terminal", inTerminal: true, keyOnly: true },
+
+  { id: "diff.nextHunk", label: "Next change", keys: ["j"], scope: "changes", group: "Review", keyOnly: true },
+  { id: "diff.previousHunk", label: "Previous change", keys: ["k"], scope: "changes", group: "Review", keyOnly: true },
+  { id: "diff.nextFile", label: "Next file", keys: ["n"], scope: "changes", group: "Review", keyOnly: true },
+  { id: "diff.previousFile", label: "Previous file", keys: ["p"], scope: "changes", group: "Review", keyOnly: true },
+  { id: "diff.fold", label: "Fold or unfold the file", keys: ["x"], scope: "changes", group: "Review", keyOnly: true },
+  { id: "diff.viewed", label: "Mark the file as viewed", keys: ["v"], scope: "changes", group: "Review", keyOnly: true },
+  { id: "diff.split", label: "Side by side or in one column", keys: ["s"], scope: "changes", group: "Review" },
+  { id: "diff.whitespace", label: "Hide changes of white space", keys: ["w"], scope: "changes", group: "Review" },
+  { id: "diff.find", label: "Find in the changes", keys: ["/"], scope: "changes", group: "Review" },
+  { id: "diff.refresh", label: "Take in newer changes", keys: ["r"], scope: "changes", group: "Review" },
+] as const satisfies readonly Action[];
+
+export type ActionId = (typeof ACTIONS)[number]["id"];
+
+export const actions: readonly Action[] = ACTIONS;
+
+const byId = new Map(actions.map((a) => [a.id, a]));
+
+export function action(id: ActionId): Action {
+  return byId.get(id)!;
+}
+
+/** Scopes that can be active at the same time as a scope: their keys must not collide. */
+export const TOGETHER: Record<Scope, readonly Scope[]> = {
+  global: ["workspace", "terminal", "changes", "dialog"],
+  workspace: ["global", "terminal", "changes"],
+  terminal: ["global", "workspace"],
+  changes: ["global", "workspace"],
+  dialog: ["global"],
+};
+
+/** Two keys that cannot both be told apart: the same, or one is the beginning of the other's sequence. */
+export function collide(a: string, b: string): boolean {
+  return a === b || a.startsWith(`${b} `) || b.startsWith(`${a} `);
+}
+
+/** Pairs of actions that collide within scopes that are active together. */
+export function collisions(list: readonly Action[]): string[] {
+  const found: string[] = [];
+  list.forEach((a, i) => {
+    for (const b of list.slice(i + 1)) {
+      if (a.scope !== b.scope && !TOGETHER[a.scope].includes(b.scope)) continue;
+      for (const x of a.keys) for (const y of b.keys) if (collide(x, y)) found.push(`${a.id} and ${b.id}: ${x} / ${y}`);
+    }
+  });
+  return found;
+}

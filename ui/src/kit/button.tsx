@@ -1,0 +1,72 @@
+import type { ComponentProps, ReactNode } from "react";
+import { cx } from "./cx";
+import { Kbd } from "./kbd";
+
+type Look = "primary" | "plain" | "quiet" | "danger";
+
+const LOOKS: Record<Look, string> = {
+  primary: "bg-fill text-white font-medium border border-transparent hover:bg-fill-hover",
+  plain: "border border-control text-fg hover:bg-bg2",
+  quiet: "border border-transparent text-fg2 hover:bg-bg2 hover:text-fg",
+  danger: "border border-failed text-failed hover:bg-bg2",
+};
+
+const BASE =
+  "control-h inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md px-2.5 whitespace-nowrap select-none " +
+  "disabled:opacity-55 disabled:pointer-events-none aria-disabled:opacity-55 transition-colors duration-100";
+
+interface Props extends ComponentProps<"button"> {
+  look?: Look;
+  /** Work is under way: the button says so and cannot be pressed again. */
+  busy?: boolean | string;
+  /** The key that does the same, shown on the button. */
+  keys?: string;
+}
+
+export function Button({ look = "plain", busy, keys, className, children, disabled, ...rest }: Props) {
+  return (
+    <button
+      type="button"
+      className={cx(BASE, LOOKS[look], className)}
+      disabled={disabled || Boolean(busy)}
+      aria-busy={busy ? true : undefined}
+      {...rest}
+    >
+      {busy ? (typeof busy === "string" ? busy : children) : children}
+      {busy && <Dots />}
+      {keys && !busy && <Kbd keys={keys} onFill={look === "primary"} />}
+    </button>
+  );
+}
+
+export function buttonClass(look: Look = "plain", className?: string): string {
+  return cx(BASE, LOOKS[look], className);
+}
+
+/** A square button that shows an icon; its label is read out and shown as a tooltip. */
+export function IconButton({ label, children, className, ...rest }: ComponentProps<"button"> & { label: string }) {
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      title={label}
+      className={cx(
+        "control-h control-w inline-grid shrink-0 place-items-center rounded-md text-fg2 hover:bg-bg2 hover:text-fg disabled:opacity-45 aria-pressed:bg-bg3 aria-pressed:text-fg",
+        className,
+      )}
+      {...rest}
+    >
+      {children}
+    </button>
+  );
+}
+
+function Dots(): ReactNode {
+  return (
+    <span aria-hidden className="inline-flex gap-0.5">
+      {[0, 1, 2].map((i) => (
+        <span key={i} className="pulse-mark size-1 rounded-full bg-current" style={{ animationDelay: `${i * 0.2}s` }} />
+      ))}
+    </span>
+  );
+}

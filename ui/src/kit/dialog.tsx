@@ -1,0 +1,63 @@
+import { Dialog as Radix } from "radix-ui";
+import type { ReactNode } from "react";
+import { IconButton } from "./button";
+import { cx } from "./cx";
+import { Icon } from "./icon";
+
+interface Props {
+  open: boolean;
+  onClose: () => void;
+  title: string;
+  /** Read out with the title; shown below it. */
+  about?: ReactNode;
+  children: ReactNode;
+  wide?: boolean;
+  /** What has the focus first; the first field when absent. */
+  onOpenAutoFocus?: (e: Event) => void;
+}
+
+/** A dialog over the page. On a phone it fills the screen. */
+export function Dialog({ open, onClose, title, about, children, wide, onOpenAutoFocus }: Props) {
+  return (
+    <Radix.Root open={open} onOpenChange={(o) => !o && onClose()}>
+      <Radix.Portal>
+        <Radix.Overlay className="fade-in fixed inset-0 z-40 bg-(--scrim)" />
+        <Radix.Content
+          onOpenAutoFocus={onOpenAutoFocus}
+          {...(about ? {} : { "aria-describedby": undefined })}
+          className={cx(
+            "rise-in fixed z-50 flex flex-col bg-bg1 shadow-float outline-none",
+            "inset-0 md:inset-auto md:top-[8vh] md:left-1/2 md:max-h-[84vh] md:-translate-x-1/2 md:rounded-md",
+            wide ? "md:w-[min(720px,calc(100vw-32px))]" : "md:w-[min(520px,calc(100vw-32px))]",
+          )}
+        >
+          <header className="flex items-start gap-3 px-4 pt-3 md:px-5 md:pt-4">
+            <div className="min-w-0 flex-1">
+              <Radix.Title className="text-page font-semibold break-words">{title}</Radix.Title>
+              {about && <Radix.Description className="text-fg2">{about}</Radix.Description>}
+            </div>
+            <Radix.Close asChild>
+              <IconButton label="Close" className="-mr-1.5">
+                <Icon name="close" />
+              </IconButton>
+            </Radix.Close>
+          </header>
+          {children}
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}
+
+/** The scrolling middle of a dialog. It can be reached and scrolled by keyboard. */
+export function DialogBody({ children, className }: { children: ReactNode; className?: string }) {
+  return <div className={cx("min-h-0 flex-1 overflow-y-auto px-4 py-3 md:px-5", className)}>{children}</div>;
+}
+
+export function DialogFoot({ children }: { children: ReactNode }) {
+  return (
+    <footer className="flex flex-wrap items-center justify-end gap-2 border-t border-hairline px-4 py-3 pb-[max(12px,env(safe-area-inset-bottom))] md:px-5">
+      {children}
+    </footer>
+  );
+}

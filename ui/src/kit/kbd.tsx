@@ -1,0 +1,17 @@
+import { pretty } from "@/keys/chord";
+import { cx } from "./cx";
+
+/** A key as a small cap. Hidden where there is no keyboard to speak of. */
+export function Kbd({ keys, onFill, className }: { keys: string; onFill?: boolean; className?: string }) {
+  return (
+    <kbd
+      className={cx(
+        "rounded-sm border px-1 text-[11px] leading-4 whitespace-nowrap pointer-coarse:hidden",
+        onFill ? "border-white/40 text-white" : "border-hairline bg-bg2 text-fg2",
+        className,
+      )}
+    >
+      {pretty(keys)}
+    </kbd>
+  );
+}
