@@ -1,0 +1,122 @@
+package accounts
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// KeyBytes is the length of the key that seals secrets.
+const KeyBytes = 32
+
+// OpenKey returns the key in the file at path, and makes the file (0600) when it is not there. Two processes that start at once
+// get the same key.
+func OpenKey(path string) ([]byte, error) {
+	key, err := readKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of the secret key: %w", err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".secret.key-*") // 0600
+	if err != nil {
+		return nil, fmt.Errorf("making the secret key: %w", err)
+	}
+	defer os.Remove(tmp.Name())
+	key = make([]byte, KeyBytes)
+	rand.Read(key)
+	_, err = tmp.Write(key)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err != nil {
+		return nil, fmt.Errorf("writing the secret key: %w", err)
+	}
+	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // link, since rename would replace another's
+		return nil, fmt.Errorf("placing the secret key: %w", err)
+	}
+	return readKey(path)
+}
+
+func readKey(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the secret key: %w", err)
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil {
+		return nil, fmt.Errorf("reading the secret key: %w", err)
+	} else if st.Mode().Perm()&0o077 != 0 {
+		return nil, fault.New(fault.Forbidden, "key_readable", "%s can be read by others. Run: chmod 600 %s", path, path)
+	}
+	key, err := io.ReadAll(io.LimitReader(f, KeyBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the secret key: %w", err)
+	}
+	if len(key) != KeyBytes {
+		return nil, fault.New(fault.Invalid, "key_damaged",
+			"%s must hold exactly %d bytes. Restore it from a backup; without it the agents' API keys that are kept cannot be read and must be entered again.", path, KeyBytes)
+	}
+	return key, nil
+}
+
+// sealed begins with this byte, so that another way can follow.
+const sealVersion = 1
+
+// aead returns the cipher for agents' accounts. The key is derived, so that other uses of the instance's key never share it.
+func (s *Service) aead() (cipher.AEAD, error) {
+	if len(s.cfg.Key) != KeyBytes {
+		return nil, errors.New("the key that seals secrets is missing")
+	}
+	key, err := hkdf.Key(sha256.New, s.cfg.Key, nil, "parawork agent accounts 1", 32)
+	if err != nil {
+		return nil, fmt.Errorf("deriving a key: %w", err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the cipher: %w", err)
+	}
+	return cipher.NewGCM(block)
+}
+
+// owned is what a sealed secret is bound to: it opens for no other user or agent.
+func owned(userID, agent string) []byte { return []byte(userID + "\x00" + agent) }
+
+func (s *Service) seal(userID, agent, secret string) ([]byte, error) {
+	c, err := s.aead()
+	if err != nil {
+		return nil, err
+	}
+	nonce := make([]byte, c.NonceSize())
+	if _, err := io.ReadFull(s.cfg.Rand, nonce); err != nil {
+		return nil, fmt.Errorf("making a nonce: %w", err)
+	}
+	return c.Seal(append([]byte{sealVersion}, nonce...), nonce, []byte(secret), owned(userID, agent)), nil
+}
+
+func (s *Service) open(userID, agent string, sealed []byte) (string, error) {
+	c, err := s.aead()
+	if err != nil {
+		return "", err
+	}
+	lost := fault.New(fault.Unavailable, "secret_unreadable",
+		"The API key kept for %s cannot be read: the instance's secret.key is not the one it was kept with. Enter the key again.", agent)
+	n := 1 + c.NonceSize()
+	if len(sealed) < n || sealed[0] != sealVersion {
+		return "", lost
+	}
+	secret, err := c.Open(nil, sealed[1:n], sealed[n:], owned(userID, agent))
+	if err != nil {
+		return "", lost
+	}
+	return string(secret), nil
+}

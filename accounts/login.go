@@ -1,0 +1,209 @@
+package accounts
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// touchEvery bounds how often using a session or a token is written down.
+const touchEvery = time.Minute
+
+// Login checks an e-mail address and a password and starts a login session; see StartSession for what it returns. Whether the
+// address or the password was wrong is told neither in words nor in time. Too many failures are a fault.RateLimited.
+func (s *Service) Login(ctx context.Context, email, password string, meta Meta) (User, string, int64, error) {
+	account := strings.ToLower(strings.TrimSpace(email))
+	if len(account) > 254 {
+		account = account[:254]
+	}
+	if err := s.limits.begin(account, meta.IP); err != nil {
+		return User{}, "", 0, err
+	}
+	u, err := s.verify(ctx, account, password)
+	if err != nil {
+		return User{}, "", 0, err
+	}
+	s.limits.succeeded(account, meta.IP)
+	cookie, expires, err := s.StartSession(ctx, u.ID, meta)
+	return u, cookie, expires, err
+}
+
+// verify returns the user whose address and password these are.
+func (s *Service) verify(ctx context.Context, email, password string) (User, error) {
+	wrong := fault.New(fault.Unauthorized, "wrong_credentials", "The e-mail address or the password is wrong.")
+	u, err := User{}, error(nil)
+	if clean, bad := cleanEmail(email); bad == nil {
+		u, err = s.store.UserByEmail(ctx, clean)
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return User{}, fmt.Errorf("reading a user: %w", err)
+	}
+	ok, stale, err := s.hasher.check(ctx, u.PasswordHash, password)
+	if err != nil {
+		return User{}, fmt.Errorf("checking a password: %w", err)
+	}
+	if !ok || u.ID == "" {
+		return User{}, wrong
+	}
+	if stale {
+		if hash, err := s.hasher.hash(ctx, password); err == nil {
+			if err := s.store.SetPasswordHash(ctx, u.ID, hash); err != nil {
+				return User{}, fmt.Errorf("storing a newer password hash: %w", err)
+			}
+		}
+	}
+	return u, nil
+}
+
+// StartSession signs a user in and returns the cookie's value, of which only a hash is kept, and when the session ends at the
+// latest (ms UTC). The caller has decided that the user is who they say.
+func (s *Service) StartSession(ctx context.Context, userID string, meta Meta) (cookie string, expiresAt int64, err error) {
+	cookie, err = s.secret(32)
+	if err != nil {
+		return "", 0, err
+	}
+	now := s.cfg.Now()
+	if err := s.store.DropSessions(ctx, now.UnixMilli(), now.Add(-s.cfg.Idle).UnixMilli()); err != nil {
+		return "", 0, fmt.Errorf("dropping old login sessions: %w", err)
+	}
+	l := LoginSession{Hash: hashOf(cookie), UserID: userID, CreatedAt: now.UnixMilli(), SeenAt: now.UnixMilli(),
+		ExpiresAt: now.Add(s.cfg.Absolute).UnixMilli(), UserAgent: clip(meta.UserAgent, 300), IP: clip(meta.IP, 64)}
+	if err := s.store.InsertSession(ctx, l); err != nil {
+		return "", 0, fmt.Errorf("storing a login session: %w", err)
+	}
+	return cookie, l.ExpiresAt, nil
+}
+
+// Logout ends the login session with this hash (Actor.SessionHash). One that has ended is no error.
+func (s *Service) Logout(ctx context.Context, sessionHash string) error {
+	l, err := s.store.Session(ctx, sessionHash)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading a login session: %w", err)
+	}
+	if err := s.store.DeleteSession(ctx, sessionHash); err != nil {
+		return fmt.Errorf("ending a login session: %w", err)
+	}
+	s.changed(l.UserID)
+	return nil
+}
+
+// Authenticate returns whose cookie this is; fault.Unauthorized when it is nobody's or has run out.
+func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error) {
+	out := fault.New(fault.Unauthorized, "signed_out", "You are not signed in, or your session has ended. Sign in again.")
+	if len(cookie) == 0 || len(cookie) > 256 {
+		return Actor{}, out
+	}
+	hash := hashOf(cookie)
+	l, err := s.store.Session(ctx, hash)
+	if fault.Is(err, fault.NotFound) {
+		return Actor{}, out
+	}
+	if err != nil {
+		return Actor{}, fmt.Errorf("reading a login session: %w", err)
+	}
+	now := s.now()
+	if now >= l.ExpiresAt || now >= l.SeenAt+s.cfg.Idle.Milliseconds() {
+		return Actor{}, out
+	}
+	a, err := s.Actor(ctx, l.UserID)
+	if err != nil {
+		return Actor{}, err
+	}
+	a.SessionHash = hash
+	if now-l.SeenAt >= touchEvery.Milliseconds() {
+		if err := s.store.TouchSession(ctx, hash, now); err != nil {
+			return Actor{}, fmt.Errorf("touching a login session: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// ChangePassword sets the actor's password and ends all of the actor's other login sessions.
+func (s *Service) ChangePassword(ctx context.Context, actor Actor, current, next string) error {
+	if actor.TokenID != "" {
+		return fault.New(fault.Forbidden, "token_not_allowed", "A password is changed in the web app, not with an API token.")
+	}
+	// Counted like a login from the session itself, so that a stolen session cannot try passwords without end.
+	if err := s.limits.begin("change\x00"+actor.User.ID, actor.SessionHash); err != nil {
+		return err
+	}
+	if _, err := s.verify(ctx, actor.User.Email, current); fault.Is(err, fault.Unauthorized) {
+		return fault.New(fault.Invalid, "wrong_password", "The current password is wrong.").With("field", "current_password")
+	} else if err != nil {
+		return err
+	}
+	s.limits.succeeded("change\x00"+actor.User.ID, actor.SessionHash)
+	if err := checkNewPassword(next, actor.User.Email); err != nil {
+		return err
+	}
+	return s.setPassword(ctx, actor.User.ID, next, actor.SessionHash)
+}
+
+// ResetPassword sets a user's password and ends all of the user's login sessions. For the command line.
+func (s *Service) ResetPassword(ctx context.Context, userID, next string) error {
+	u, err := s.store.UserByID(ctx, userID)
+	if err != nil {
+		return err
+	}
+	if err := checkNewPassword(next, u.Email); err != nil {
+		return err
+	}
+	return s.setPassword(ctx, userID, next, "")
+}
+
+func (s *Service) setPassword(ctx context.Context, userID, password, keep string) error {
+	hash, err := s.hasher.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	err = s.store.Tx(ctx, func(ctx context.Context) error {
+		if err := s.store.SetPasswordHash(ctx, userID, hash); err != nil {
+			return err
+		}
+		return s.store.DeleteSessions(ctx, userID, keep)
+	})
+	if err != nil {
+		return fmt.Errorf("changing a password: %w", err)
+	}
+	s.changed(userID)
+	return nil
+}
+
+// secret returns n random bytes as text.
+func (s *Service) secret(n int) (string, error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(s.cfg.Rand, b); err != nil {
+		return "", fmt.Errorf("making a secret: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b), nil
+}
+
+// hashOf is how a secret of enough random bits is kept.
+func hashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// clip returns at most n bytes of s as valid text without control characters.
+func clip(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "")
+	}
+	return s
+}

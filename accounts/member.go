@@ -1,0 +1,140 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Members returns who belongs to a team, in the order they joined. The caller has checked ViewTeam.
+func (s *Service) Members(ctx context.Context, teamID string) ([]TeamMember, error) {
+	return s.store.Members(ctx, teamID)
+}
+
+// AddMember makes a user of this instance, named by e-mail address, a member of the team. Only owners make owners.
+func (s *Service) AddMember(ctx context.Context, actor Actor, teamID, email string, role Role) (TeamMember, error) {
+	if err := mayGive(actor, teamID, role); err != nil {
+		return TeamMember{}, err
+	}
+	return s.PutMember(ctx, teamID, email, role)
+}
+
+// PutMember is AddMember without an actor, for the command line.
+func (s *Service) PutMember(ctx context.Context, teamID, email string, role Role) (TeamMember, error) {
+	if err := checkRole(role); err != nil {
+		return TeamMember{}, err
+	}
+	u, err := s.UserByEmail(ctx, email)
+	if err != nil {
+		return TeamMember{}, err
+	}
+	m := TeamMember{User: u, Role: role, JoinedAt: s.now()}
+	m.User.PasswordHash = ""
+	if ok, err := s.store.InsertMember(ctx, teamID, u.ID, role, m.JoinedAt); err != nil {
+		return TeamMember{}, fmt.Errorf("adding a member: %w", err)
+	} else if !ok {
+		return TeamMember{}, fault.New(fault.Conflict, "already_member", "%s is a member of the team already.", u.Email)
+	}
+	return m, nil
+}
+
+// SetRole changes a member's role. Only owners make owners and change them, and the last owner stays one.
+func (s *Service) SetRole(ctx context.Context, actor Actor, teamID, userID string, role Role) (TeamMember, error) {
+	if err := mayGive(actor, teamID, role); err != nil {
+		return TeamMember{}, err
+	}
+	var after TeamMember
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		m, err := s.member(ctx, teamID, userID, role != Owner)
+		if err != nil {
+			return err
+		}
+		if err := mayGive(actor, teamID, m.Role); err != nil {
+			return err
+		}
+		after = m
+		after.Role = role
+		return s.store.SetRole(ctx, teamID, userID, role)
+	})
+	if err != nil {
+		return TeamMember{}, fmt.Errorf("changing a role: %w", err)
+	}
+	s.changed(userID)
+	return after, nil
+}
+
+// RemoveMember ends a membership. Members may end their own; the last owner stays.
+func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID string) error {
+	leaving := actor.User.ID == userID
+	need := ManageTeam
+	if leaving {
+		need = ViewTeam
+	}
+	if err := Can(actor, need, teamID); err != nil {
+		return err
+	}
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		m, err := s.member(ctx, teamID, userID, true)
+		if err != nil {
+			return err
+		}
+		if !leaving {
+			if err := mayGive(actor, teamID, m.Role); err != nil {
+				return err
+			}
+		}
+		return s.store.DeleteMember(ctx, teamID, userID)
+	})
+	if err != nil {
+		return fmt.Errorf("removing a member: %w", err)
+	}
+	s.changed(userID)
+	return nil
+}
+
+// member returns a member of a team. When losing, the last owner is refused.
+func (s *Service) member(ctx context.Context, teamID, userID string, losing bool) (TeamMember, error) {
+	all, err := s.store.Members(ctx, teamID)
+	if err != nil {
+		return TeamMember{}, err
+	}
+	var found TeamMember
+	owners := 0
+	for _, m := range all {
+		if m.Role == Owner {
+			owners++
+		}
+		if m.User.ID == userID {
+			found = m
+		}
+	}
+	switch {
+	case found.User.ID == "":
+		return TeamMember{}, fault.New(fault.NotFound, "member_not_found", "The team has no such member.")
+	case losing && found.Role == Owner && owners == 1:
+		return TeamMember{}, fault.New(fault.Conflict, "last_owner", "%s is the team's only owner. Make another member an owner first.", found.User.Name)
+	}
+	return found, nil
+}
+
+// mayGive decides whether actor may give or take role in the team.
+func mayGive(actor Actor, teamID string, role Role) error {
+	if err := Can(actor, ManageTeam, teamID); err != nil {
+		return err
+	}
+	if err := checkRole(role); err != nil {
+		return err
+	}
+	if role == Owner && actor.RoleIn(teamID) != Owner {
+		return fault.New(fault.Forbidden, "forbidden", "Only an owner of the team may make, change or remove owners.").With("action", string(ManageTeam))
+	}
+	return nil
+}
+
+func checkRole(role Role) error {
+	if !role.Valid() {
+		return fault.New(fault.Invalid, "invalid_role", "A role is one of owner, admin, member and viewer.").With("field", "role")
+	}
+	return nil
+}

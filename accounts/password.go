@@ -1,0 +1,139 @@
+package accounts
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// What a password is hashed with: OWASP's smallest for argon2id, some 25 ms.
+const (
+	argonMemory  = 19 * 1024 // KiB
+	argonTime    = 2
+	argonThreads = 1
+	saltBytes    = 16
+	hashBytes    = 32
+)
+
+// Bounds of a password.
+const (
+	MinPassword = 10   // characters
+	MaxPassword = 1024 // bytes
+)
+
+// parallelHashes bounds the memory that hashing takes: each holds argonMemory.
+const parallelHashes = 4
+
+// hasher makes and checks password hashes, a few at once.
+type hasher struct {
+	seats chan struct{}
+	rand  io.Reader
+}
+
+func newHasher(r io.Reader) hasher { return hasher{make(chan struct{}, parallelHashes), r} }
+
+func (h hasher) sit(ctx context.Context) error {
+	select {
+	case h.seats <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// hash returns the PHC string of a password.
+func (h hasher) hash(ctx context.Context, password string) (string, error) {
+	salt := make([]byte, saltBytes)
+	if _, err := io.ReadFull(h.rand, salt); err != nil {
+		return "", fmt.Errorf("making a salt: %w", err)
+	}
+	if err := h.sit(ctx); err != nil {
+		return "", err
+	}
+	defer func() { <-h.seats }()
+	sum := argon2.IDKey([]byte(password), salt, argonTime, argonMemory, argonThreads, hashBytes)
+	b64 := base64.RawStdEncoding
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads,
+		b64.EncodeToString(salt), b64.EncodeToString(sum)), nil
+}
+
+// nobody is the hash of no password, checked when there is no user, so that both take the same time.
+const nobody = "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5bm9ib2R5bm9ibw$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+// check reports whether password is the one behind phc, and whether phc was made with other figures than today's. A phc that
+// cannot be read is nobody's, after the usual time.
+func (h hasher) check(ctx context.Context, phc, password string) (ok, stale bool, err error) {
+	p, readable := parsePHC(phc)
+	if !readable {
+		p, _ = parsePHC(nobody)
+	}
+	if len(password) > MaxPassword {
+		password = "" // too long to be anybody's, and too long to be worth hashing
+		readable = false
+	}
+	if err := h.sit(ctx); err != nil {
+		return false, false, err
+	}
+	defer func() { <-h.seats }()
+	sum := argon2.IDKey([]byte(password), p.salt, p.time, p.memory, p.threads, uint32(len(p.sum)))
+	same := subtle.ConstantTimeCompare(sum, p.sum) == 1
+	stale = p.memory != argonMemory || p.time != argonTime || p.threads != argonThreads
+	return same && readable, stale, nil
+}
+
+type phc struct {
+	memory, time uint32
+	threads      uint8
+	salt, sum    []byte
+}
+
+func parsePHC(s string) (phc, bool) {
+	var p phc
+	parts := strings.Split(s, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return p, false
+	}
+	if n, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &p.memory, &p.time, &p.threads); n != 3 || err != nil {
+		return p, false
+	}
+	var err1, err2 error
+	p.salt, err1 = base64.RawStdEncoding.DecodeString(parts[4])
+	p.sum, err2 = base64.RawStdEncoding.DecodeString(parts[5])
+	sane := p.memory >= 8 && p.memory <= 1<<20 && p.time >= 1 && p.time <= 16 && p.threads >= 1
+	return p, err1 == nil && err2 == nil && sane && len(p.salt) >= 8 && len(p.sum) >= 16
+}
+
+// checkNewPassword refuses passwords that are too short, too long or too common.
+func checkNewPassword(password, email string) error {
+	bad := func(format string, args ...any) error {
+		return fault.New(fault.Invalid, "weak_password", format, args...)
+	}
+	lower := strings.ToLower(password)
+	distinct := map[rune]bool{}
+	for _, r := range lower {
+		distinct[r] = true
+	}
+	local, _, _ := strings.Cut(email, "@")
+	switch {
+	case len(password) > MaxPassword:
+		return bad("The password is longer than %d bytes. Choose a shorter one.", MaxPassword)
+	case utf8.RuneCountInString(password) < MinPassword:
+		return bad("The password needs at least %d characters. A few words in a row are easy to remember.", MinPassword)
+	case len(distinct) < 4:
+		return bad("The password has too few different characters. Choose another one.")
+	case lower == email || lower == local:
+		return bad("The password is your e-mail address. Choose another one.")
+	case slices.Contains(common, lower):
+		return bad("The password is one that everybody tries first. Choose another one.")
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package accounts
+
+import (
+	"slices"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// rank orders the roles: who has one also has the rights of all below.
+var rank = map[Role]int{Viewer: 1, Member: 2, Admin: 3, Owner: 4}
+
+// policy is the whole of who may do what: the weakest role that has each right. An action that is not here is nobody's.
+var policy = map[Action]Role{
+	ViewTeam:        Viewer,
+	ViewProject:     Viewer,
+	ViewWorkspace:   Viewer,
+	ViewTerminal:    Viewer,
+	CreateWorkspace: Member,
+	EditWorkspace:   Member,
+	MergeWorkspace:  Member,
+	TypeTerminal:    Member,
+	ManageProject:   Admin, // a project's setup script runs in everybody's workspaces
+	ManageTeam:      Admin,
+}
+
+// words say what an action is in the sentence "Your role ... does not allow you to ...".
+var words = map[Action]string{
+	ViewTeam:        "see the team",
+	ViewProject:     "see projects",
+	ViewWorkspace:   "see workspaces",
+	ViewTerminal:    "watch terminals",
+	CreateWorkspace: "create workspaces",
+	EditWorkspace:   "change workspaces",
+	MergeWorkspace:  "merge workspaces",
+	TypeTerminal:    "start, stop or type into sessions",
+	ManageProject:   "manage projects",
+	ManageTeam:      "manage the team",
+}
+
+// Valid reports whether r is one of the roles.
+func (r Role) Valid() bool { return rank[r] > 0 }
+
+// AtLeast reports whether r has all the rights of other.
+func (r Role) AtLeast(other Role) bool { return r.Valid() && rank[r] >= rank[other] }
+
+// Can returns nil when actor may do action in the team with this id; fault.NotFound when actor is no member of it, so that
+// outsiders learn nothing; fault.Forbidden naming the right otherwise.
+func Can(actor Actor, action Action, teamID string) error {
+	role := actor.RoleIn(teamID)
+	if teamID == "" || !role.Valid() {
+		return fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
+	}
+	least, known := policy[action]
+	if known && role.AtLeast(least) {
+		return nil
+	}
+	what := words[action]
+	if what == "" {
+		what = "do this"
+	}
+	return fault.New(fault.Forbidden, "forbidden", "Your role in this team, %s, does not allow you to %s. Ask an owner or admin of the team.", role, what).
+		With("action", string(action)).With("role", string(role))
+}
+
+// Can is Can, for those who know the Service through an interface of their own.
+func (s *Service) Can(actor Actor, action Action, teamID string) error {
+	return Can(actor, action, teamID)
+}
+
+// Actions returns what a role may do, sorted.
+func Actions(role Role) []Action {
+	var out []Action
+	for a, least := range policy {
+		if role.AtLeast(least) {
+			out = append(out, a)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

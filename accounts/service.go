@@ -1,0 +1,131 @@
+package accounts
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"time"
+)
+
+// Store is what accounts keep. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
+type Store interface {
+	// Tx runs fn in one serializable transaction; fn may run several times.
+	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+	UserStore
+	TeamStore
+	SessionStore
+	TokenStore
+	AgentAccountStore
+	SettingStore
+}
+
+// UserStore keeps users.
+type UserStore interface {
+	// InsertUser stores a new user; false when the e-mail address is taken.
+	InsertUser(ctx context.Context, u User) (bool, error)
+	UserByID(ctx context.Context, id string) (User, error)
+	UserByEmail(ctx context.Context, email string) (User, error)
+	SetPasswordHash(ctx context.Context, userID, hash string) error
+	CountUsers(ctx context.Context) (int, error)
+}
+
+// TeamStore keeps teams and who belongs to them.
+type TeamStore interface {
+	// InsertTeam stores a new team; false when the slug is taken.
+	InsertTeam(ctx context.Context, t Team) (bool, error)
+	TeamByID(ctx context.Context, id string) (Team, error)
+	TeamBySlug(ctx context.Context, slug string) (Team, error)
+	RenameTeam(ctx context.Context, teamID, name string) error
+	CountTeams(ctx context.Context) (int, error)
+	// Memberships are ordered by the team's name.
+	Memberships(ctx context.Context, userID string) ([]Membership, error)
+	// Members are ordered by the time they joined.
+	Members(ctx context.Context, teamID string) ([]TeamMember, error)
+	// InsertMember stores a member; false when the user is one already.
+	InsertMember(ctx context.Context, teamID, userID string, role Role, at int64) (bool, error)
+	SetRole(ctx context.Context, teamID, userID string, role Role) error
+	DeleteMember(ctx context.Context, teamID, userID string) error
+}
+
+// SessionStore keeps login sessions.
+type SessionStore interface {
+	InsertSession(ctx context.Context, s LoginSession) error
+	Session(ctx context.Context, hash string) (LoginSession, error)
+	TouchSession(ctx context.Context, hash string, at int64) error
+	DeleteSession(ctx context.Context, hash string) error
+	// DeleteSessions ends all of a user's sessions but the one with hash except.
+	DeleteSessions(ctx context.Context, userID, except string) error
+	// DropSessions removes those that ended before now or were last seen before idle.
+	DropSessions(ctx context.Context, now, idle int64) error
+}
+
+// TokenStore keeps API tokens by the hash of their value.
+type TokenStore interface {
+	InsertToken(ctx context.Context, t Token, hash string) error
+	TokenByHash(ctx context.Context, hash string) (Token, error)
+	Tokens(ctx context.Context, userID string) ([]Token, error)
+	TouchToken(ctx context.Context, id string, at int64) error
+	DeleteToken(ctx context.Context, userID, id string) error
+}
+
+// AgentAccountStore keeps the agents' accounts with their sealed secrets.
+type AgentAccountStore interface {
+	PutAgentAccount(ctx context.Context, userID string, a AgentAccount, sealed []byte) error
+	AgentAccount(ctx context.Context, userID, agent string) (a AgentAccount, sealed []byte, err error)
+	AgentAccounts(ctx context.Context, userID string) ([]AgentAccount, error)
+	DeleteAgentAccount(ctx context.Context, userID, agent string) error
+}
+
+// SettingStore keeps a few facts about the instance.
+type SettingStore interface {
+	Setting(ctx context.Context, key string) (string, error)
+	SetSetting(ctx context.Context, key, value string) error
+	DeleteSetting(ctx context.Context, key string) error
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	Store Store
+	// Key seals the secrets of agents' accounts: 32 bytes, kept apart from the database (OpenKey).
+	Key []byte
+	// Idle and Absolute bound a login session; 0 = 7 and 30 days.
+	Idle, Absolute time.Duration
+	// Changed is called after what a user may do became less (signed out, token ended, role changed, removed from a team,
+	// password changed), so that open sockets can be asked again who they are. May be nil.
+	Changed func(userID string)
+	Now     func() time.Time // nil = time.Now
+	Rand    io.Reader        // nil = crypto/rand
+}
+
+// Service is the door of the room. Safe for concurrent use; it starts nothing.
+type Service struct {
+	cfg    Config
+	store  Store
+	hasher hasher
+	limits *limits
+}
+
+// New returns a Service.
+func New(cfg Config) *Service {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Reader
+	}
+	if cfg.Idle <= 0 {
+		cfg.Idle = 7 * 24 * time.Hour
+	}
+	if cfg.Absolute <= 0 {
+		cfg.Absolute = 30 * 24 * time.Hour
+	}
+	return &Service{cfg: cfg, store: cfg.Store, hasher: newHasher(cfg.Rand), limits: newLimits(cfg.Now)}
+}
+
+func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
+
+func (s *Service) changed(userID string) {
+	if s.cfg.Changed != nil {
+		s.cfg.Changed(userID)
+	}
+}

@@ -1,0 +1,97 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// CreateUser makes a user. The caller has decided that it may: the command line, or an operator.
+func (s *Service) CreateUser(ctx context.Context, req NewUser) (User, error) {
+	u, err := s.newUser(ctx, req)
+	if err != nil {
+		return User{}, err
+	}
+	if ok, err := s.store.InsertUser(ctx, u); err != nil {
+		return User{}, fmt.Errorf("storing a user: %w", err)
+	} else if !ok {
+		return User{}, fault.New(fault.Conflict, "email_taken", "A user with this e-mail address exists already.")
+	}
+	return u, nil
+}
+
+// newUser checks req and hashes its password.
+func (s *Service) newUser(ctx context.Context, req NewUser) (User, error) {
+	email, err := cleanEmail(req.Email)
+	if err != nil {
+		return User{}, err
+	}
+	name, err := cleanName("name", req.Name)
+	if err != nil {
+		return User{}, err
+	}
+	if err := checkNewPassword(req.Password, email); err != nil {
+		return User{}, err
+	}
+	hash, err := s.hasher.hash(ctx, req.Password)
+	if err != nil {
+		return User{}, err
+	}
+	return User{ID: id.New("usr"), Email: email, Name: name, PasswordHash: hash, Operator: req.Operator, CreatedAt: s.now()}, nil
+}
+
+// UserByEmail returns the user with this address; fault.NotFound when there is none. For the command line and operators.
+func (s *Service) UserByEmail(ctx context.Context, email string) (User, error) {
+	clean, err := cleanEmail(email)
+	if err != nil {
+		return User{}, err
+	}
+	u, err := s.store.UserByEmail(ctx, clean)
+	if fault.Is(err, fault.NotFound) {
+		return User{}, fault.New(fault.NotFound, "user_not_found",
+			"No user of this instance has that e-mail address. An operator makes one on the server with `parawork admin create-user`.")
+	}
+	return u, err
+}
+
+// Actor returns the user with all memberships.
+func (s *Service) Actor(ctx context.Context, userID string) (Actor, error) {
+	u, err := s.store.UserByID(ctx, userID)
+	if err != nil {
+		return Actor{}, fmt.Errorf("reading a user: %w", err)
+	}
+	m, err := s.store.Memberships(ctx, userID)
+	if err != nil {
+		return Actor{}, fmt.Errorf("reading memberships: %w", err)
+	}
+	return Actor{User: u, Memberships: m}, nil
+}
+
+// cleanEmail returns an address in the form it is stored in. It checks the shape, not whether mail arrives.
+func cleanEmail(s string) (string, error) {
+	s = strings.ToLower(strings.TrimSpace(s))
+	local, domain, ok := strings.Cut(s, "@")
+	odd := func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(`<>,;:"\()[]`, r)
+	}
+	if !ok || local == "" || domain == "" || len(s) > 254 || !utf8.ValidString(s) || strings.Contains(domain, "@") ||
+		strings.ContainsFunc(s, odd) || strings.HasPrefix(domain, ".") || strings.HasSuffix(domain, ".") {
+		return "", fault.New(fault.Invalid, "invalid_email", "That is not an e-mail address such as ada@example.com.").With("field", "email")
+	}
+	return s, nil
+}
+
+// cleanName returns a name for people: one line, without control characters.
+func cleanName(field, s string) (string, error) {
+	s = strings.TrimSpace(s)
+	bad := !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+	if s == "" || utf8.RuneCountInString(s) > 100 || bad {
+		return "", fault.New(fault.Invalid, "invalid_name", "The %s needs 1 to 100 characters on one line.", field).With("field", field)
+	}
+	return s, nil
+}

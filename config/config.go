@@ -1,0 +1,168 @@
+// Package config reads config.json: strictly (a key it does not know stops the start and is named), with defaults, ${ENV}
+// expansion, secrets from files (<key>File) and PARAWORK_* twins. It knows nothing of the rooms; cmd hands each its part.
+package config
+
+// Config is the whole of config.json. Load returns it checked and complete: paths are absolute.
+type Config struct {
+	Server     Server           `json:"server"`
+	DataDir    string           `json:"dataDir"`
+	Database   Database         `json:"database"`
+	Log        Log              `json:"log"`
+	Accounts   Accounts         `json:"accounts"`
+	Projects   Projects         `json:"projects"`
+	Agents     map[string]Agent `json:"agents"`
+	Sandboxing Sandboxing       `json:"sandboxing"`
+	Preview    Preview          `json:"preview"`
+	Billing    Billing          `json:"billing"`
+
+	// File is where it was read from, "" without a file.
+	File string `json:"-"`
+}
+
+// Server is how the server is reached.
+type Server struct {
+	Listen            string   `json:"listen"`
+	PublicURL         string   `json:"publicUrl"`
+	TrustedProxies    []string `json:"trustedProxies"`
+	AllowInsecureHTTP bool     `json:"allowInsecureHttp"`
+}
+
+// Database says where everything is remembered.
+type Database struct {
+	URL     string `json:"url" secret:"url"`
+	URLFile string `json:"urlFile" file:"url"`
+}
+
+// Log is what the server says about itself.
+type Log struct {
+	Level  string `json:"level"`
+	Format string `json:"format"`
+}
+
+// Accounts bounds login sessions.
+type Accounts struct {
+	SessionIdleHours int `json:"sessionIdleHours"`
+	SessionMaxHours  int `json:"sessionMaxHours"`
+}
+
+// Projects is where projects may come from and how workspaces are made of them.
+type Projects struct {
+	AllowedRoots  []string `json:"allowedRoots"`
+	AllowFileURLs bool     `json:"allowFileUrls"`
+	BranchPrefix  string   `json:"branchPrefix"`
+	CopyIgnored   []string `json:"copyIgnored"`
+}
+
+// Agent is one CLI program that works.
+type Agent struct {
+	Enabled     bool              `json:"enabled"`
+	Name        string            `json:"name"`
+	Command     string            `json:"command"`
+	DefaultArgs []string          `json:"defaultArgs"`
+	Env         map[string]string `json:"env" secret:"values"`
+	Prompt      string            `json:"prompt"`
+}
+
+// Sandboxing is where workspaces may live.
+type Sandboxing struct {
+	DefaultProvider  string     `json:"defaultProvider"`
+	AllowUserChoice  bool       `json:"allowUserChoice"`
+	MonthlyBudgetUSD int        `json:"monthlyBudgetUsd"`
+	Local            Local      `json:"local"`
+	Bubblewrap       Bubblewrap `json:"bubblewrap"`
+	Runner           Runner     `json:"runner"`
+	Docker           Docker     `json:"docker"`
+	E2B              E2B        `json:"e2b"`
+}
+
+// Local is this server without isolation.
+type Local struct {
+	// Enabled is nil when config.json does not say: on while the instance has one team.
+	Enabled        *bool          `json:"enabled"`
+	ResourceLimits ResourceLimits `json:"resourceLimits"`
+}
+
+// ResourceLimits bound one sandbox; 0 = no bound.
+type ResourceLimits struct {
+	MaxCPU    float64 `json:"maxCpu"`    // cores
+	MaxMemory int64   `json:"maxMemory"` // MiB
+}
+
+// Bubblewrap is this server with namespaces around each sandbox.
+type Bubblewrap struct {
+	Enabled bool `json:"enabled"`
+}
+
+// Runner is members' own machines.
+type Runner struct {
+	Enabled bool `json:"enabled"`
+}
+
+// Docker is containers.
+type Docker struct {
+	Enabled bool   `json:"enabled"`
+	Host    string `json:"host"`
+	Image   string `json:"image"`
+	Runtime string `json:"runtime"`
+}
+
+// E2B is sandboxes of e2b.dev or a service that speaks its API.
+type E2B struct {
+	APIKey             string `json:"apiKey" secret:"all"`
+	APIKeyFile         string `json:"apiKeyFile" file:"apiKey"`
+	Domain             string `json:"domain"`
+	APIURL             string `json:"apiUrl"`
+	SandboxURL         string `json:"sandboxUrl"`
+	Template           string `json:"template"`
+	DefaultCPU         int    `json:"defaultCpu"`
+	DefaultRAM         int    `json:"defaultRam"`         // MiB
+	MaxSessionDuration int    `json:"maxSessionDuration"` // s
+	AutoShutdownIdle   int    `json:"autoShutdownIdle"`   // s
+	FallbackToLocal    bool   `json:"fallbackToLocal"`
+}
+
+// Preview is the proxy to ports of sandboxes.
+type Preview struct {
+	BaseDomain string `json:"baseDomain"`
+}
+
+// Billing is how usage is paid for.
+type Billing struct {
+	Stripe Stripe `json:"stripe"`
+}
+
+// Stripe is the account at Stripe.
+type Stripe struct {
+	SecretKey          string   `json:"secretKey" secret:"all"`
+	SecretKeyFile      string   `json:"secretKeyFile" file:"secretKey"`
+	WebhookSecrets     []string `json:"webhookSecrets" secret:"all"`
+	WebhookSecretsFile string   `json:"webhookSecretsFile" file:"webhookSecrets"` // one a line
+	APIBase            string   `json:"apiBase"`
+}
+
+// Default returns the configuration without a file: what each key is when it is not given.
+func Default() *Config {
+	return &Config{
+		Server:   Server{Listen: "127.0.0.1:8080", TrustedProxies: []string{}},
+		DataDir:  "./data",
+		Database: Database{URL: "sqlite"},
+		Log:      Log{Level: "info", Format: "text"},
+		Accounts: Accounts{SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24},
+		Projects: Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
+		Agents: map[string]Agent{
+			"claude-code": {Enabled: true, Command: "claude", DefaultArgs: []string{}, Env: map[string]string{}},
+			"codex":       {Enabled: true, Command: "codex", DefaultArgs: []string{}, Env: map[string]string{}},
+			"opencode":    {Enabled: true, Command: "opencode", DefaultArgs: []string{}, Env: map[string]string{}},
+			"shell":       {Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}},
+			"command":     {Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}},
+		},
+		Sandboxing: Sandboxing{
+			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
+			Bubblewrap: Bubblewrap{Enabled: true}, Runner: Runner{Enabled: true},
+			Docker: Docker{Enabled: true, Image: "parawork-agent"},
+			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
+				MaxSessionDuration: 86400, AutoShutdownIdle: 1800},
+		},
+		Billing: Billing{Stripe: Stripe{WebhookSecrets: []string{}}},
+	}
+}
