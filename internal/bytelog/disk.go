@@ -1,0 +1,280 @@
+package bytelog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// suffix of a segment's file name; before it stands the offset of its first byte in 20 digits.
+const suffix = ".seg"
+
+// noFollow are the flags for opening a segment: the folder may lie where a hostile program can put links and FIFOs.
+const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
+
+// disk is the part of a log in files. The writer appends to the last segment; older ones are never written again.
+type disk struct {
+	dir          string
+	segmentBytes int64
+	maxBytes     int64
+
+	file *os.File // of the last segment, nil until the next write; the writer's alone
+
+	mu       sync.RWMutex // guards segments; never held while bytes are read or written
+	segments []segment    // by start, not overlapping
+}
+
+type segment struct{ start, size int64 }
+
+func (s segment) end() int64 { return s.start + s.size }
+
+func openDisk(dir string, segmentBytes, maxBytes int64) (*disk, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &disk{dir: dir, segmentBytes: segmentBytes, maxBytes: maxBytes}
+	for _, e := range entries {
+		digits, ok := strings.CutSuffix(e.Name(), suffix)
+		if !ok || len(digits) != 20 || !e.Type().IsRegular() {
+			continue
+		}
+		start, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		d.segments = append(d.segments, segment{start, info.Size()})
+	}
+	slices.SortFunc(d.segments, func(a, b segment) int { return cmp.Compare(a.start, b.start) })
+	if n := len(d.segments); n > 0 {
+		old, last := d.segments[:n-1], d.segments[n-1]
+		d.segments = append(slices.DeleteFunc(old, func(s segment) bool { return s.size == 0 }), last)
+	}
+	for i := 1; i < len(d.segments); i++ {
+		if p := &d.segments[i-1]; p.end() > d.segments[i].start {
+			p.size = d.segments[i].start - p.start
+		}
+	}
+	return d, nil
+}
+
+func (d *disk) path(start int64) string {
+	return filepath.Join(d.dir, fmt.Sprintf("%020d", start)+suffix)
+}
+
+func (d *disk) end() int64 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if len(d.segments) == 0 {
+		return 0
+	}
+	return d.segments[len(d.segments)-1].end()
+}
+
+func (d *disk) first() (int64, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	for _, s := range d.segments {
+		if s.size > 0 {
+			return s.start, true
+		}
+	}
+	return 0, false
+}
+
+func (d *disk) bytes() int64 {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.bytesLocked()
+}
+
+func (d *disk) bytesLocked() (n int64) {
+	for _, s := range d.segments {
+		n += s.size
+	}
+	return n
+}
+
+// write appends p at off, in a new segment where the last one is full or does not end there. After an error the bytes that
+// were written count; the rest is not there.
+func (d *disk) write(p []byte, off int64) error {
+	for len(p) > 0 {
+		room, err := d.ready(off)
+		if err != nil {
+			return err
+		}
+		n, err := d.file.WriteAt(p[:min(int64(len(p)), room)], off-d.lastStart())
+		d.grow(int64(n))
+		p, off = p[n:], off+int64(n)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *disk) lastStart() int64 { // the writer alone appends segments
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.segments[len(d.segments)-1].start
+}
+
+func (d *disk) grow(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.segments[len(d.segments)-1].size += n
+}
+
+// ready opens the segment in which off is written and returns how many bytes it still takes.
+func (d *disk) ready(off int64) (int64, error) {
+	d.mu.RLock()
+	var last segment
+	some := len(d.segments) > 0
+	if some {
+		last = d.segments[len(d.segments)-1]
+	}
+	d.mu.RUnlock()
+	if some && last.end() == off && last.size < d.segmentBytes {
+		if d.file == nil {
+			f, err := openRegular(d.path(last.start), os.O_RDWR)
+			if err != nil {
+				return 0, err
+			}
+			d.file = f
+		}
+		return d.segmentBytes - last.size, nil
+	}
+	f, err := openRegular(d.path(off), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return 0, err
+	}
+	d.closeFile()
+	d.file = f
+	var gone []segment
+	d.mu.Lock()
+	if some && last.size == 0 { // left by a write that failed
+		d.segments = d.segments[:len(d.segments)-1]
+		if last.start != off {
+			gone = append(gone, last)
+		}
+	}
+	d.segments = append(d.segments, segment{start: off})
+	if d.maxBytes > 0 {
+		// The new segment counts as full, so that the cap holds also while it fills.
+		for len(d.segments) > 1 && d.bytesLocked()+d.segmentBytes > d.maxBytes {
+			gone = append(gone, d.segments[0])
+			d.segments = d.segments[1:]
+		}
+	}
+	d.mu.Unlock()
+	d.remove(gone)
+	return d.segmentBytes, nil
+}
+
+func (d *disk) closeFile() {
+	if d.file != nil {
+		_ = d.file.Close() // every write was checked
+		d.file = nil
+	}
+}
+
+func (d *disk) dropBefore(off int64) {
+	d.mu.Lock()
+	var gone []segment
+	for len(d.segments) > 1 && d.segments[0].end() <= off {
+		gone = append(gone, d.segments[0])
+		d.segments = d.segments[1:]
+	}
+	d.mu.Unlock()
+	d.remove(gone)
+}
+
+func (d *disk) remove(gone []segment) {
+	for _, s := range gone {
+		_ = os.Remove(d.path(s.start)) // what cannot be removed is only space
+	}
+}
+
+// read reads from off, or from the first byte after it that is on disk and below limit. n is 0 when there is none.
+func (d *disk) read(p []byte, off, limit int64) (n int, from int64, err error) {
+	for range 3 { // a segment may be dropped while it is opened
+		s, ok := d.find(off)
+		if !ok {
+			return 0, off, nil
+		}
+		if s.start > off {
+			if s.start >= limit {
+				return 0, off, nil
+			}
+			off = s.start
+		}
+		n, err := d.readSegment(p, s, off)
+		if n > 0 {
+			return n, off, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return 0, off, fmt.Errorf("reading byte log: %w", err)
+		}
+	}
+	return 0, off, nil
+}
+
+// find returns the segment that has off, or the first one after it.
+func (d *disk) find(off int64) (segment, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	i, _ := slices.BinarySearchFunc(d.segments, off, func(s segment, off int64) int {
+		if s.end() <= off {
+			return -1
+		}
+		return 1
+	})
+	if i == len(d.segments) || d.segments[i].size == 0 {
+		return segment{}, false
+	}
+	return d.segments[i], true
+}
+
+func (d *disk) readSegment(p []byte, s segment, off int64) (int, error) {
+	f, err := openRegular(d.path(s.start), os.O_RDONLY)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	n, err := f.ReadAt(p[:min(int64(len(p)), s.end()-off)], off-s.start)
+	if n == 0 && errors.Is(err, io.EOF) { // shorter than what was written: somebody cut it
+		err = fmt.Errorf("segment at %d is shorter than it was: %w", s.start, io.ErrUnexpectedEOF)
+	}
+	return n, err
+}
+
+func openRegular(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, flag|noFollow, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", filepath.Base(path))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}

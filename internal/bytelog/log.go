@@ -1,0 +1,292 @@
+// Package bytelog keeps a stream of bytes by absolute offset: segments on disk and a ring of the newest bytes in memory.
+//
+// One writer appends; any number of readers pull, each from its own offset, and no reader ever holds up the writer or
+// another reader: the ring is read without locks, and old bytes come from files the writer does not touch any more.
+//
+// Nothing is synced to disk: the bytes survive the death of the process, not of the machine. The offset of the end is the sum
+// of the files' sizes, so a process killed in the middle of a write leaves a log that is right, only shorter. A disk that
+// is full or broken degrades the log to its ring, which Degraded tells; it is tried again now and then, and what the ring
+// still has is written then.
+//
+// To follow a log, take Changed first and read after: what is appended between the two is never missed.
+//
+//	for {
+//		changed := l.Changed()
+//		n, from, err := l.ReadAt(buf, off)
+//		...
+//		if n == 0 && err == nil {
+//			<-changed
+//		}
+//	}
+package bytelog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	DefaultSegmentBytes = 4 << 20
+	DefaultRingBytes    = 256 << 10
+)
+
+// retryDisk is how long a log whose disk failed waits before it tries again.
+const retryDisk = 2 * time.Second
+
+// ErrClosed is returned by Append after Finish or Close.
+var ErrClosed = errors.New("byte log is closed")
+
+// Config says where a log lives and how large it may grow. Zero sizes take the defaults.
+type Config struct {
+	Dir          string // folder of the segments, made if missing; "" = memory only
+	SegmentBytes int64  // size at which a new segment is begun; default 4 MiB
+	MaxBytes     int64  // bytes kept on disk: older whole segments are dropped beyond it; 0 = no cap. A segment is at most a quarter of it
+	RingBytes    int64  // bytes kept in memory, taken as they are needed; default 256 KiB, at least 64 KiB
+	Now          func() time.Time
+}
+
+// Log is a byte log. All methods are safe for concurrent use; appends are ordered as they come.
+type Log struct {
+	now  func() time.Time
+	ring ring
+	disk *disk // nil: memory only
+
+	end      atomic.Int64 // offset after the last byte; published after the bytes are in the ring
+	finished atomic.Bool
+
+	appendMu sync.Mutex // one appender at a time; guards what Append alone uses
+	tried    time.Time  // when the failed disk was tried last
+
+	degraded atomic.Pointer[error]
+
+	wakeMu  sync.Mutex
+	changed chan struct{} // nil: nobody waits
+	waiting atomic.Bool   // changed is not nil, readable without the lock
+}
+
+// Open opens the log in cfg.Dir, or makes an empty one. It goes on at the end of what was written before.
+func Open(cfg Config) (*Log, error) {
+	if cfg.SegmentBytes <= 0 {
+		cfg.SegmentBytes = DefaultSegmentBytes
+	}
+	if cfg.MaxBytes > 0 {
+		cfg.SegmentBytes = max(min(cfg.SegmentBytes, cfg.MaxBytes/4), 1)
+	}
+	if cfg.RingBytes <= 0 {
+		cfg.RingBytes = DefaultRingBytes
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	l := &Log{now: cfg.Now}
+	var end int64
+	if cfg.Dir != "" {
+		d, err := openDisk(cfg.Dir, cfg.SegmentBytes, cfg.MaxBytes)
+		if err != nil {
+			return nil, fmt.Errorf("opening byte log: %w", err)
+		}
+		l.disk, end = d, d.end()
+	}
+	l.ring.init(cfg.RingBytes, end)
+	l.end.Store(end)
+	return l, nil
+}
+
+// Append adds p and returns the log's new end. A failing disk is not an error: the ring has the bytes, and Degraded says
+// so. The error is ErrClosed after Finish or Close.
+func (l *Log) Append(p []byte) (end int64, err error) {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if l.finished.Load() {
+		return l.end.Load(), ErrClosed
+	}
+	for len(p) > 0 {
+		// A piece never fills more than half the ring, so that a failed disk write can still be mended from it.
+		piece := p[:min(int64(len(p)), l.ring.size()/2)]
+		p = p[len(piece):]
+		off := l.end.Load()
+		l.ring.put(piece, off)
+		l.end.Store(off + int64(len(piece)))
+		l.wake()
+		l.persist(piece, off)
+	}
+	return l.end.Load(), nil
+}
+
+// persist writes piece, which stands at off, to disk, and before it whatever an earlier failure left out.
+func (l *Log) persist(piece []byte, off int64) {
+	if l.disk == nil {
+		return
+	}
+	if l.degraded.Load() == nil {
+		if err := l.disk.write(piece, off); err != nil {
+			l.degrade(err)
+		}
+		return
+	}
+	if now := l.now(); now.Sub(l.tried) < retryDisk {
+		return
+	}
+	if err := l.catchUp(); err != nil {
+		l.degrade(err)
+		return
+	}
+	l.degraded.Store(nil)
+}
+
+// catchUp writes what the ring has and the disk has not. What the ring has lost by now becomes a gap between two segments.
+func (l *Log) catchUp() error {
+	buf := make([]byte, blockSize)
+	for {
+		off, end := l.disk.end(), l.end.Load()
+		off = max(off, l.ring.first())
+		if off >= end {
+			return nil
+		}
+		n := l.ring.read(buf, off, end)
+		if n == 0 {
+			return fmt.Errorf("bytes at %d are not in memory any more", off)
+		}
+		if err := l.disk.write(buf[:n], off); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Log) degrade(err error) {
+	l.tried = l.now()
+	l.degraded.Store(&err)
+}
+
+// Degraded says why the log lives in memory only, nil while it is written to disk.
+func (l *Log) Degraded() error {
+	if e := l.degraded.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// ReadAt reads bytes from offset off into p. from is the offset of p[0]: larger than off when the bytes between were
+// dropped. n is 0 with a nil error when nothing is there yet; the error is io.EOF at the end of a finished log. It reads
+// as much as is at hand in one place, which may be less than p holds although more is there.
+func (l *Log) ReadAt(p []byte, off int64) (n int, from int64, err error) {
+	if off < 0 {
+		return 0, off, fmt.Errorf("byte log: negative offset %d", off)
+	}
+	for {
+		finished := l.finished.Load() // before end: nothing is appended once it is set
+		end := l.end.Load()
+		if off >= end {
+			if finished {
+				return 0, off, io.EOF
+			}
+			return 0, off, nil
+		}
+		if len(p) == 0 {
+			return 0, off, nil
+		}
+		if n := l.ring.read(p, off, end); n > 0 {
+			return n, off, nil
+		}
+		ringFirst := l.ring.first()
+		if l.disk != nil {
+			n, from, err := l.disk.read(p, off, ringFirst)
+			if n > 0 || err != nil {
+				return n, from, err
+			}
+			ringFirst = max(ringFirst, l.ring.first())
+		}
+		off = max(off, ringFirst) // dropped, or never written to a full disk
+	}
+}
+
+// Bounds returns the offsets of the first byte that can still be read and of the end.
+func (l *Log) Bounds() (first, end int64) {
+	end = l.end.Load()
+	first = min(l.ring.first(), end)
+	if l.disk != nil {
+		if f, ok := l.disk.first(); ok {
+			first = min(first, f)
+		}
+	}
+	return first, end
+}
+
+// DiskBytes returns how many bytes the log's segments take.
+func (l *Log) DiskBytes() int64 {
+	if l.disk == nil {
+		return 0
+	}
+	return l.disk.bytes()
+}
+
+// Changed returns a channel that is closed at the next append, Finish or Close.
+func (l *Log) Changed() <-chan struct{} {
+	l.wakeMu.Lock()
+	defer l.wakeMu.Unlock()
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+		l.waiting.Store(true)
+	}
+	return l.changed
+}
+
+func (l *Log) wake() {
+	if !l.waiting.Load() {
+		return
+	}
+	l.wakeMu.Lock()
+	defer l.wakeMu.Unlock()
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+		l.waiting.Store(false)
+	}
+}
+
+// DropBefore lets whole segments that end at or before off go. The newest segment stays.
+func (l *Log) DropBefore(off int64) {
+	if l.disk != nil {
+		l.disk.dropBefore(off)
+	}
+}
+
+// Finish says that no more bytes will come: readers at the end get io.EOF. The file is closed, the bytes stay readable.
+func (l *Log) Finish() {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if l.finished.Swap(true) {
+		return
+	}
+	if l.disk != nil {
+		if l.degraded.Load() != nil { // the last chance to have it all on disk
+			if err := l.catchUp(); err == nil {
+				l.degraded.Store(nil)
+			}
+		}
+		l.disk.closeFile()
+	}
+	l.wake()
+}
+
+// Close is Finish; it exists so that a log that is merely put away can be told from one that has ended by its callers. The
+// files stay where they are.
+func (l *Log) Close() error {
+	l.Finish()
+	return nil
+}
+
+// ReleaseMemory gives the ring back. Only bytes on disk can be read afterwards; it does nothing unless the log is finished
+// and wholly on disk.
+func (l *Log) ReleaseMemory() {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	if l.finished.Load() && l.disk != nil && l.degraded.Load() == nil {
+		l.ring.drop(l.end.Load())
+	}
+}
