@@ -25,6 +25,7 @@ type entry struct {
 	hash   string
 	binary bool // has a NUL among its first bytes
 	kept   bool // from an earlier poll, while untracked files cannot be listed
+	staged bool // a submodule HEAD does not have: status says nothing of those
 }
 
 // details computes the set of changes after a poll found that something differs.
@@ -117,12 +118,14 @@ func (d *details) usable(r rawChange) bool {
 func (d *details) buildIndex(ctx context.Context) error {
 	var feed bytes.Buffer
 	for i, p := range d.paths {
-		if p.unmerged {
+		st := d.stats[i]
+		odd := st.exists() && st.gitMode() == "" // a FIFO or the like in a file's place: for git the file is gone
+		if p.unmerged || odd {
 			fmt.Fprintf(&feed, "0 %s 0\t%s\x00", zeroID(d.base), p.path)
 		} else if !p.untracked() || p.nested {
 			continue
 		}
-		if st := d.stats[i]; (st.regular() && st.size <= bigFile) || st.link() {
+		if (st.regular() && st.size <= bigFile) || st.link() {
 			fmt.Fprintf(&feed, "%s %s 0\t%s\x00", st.gitMode(), emptyID(d.base), p.path)
 		}
 	}
@@ -243,7 +246,7 @@ func (d *details) addLinks(ctx context.Context, entries map[string]*entry) error
 			continue
 		}
 		n := counts{additions: boolInt(r.newMode == gitLink), deletions: boolInt(r.oldMode == gitLink)}
-		entries[r.path] = &entry{raw: r, nums: &n, read: true}
+		entries[r.path] = &entry{raw: r, nums: &n, read: true, staged: d.links.staged[r.path]}
 	}
 	return nil
 }
@@ -251,13 +254,33 @@ func (d *details) addLinks(ctx context.Context, entries map[string]*entry) error
 // gitLink is the mode of a submodule.
 const gitLink = "160000"
 
-// linked lists the submodules that differ between base and index, anew only when the index is another.
+// linked lists the submodules that differ between base and index, anew only when index or HEAD is another.
 func (d *details) linked(ctx context.Context) ([]rawChange, error) {
-	if d.links.known && d.links.index == d.s.indexFrom {
+	if d.links.known && d.links.index == d.s.indexFrom && d.links.head == d.s.head.commit {
 		return d.links.raws, nil
 	}
+	raws, err := d.linksSince(ctx, d.base)
+	if err != nil {
+		return nil, err
+	}
+	staged := make(map[string]bool)
+	if len(raws) > 0 && d.s.head.commit != "" {
+		uncommitted, err := d.linksSince(ctx, d.s.head.commit)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range uncommitted {
+			staged[r.path] = true
+		}
+	}
+	*d.links = linkCache{known: true, index: d.s.indexFrom, head: d.s.head.commit, raws: raws, staged: staged}
+	return raws, nil
+}
+
+// linksSince compares a commit with the index and keeps the submodules.
+func (d *details) linksSince(ctx context.Context, commit string) ([]rawChange, error) {
 	out, err := d.s.run(ctx, d.m, call{args: []string{"diff", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames",
-		"--no-ext-diff", "--no-textconv", "--ignore-submodules=none", d.base, "--"}})
+		"--no-ext-diff", "--no-textconv", "--ignore-submodules=none", commit, "--"}})
 	if err != nil {
 		return nil, err
 	}
@@ -265,16 +288,16 @@ func (d *details) linked(ctx context.Context) ([]rawChange, error) {
 	if err != nil {
 		return nil, err
 	}
-	raws = slices.DeleteFunc(raws, func(r rawChange) bool { return r.oldMode != gitLink && r.newMode != gitLink })
-	*d.links = linkCache{known: true, index: d.s.indexFrom, raws: raws}
-	return raws, nil
+	return slices.DeleteFunc(raws, func(r rawChange) bool { return r.oldMode != gitLink && r.newMode != gitLink }), nil
 }
 
 // linkCache keeps what linked found.
 type linkCache struct {
-	known bool
-	index fileStat
-	raws  []rawChange
+	known  bool
+	index  fileStat
+	head   string
+	raws   []rawChange
+	staged map[string]bool // by path: HEAD has another
 }
 
 // count counts the lines of entries that are not known from last time.
@@ -323,7 +346,7 @@ func (d *details) finish(e *entry) {
 	if !isDirty && r.oldPath != "" {
 		i, isDirty = d.dirty[r.oldPath]
 	}
-	c.Committed = !isDirty
+	c.Committed, c.Staged = !isDirty && !e.staged, e.staged
 	if isDirty {
 		p := d.paths[i]
 		c.Staged = !p.untracked() && !p.unmerged && p.x != '.'

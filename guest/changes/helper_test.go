@@ -2,6 +2,7 @@ package changes
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
@@ -76,7 +77,7 @@ func realTemp(t testing.TB) string {
 
 func (tr *tree) gitIn(dir string, args ...string) string {
 	tr.t.Helper()
-	cmd := exec.Command("git", args...)
+	cmd := exec.CommandContext(tr.t.Context(), "git", args...)
 	cmd.Dir, cmd.Env = dir, tr.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -174,7 +175,9 @@ func hashOf(text string) string {
 
 // mayFail runs git where failing is the point.
 func (tr *tree) mayFail(args ...string) {
-	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Env = tr.root, tr.env
+	ctx, cancel := context.WithTimeout(tr.t.Context(), 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = tr.root, tr.env, time.Second
 	_ = cmd.Run()
 }
