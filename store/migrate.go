@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
@@ -85,10 +84,14 @@ func (db *DB) migrate(ctx context.Context) error {
 
 // apply brings the schema to the end of list, each migration in a transaction of its own.
 func (db *DB) apply(ctx context.Context, list []migration) error {
-	_, err := db.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
+	unlock, err := db.lockMigrations(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, err = db.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
 		version BIGINT PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)`)
-	// Two servers that start on an empty PostgreSQL at once may both try to make it; one is told that it exists.
-	if err != nil && !errors.Is(err, ErrConflict) {
+	if err != nil {
 		return fmt.Errorf("preparing the schema: %w", err)
 	}
 	for done := false; !done; {
@@ -103,13 +106,29 @@ func (db *DB) apply(ctx context.Context, list []migration) error {
 	return nil
 }
 
+// lockMigrations keeps other servers from migrating a PostgreSQL at the same time. It holds a connection of its own: taken
+// inside a transaction, the lock would come after the snapshot. SQLite's immediate transactions need no more.
+func (db *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
+	if db.dialect != Postgres {
+		return func() {}, nil
+	}
+	conn, err := db.sql.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("waiting for another server's migration: %w", err)
+	}
+	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(migrationLock)); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("waiting for another server's migration: %w", err)
+	}
+	return func() {
+		// Even when ctx has ended: a connection that went back to the pool with the lock would keep it.
+		conn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock($1)`, int64(migrationLock))
+		conn.Close()
+	}, nil
+}
+
 // step checks what was applied and applies the next migration. done: there was none left.
 func (db *DB) step(ctx context.Context, list []migration) (done bool, err error) {
-	if db.dialect == Postgres {
-		if _, err := db.Exec(ctx, `SELECT pg_advisory_xact_lock(?)`, int64(migrationLock)); err != nil {
-			return false, fmt.Errorf("waiting for another server's migration: %w", err)
-		}
-	}
 	applied, err := db.applied(ctx)
 	if err != nil {
 		return false, err

@@ -1,0 +1,283 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/parawork/parawork/accounts"
+)
+
+// Accounts keeps users, teams, members, login sessions, API tokens and the agents' accounts.
+type Accounts struct {
+	*Instance
+	db *DB
+}
+
+var _ accounts.Store = (*Accounts)(nil)
+
+// NewAccounts returns the storage of accounts in db.
+func NewAccounts(db *DB) *Accounts { return &Accounts{NewInstance(db), db} }
+
+// Tx runs fn in one transaction; see DB.Tx.
+func (s *Accounts) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.db.Tx(ctx, fn)
+}
+
+const userColumns = `id, email, name, password_hash, operator, created_at`
+
+func scanUser(r *Row) (accounts.User, error) {
+	var u accounts.User
+	err := r.Scan(&u.ID, &u.Email, &u.Name, &u.PasswordHash, &u.Operator, &u.CreatedAt)
+	return u, err
+}
+
+// inserted reports whether an INSERT ... ON CONFLICT DO NOTHING made its row.
+func inserted(res sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := res.RowsAffected()
+	return n == 1, err
+}
+
+// changed turns an UPDATE or DELETE of no row into ErrNotFound.
+func changed(res sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		return ErrNotFound
+	}
+	return err
+}
+
+// collect reads all rows with scan and closes them.
+func collect[T any](rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := []T{}
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, translate(rows.Err())
+}
+
+// InsertUser stores a new user; false when the e-mail address is taken.
+func (s *Accounts) InsertUser(ctx context.Context, u accounts.User) (bool, error) {
+	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,
+		u.ID, u.Email, u.Name, u.PasswordHash, u.Operator, u.CreatedAt))
+}
+
+// UserByID returns a user.
+func (s *Accounts) UserByID(ctx context.Context, id string) (accounts.User, error) {
+	return scanUser(s.db.QueryRow(ctx, `SELECT `+userColumns+` FROM users WHERE id = ?`, id))
+}
+
+// UserByEmail returns the user with this address, in lower case.
+func (s *Accounts) UserByEmail(ctx context.Context, email string) (accounts.User, error) {
+	return scanUser(s.db.QueryRow(ctx, `SELECT `+userColumns+` FROM users WHERE email = ?`, email))
+}
+
+// SetPasswordHash replaces a user's password hash.
+func (s *Accounts) SetPasswordHash(ctx context.Context, userID, hash string) error {
+	return changed(s.db.Exec(ctx, `UPDATE users SET password_hash = ? WHERE id = ?`, hash, userID))
+}
+
+// CountUsers returns how many users there are.
+func (s *Accounts) CountUsers(ctx context.Context) (n int, err error) {
+	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM users`).Scan(&n)
+	return n, err
+}
+
+const teamColumns = `id, slug, name, created_at`
+
+func scanTeam(r *Row) (accounts.Team, error) {
+	var t accounts.Team
+	err := r.Scan(&t.ID, &t.Slug, &t.Name, &t.CreatedAt)
+	return t, err
+}
+
+// InsertTeam stores a new team; false when the slug is taken.
+func (s *Accounts) InsertTeam(ctx context.Context, t accounts.Team) (bool, error) {
+	return inserted(s.db.Exec(ctx, `INSERT INTO teams (`+teamColumns+`) VALUES (?, ?, ?, ?) ON CONFLICT (slug) DO NOTHING`,
+		t.ID, t.Slug, t.Name, t.CreatedAt))
+}
+
+// TeamByID returns a team.
+func (s *Accounts) TeamByID(ctx context.Context, id string) (accounts.Team, error) {
+	return scanTeam(s.db.QueryRow(ctx, `SELECT `+teamColumns+` FROM teams WHERE id = ?`, id))
+}
+
+// TeamBySlug returns a team.
+func (s *Accounts) TeamBySlug(ctx context.Context, slug string) (accounts.Team, error) {
+	return scanTeam(s.db.QueryRow(ctx, `SELECT `+teamColumns+` FROM teams WHERE slug = ?`, slug))
+}
+
+// RenameTeam changes a team's name.
+func (s *Accounts) RenameTeam(ctx context.Context, teamID, name string) error {
+	return changed(s.db.Exec(ctx, `UPDATE teams SET name = ? WHERE id = ?`, name, teamID))
+}
+
+// CountTeams returns how many teams there are.
+func (s *Accounts) CountTeams(ctx context.Context) (n int, err error) {
+	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM teams`).Scan(&n)
+	return n, err
+}
+
+// Memberships returns a user's teams by name.
+func (s *Accounts) Memberships(ctx context.Context, userID string) ([]accounts.Membership, error) {
+	rows, err := s.db.Query(ctx, `SELECT t.id, t.slug, t.name, t.created_at, m.role FROM members m
+		JOIN teams t ON t.id = m.team_id WHERE m.user_id = ? ORDER BY t.name, t.id`, userID)
+	return collect(rows, err, func(r scanner) (m accounts.Membership, err error) {
+		err = r.Scan(&m.Team.ID, &m.Team.Slug, &m.Team.Name, &m.Team.CreatedAt, &m.Role)
+		return m, err
+	})
+}
+
+// Members returns a team's members in the order they joined, without password hashes.
+func (s *Accounts) Members(ctx context.Context, teamID string) ([]accounts.TeamMember, error) {
+	rows, err := s.db.Query(ctx, `SELECT u.id, u.email, u.name, u.operator, u.created_at, m.role, m.created_at FROM members m
+		JOIN users u ON u.id = m.user_id WHERE m.team_id = ? ORDER BY m.created_at, u.id`, teamID)
+	return collect(rows, err, func(r scanner) (m accounts.TeamMember, err error) {
+		err = r.Scan(&m.User.ID, &m.User.Email, &m.User.Name, &m.User.Operator, &m.User.CreatedAt, &m.Role, &m.JoinedAt)
+		return m, err
+	})
+}
+
+// InsertMember stores a member; false when the user is one already.
+func (s *Accounts) InsertMember(ctx context.Context, teamID, userID string, role accounts.Role, at int64) (bool, error) {
+	return inserted(s.db.Exec(ctx, `INSERT INTO members (team_id, user_id, role, created_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT (team_id, user_id) DO NOTHING`, teamID, userID, string(role), at))
+}
+
+// SetRole changes a member's role.
+func (s *Accounts) SetRole(ctx context.Context, teamID, userID string, role accounts.Role) error {
+	return changed(s.db.Exec(ctx, `UPDATE members SET role = ? WHERE team_id = ? AND user_id = ?`, string(role), teamID, userID))
+}
+
+// DeleteMember ends a membership.
+func (s *Accounts) DeleteMember(ctx context.Context, teamID, userID string) error {
+	return changed(s.db.Exec(ctx, `DELETE FROM members WHERE team_id = ? AND user_id = ?`, teamID, userID))
+}
+
+// InsertSession stores a login session.
+func (s *Accounts) InsertSession(ctx context.Context, l accounts.LoginSession) error {
+	_, err := s.db.Exec(ctx, `INSERT INTO login_sessions (id_hash, user_id, created_at, seen_at, expires_at, user_agent, ip)
+		VALUES (?, ?, ?, ?, ?, ?, ?)`, l.Hash, l.UserID, l.CreatedAt, l.SeenAt, l.ExpiresAt, l.UserAgent, l.IP)
+	return err
+}
+
+// Session returns a login session, ended or not.
+func (s *Accounts) Session(ctx context.Context, hash string) (accounts.LoginSession, error) {
+	var l accounts.LoginSession
+	err := s.db.QueryRow(ctx, `SELECT id_hash, user_id, created_at, seen_at, expires_at, user_agent, ip FROM login_sessions
+		WHERE id_hash = ?`, hash).Scan(&l.Hash, &l.UserID, &l.CreatedAt, &l.SeenAt, &l.ExpiresAt, &l.UserAgent, &l.IP)
+	return l, err
+}
+
+// TouchSession notes that a login session was used.
+func (s *Accounts) TouchSession(ctx context.Context, hash string, at int64) error {
+	_, err := s.db.Exec(ctx, `UPDATE login_sessions SET seen_at = ? WHERE id_hash = ? AND seen_at < ?`, at, hash, at)
+	return err
+}
+
+// DeleteSession ends a login session.
+func (s *Accounts) DeleteSession(ctx context.Context, hash string) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM login_sessions WHERE id_hash = ?`, hash)
+	return err
+}
+
+// DeleteSessions ends all of a user's login sessions but one.
+func (s *Accounts) DeleteSessions(ctx context.Context, userID, except string) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM login_sessions WHERE user_id = ? AND id_hash <> ?`, userID, except)
+	return err
+}
+
+// DropSessions removes login sessions that ended before now or were last seen before idle.
+func (s *Accounts) DropSessions(ctx context.Context, now, idle int64) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM login_sessions WHERE expires_at <= ? OR seen_at <= ?`, now, idle)
+	return err
+}
+
+const tokenColumns = `id, user_id, name, created_at, last_used_at, expires_at`
+
+func scanToken(r scanner) (accounts.Token, error) {
+	var t accounts.Token
+	err := r.Scan(&t.ID, &t.UserID, &t.Name, &t.CreatedAt, &t.LastUsedAt, &t.ExpiresAt)
+	return t, err
+}
+
+// InsertToken stores an API token by the hash of its value.
+func (s *Accounts) InsertToken(ctx context.Context, t accounts.Token, hash string) error {
+	_, err := s.db.Exec(ctx, `INSERT INTO api_tokens (`+tokenColumns+`, token_hash) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		t.ID, t.UserID, t.Name, t.CreatedAt, t.LastUsedAt, t.ExpiresAt, hash)
+	return err
+}
+
+// TokenByHash returns the API token whose value has this hash, ended or not.
+func (s *Accounts) TokenByHash(ctx context.Context, hash string) (accounts.Token, error) {
+	return scanToken(s.db.QueryRow(ctx, `SELECT `+tokenColumns+` FROM api_tokens WHERE token_hash = ?`, hash))
+}
+
+// Tokens returns a user's API tokens, newest first.
+func (s *Accounts) Tokens(ctx context.Context, userID string) ([]accounts.Token, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+tokenColumns+` FROM api_tokens WHERE user_id = ? ORDER BY created_at DESC, id DESC`, userID)
+	return collect(rows, err, scanToken)
+}
+
+// TouchToken notes that an API token was used.
+func (s *Accounts) TouchToken(ctx context.Context, id string, at int64) error {
+	_, err := s.db.Exec(ctx, `UPDATE api_tokens SET last_used_at = ? WHERE id = ? AND last_used_at < ?`, at, id, at)
+	return err
+}
+
+// DeleteToken ends a user's API token.
+func (s *Accounts) DeleteToken(ctx context.Context, userID, id string) error {
+	return changed(s.db.Exec(ctx, `DELETE FROM api_tokens WHERE id = ? AND user_id = ?`, id, userID))
+}
+
+// PutAgentAccount stores the account of an agent, in the place of an earlier one.
+func (s *Accounts) PutAgentAccount(ctx context.Context, userID string, a accounts.AgentAccount, sealed []byte) error {
+	_, err := s.db.Exec(ctx, `INSERT INTO agent_accounts (user_id, agent, kind, secret, last_four, base_url, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (user_id, agent) DO UPDATE SET kind = excluded.kind, secret = excluded.secret,
+		last_four = excluded.last_four, base_url = excluded.base_url, updated_at = excluded.updated_at`,
+		userID, a.Agent, string(a.Kind), sealed, a.LastFour, a.BaseURL, a.UpdatedAt)
+	return err
+}
+
+// AgentAccount returns the account of an agent with its sealed secret.
+func (s *Accounts) AgentAccount(ctx context.Context, userID, agent string) (accounts.AgentAccount, []byte, error) {
+	var a accounts.AgentAccount
+	var sealed []byte
+	err := s.db.QueryRow(ctx, `SELECT agent, kind, last_four, base_url, updated_at, secret FROM agent_accounts
+		WHERE user_id = ? AND agent = ?`, userID, agent).
+		Scan(&a.Agent, &a.Kind, &a.LastFour, &a.BaseURL, &a.UpdatedAt, &sealed)
+	if errors.Is(err, ErrNotFound) {
+		return a, nil, fmt.Errorf("account of %s: %w", agent, err)
+	}
+	return a, sealed, err
+}
+
+// AgentAccounts returns a user's accounts by agent, without secrets.
+func (s *Accounts) AgentAccounts(ctx context.Context, userID string) ([]accounts.AgentAccount, error) {
+	rows, err := s.db.Query(ctx, `SELECT agent, kind, last_four, base_url, updated_at FROM agent_accounts WHERE user_id = ? ORDER BY agent`, userID)
+	return collect(rows, err, func(r scanner) (a accounts.AgentAccount, err error) {
+		err = r.Scan(&a.Agent, &a.Kind, &a.LastFour, &a.BaseURL, &a.UpdatedAt)
+		return a, err
+	})
+}
+
+// DeleteAgentAccount forgets the account of an agent.
+func (s *Accounts) DeleteAgentAccount(ctx context.Context, userID, agent string) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM agent_accounts WHERE user_id = ? AND agent = ?`, userID, agent)
+	return err
+}

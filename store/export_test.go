@@ -1,0 +1,18 @@
+package store
+
+import (
+	"context"
+	"io/fs"
+)
+
+// Rebind numbers `?` marks, for tests.
+func Rebind(query string) string { return rebind(query) }
+
+// Apply brings db to the end of the migrations in dir of files, for tests.
+func (db *DB) Apply(ctx context.Context, files fs.FS, dir string) error {
+	list, err := readMigrations(files, dir)
+	if err != nil {
+		return err
+	}
+	return db.apply(ctx, list)
+}
