@@ -30,6 +30,9 @@ func (p *Place) Run(ctx context.Context, b BoxCommand) (BoxResult, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout+overtime,
 		fault.New(fault.Timeout, "command_timeout", "%s took longer than %s.", b.Argv[0], timeout))
 	defer cancel()
+	if err := checkCwd(b.Cwd); err != nil {
+		return BoxResult{}, err
+	}
 	spec := guest.ProcessSpec{ID: id.New("box"), Argv: b.Argv, Cwd: b.Cwd, Env: b.Env, Stdin: len(b.Stdin) > 0,
 		TimeoutMs: timeout.Milliseconds()}
 	started, err := p.Guest.Start(ctx, spec)

@@ -123,7 +123,7 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 	if err != nil {
 		return nil, err
 	}
-	if spec.Cwd, err = insideRoot(place.Hello.Root, spec.Cwd); err != nil {
+	if spec.Cwd, err = place.folder(sctx, spec.Cwd); err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
@@ -157,18 +157,6 @@ var (
 	errLost      = errors.New("the sandbox ended while the command ran")
 	errOvertime  = errors.New("the guest did not end the command in time")
 )
-
-// insideRoot turns an absolute folder inside the root into a relative one, and refuses one outside.
-func insideRoot(root, cwd string) (string, error) {
-	if !strings.HasPrefix(cwd, "/") {
-		return cwd, nil
-	}
-	if root != "" && (cwd == root || strings.HasPrefix(cwd, strings.TrimSuffix(root, "/")+"/")) {
-		rel := strings.Trim(strings.TrimPrefix(cwd, root), "/")
-		return rel, checkCwd(rel)
-	}
-	return "", fault.New(fault.Invalid, "invalid_cwd", "cwd leads out of the workspace.")
-}
 
 // follow reads a running command's outputs until it has ended, and concludes it. When this server stops, it lets go and
 // leaves the record open.

@@ -248,13 +248,13 @@ func checkArgv(argv []string, env map[string]string) error {
 	return nil
 }
 
-// checkCwd refuses a folder that cannot be inside the root by its words; the guest refuses one that leads out by a link.
+// checkCwd refuses a folder that cannot be inside the root by its words; Place.folder refuses one that leads out by a link.
 func checkCwd(cwd string) error {
 	if strings.IndexByte(cwd, 0) >= 0 || len(cwd) > guest.MaxPath {
 		return fault.New(fault.Invalid, "invalid_cwd", "cwd is not a folder's path.")
 	}
 	if c := path.Clean(cwd); c == ".." || strings.HasPrefix(c, "../") {
-		return fault.New(fault.Invalid, "invalid_cwd", "cwd leads out of the workspace.")
+		return errCwdOutside
 	}
 	return nil
 }
