@@ -2,6 +2,11 @@
 // viewers, seats, size and state. Bytes come from the guest by absolute offset and are the host's own once appended.
 package sessions
 
+import (
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
 // State of a session.
 type State string
 
@@ -38,6 +43,27 @@ type Session struct {
 	Bytes                   int64
 	CreatedBy               string
 	StartedAt, EndedAt      int64
+
+	AgentName string // for people; not stored
+	CanResume bool   // Resume would go on with it or start it again; not stored
+}
+
+// Summary is the sessions of one workspace in a line. State is that of the session that matters most, "" without any.
+// Attention is waiting, failed or finished, "" when nobody needs to look.
+type Summary struct {
+	Sessions, Running int
+	State             State
+	Attention         string
+	Reason            string // in words
+	SessionID         string // the session State and Attention speak of
+	At                int64  // ms UTC
+}
+
+// AgentInfo tells one person about one agent: whether it can be started here and with which account.
+type AgentInfo struct {
+	agents.Info
+	Account      *accounts.AgentAccount // nil: none chosen yet
+	NeedsAccount bool                   // the agent talks to a model and no account was chosen
 }
 
 // StartRequest asks for a session.

@@ -1,0 +1,128 @@
+package agents
+
+// Delivery says how an initial prompt reaches an agent.
+type Delivery string
+
+// The ways of delivery.
+const (
+	PromptArgument Delivery = "argument" // the last argument of the command line
+	PromptPaste    Delivery = "paste"    // pasted into the terminal once the screen is quiet
+	PromptNone     Delivery = "none"     // the agent takes none
+)
+
+// Kinds of account, as stored.
+const (
+	APIKey        = "api_key"        // a key, handed over in the environment only
+	Terminal      = "terminal"       // the person logs in inside the terminal
+	ExistingLogin = "existing_login" // the login of the server's own user, copied
+)
+
+// Account is what an agent uses to reach its model. The zero Account is Terminal.
+type Account struct {
+	Kind    string
+	Secret  string // with APIKey
+	BaseURL string // with APIKey; "" = the vendor's
+}
+
+// Launch is what a session knows when it asks for a plan.
+type Launch struct {
+	UserID       string // whose home is used
+	UserName     string // for git
+	UserEmail    string // for git
+	SessionID    string
+	WorkspaceID  string
+	Worktree     string // absolute path, the working directory
+	Prompt       string
+	Args         []string // extra arguments of this session; for Command: the whole command
+	Conversation string   // the agent's own id of a conversation: known when Resume, else one the agent may take, a UUID
+	Resume       bool
+	Account      Account
+
+	program string // absolute
+	home    Home
+	args    []string // of config
+}
+
+// Plan is how to start an agent.
+type Plan struct {
+	Argv         []string          // without secrets
+	Env          map[string]string // without secrets
+	Secrets      map[string]string // environment too; the values must be masked in what is printed
+	Conversation string            // the agent's own id of the conversation where it is known beforehand
+	Resumed      bool              // the agent goes on with its conversation; false where it had to start again
+	Prompt       Delivery          // how Launch.Prompt is delivered; PromptArgument: it is in Argv already
+}
+
+// maxArgument bounds a prompt handed over as an argument: Linux takes 128 KiB for one.
+const maxArgument = 100 << 10
+
+// An adapter knows one agent. Adapters keep no state and are safe for concurrent use.
+type adapter interface {
+	// facts are what is true without looking.
+	facts() facts
+	// plan prepares the home and says how to start. It is called with program, home and args filled in.
+	plan(l Launch) (Plan, error)
+	// read says what a signal of the terminal means.
+	read(s Signal) Hint
+}
+
+// A finder is an adapter that can tell the agent's own id of a conversation after it began.
+type finder interface {
+	find(home Home, f Find) (string, error)
+}
+
+// Find says which conversation is looked for.
+type Find struct {
+	UserID   string
+	Worktree string
+	Since    int64               // ms UTC of the session's start
+	Taken    map[string]struct{} // ids other sessions hold
+}
+
+type facts struct {
+	name     string   // for people
+	command  string   // the program; "" = none of its own
+	install  string   // the command that installs it
+	accounts bool     // takes an account
+	explicit bool     // its signals tell working and idle, so a burst of bytes clears no question
+	version  []string // arguments that print the version; nil = not asked
+}
+
+// SignalKind is the kind of a thing a terminal was told beside text.
+type SignalKind int
+
+// The kinds of signal.
+const (
+	Title    SignalKind = iota // OSC 0 and 2
+	Notify                     // OSC 9 with text, OSC 777;notify
+	Progress                   // OSC 9;4: Text is "state;percent"
+	Report                     // OSC 7501: Text is "key=value:key=value"
+)
+
+// Signal is what an agent told the terminal. Text is at most a few hundred bytes of valid UTF-8 without control characters.
+type Signal struct {
+	Kind SignalKind
+	Text string
+}
+
+// Mood is what a signal says of the agent.
+type Mood int
+
+// The moods.
+const (
+	Unsaid  Mood = iota // nothing
+	Busy                // working
+	Asking              // needs a person
+	Ready               // idle
+	Trouble             // idle after an error
+	Closing             // about to end: nothing more can be said
+)
+
+// Hint is what a signal means. Title is the title to show, where HasTitle.
+type Hint struct {
+	Mood     Mood
+	Weak     bool   // does not answer an open question
+	Reason   string // in words; "" = the usual ones
+	Title    string
+	HasTitle bool
+}

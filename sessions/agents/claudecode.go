@@ -1,0 +1,178 @@
+package agents
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// claudeCode is Anthropic's Claude Code, tried with 2.1.197.
+type claudeCode struct{}
+
+func (claudeCode) facts() facts {
+	return facts{name: "Claude Code", command: "claude", install: "npm install -g @anthropic-ai/claude-code", accounts: true,
+		explicit: true, version: []string{"--version"}}
+}
+
+// claudeSettings are given on the command line and merged by Claude with the person's and the project's own: notifications as
+// OSC 9, and no question about the MCP servers a project of a trusted folder brings.
+const claudeSettings = `{"preferredNotifChannel":"iterm2","enableAllProjectMcpServers":true}`
+
+const claudeLogin = ".claude/.credentials.json"
+
+func (c claudeCode) plan(l Launch) (Plan, error) {
+	if err := c.preset(l); err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Prompt: PromptArgument, Conversation: l.Conversation, Env: map[string]string{
+		"DISABLE_AUTOUPDATER":                      "1",
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+		"CLAUDE_CODE_TMPDIR":                       l.home.tmp(), // else shared by all users of one uid
+	}}
+	p.Secrets = c.secrets(l.Account)
+	if l.Account.Kind == APIKey && l.Account.BaseURL != "" {
+		p.Env["ANTHROPIC_BASE_URL"] = l.Account.BaseURL
+	}
+	p.Argv = append([]string{l.program}, l.args...)
+	switch {
+	case l.Resume && c.begun(l.home, l.Conversation):
+		p.Argv, p.Resumed = append(p.Argv, "--resume", l.Conversation), true
+	case l.Conversation != "":
+		// Nothing is written before the first prompt, so an id that was never used is free.
+		p.Argv = append(p.Argv, "--session-id", l.Conversation)
+	}
+	if !slices.Contains(l.args, "--settings") && !slices.Contains(l.Args, "--settings") {
+		p.Argv = append(p.Argv, "--settings", claudeSettings)
+	}
+	p.Argv = append(p.Argv, l.Args...)
+	return p.withPrompt(l.Prompt), nil
+}
+
+// secrets: a key of Anthropic goes in the key's header, a long-lived login token in its own variable, anything else (a
+// gateway's token) as a bearer token, for which Claude asks nothing.
+func (claudeCode) secrets(a Account) map[string]string {
+	switch {
+	case a.Kind != APIKey || a.Secret == "":
+		return nil
+	case strings.HasPrefix(a.Secret, "sk-ant-oat"):
+		return map[string]string{"CLAUDE_CODE_OAUTH_TOKEN": a.Secret}
+	case strings.HasPrefix(a.Secret, "sk-ant-"):
+		return map[string]string{"ANTHROPIC_API_KEY": a.Secret}
+	}
+	return map[string]string{"ANTHROPIC_AUTH_TOKEN": a.Secret}
+}
+
+// preset answers beforehand what Claude would ask: theme and welcome, trust of the folder, use of the key.
+func (c claudeCode) preset(l Launch) error {
+	if err := l.home.login(l.Account, "Claude Code", claudeLogin, claudeLogin); err != nil {
+		return err
+	}
+	var account any
+	if l.Account.Kind == ExistingLogin {
+		account = c.oauthAccount(l.home)
+	}
+	return l.home.editJSON(filepath.Join(l.home.claude(), ".claude.json"), func(doc map[string]any) {
+		doc["hasCompletedOnboarding"] = true
+		doc["resumeReturnDismissed"] = true
+		doc["bypassPermissionsModeAccepted"] = true // asked only when config passes that mode
+		projects := object(doc, "projects")
+		for _, dir := range []string{l.home.worktrees, l.Worktree} {
+			object(projects, dir)["hasTrustDialogAccepted"] = true
+		}
+		if key := c.secrets(l.Account)["ANTHROPIC_API_KEY"]; key != "" {
+			// Claude itself keeps the last 20 characters of a key that was approved.
+			object(doc, "customApiKeyResponses")["approved"] = []any{key[max(0, len(key)-20):]}
+		}
+		if account != nil {
+			doc["oauthAccount"] = account
+		}
+	})
+}
+
+// oauthAccount reads who the existing login belongs to, nil when that is not known.
+func (claudeCode) oauthAccount(h Home) any {
+	raw, err := readPlain(filepath.Join(h.source, ".claude.json"))
+	if err != nil {
+		return nil
+	}
+	var doc struct {
+		Account any `json:"oauthAccount"`
+	}
+	if json.Unmarshal(raw, &doc) != nil {
+		return nil
+	}
+	return doc.Account
+}
+
+// begun reports whether Claude has written the conversation's transcript.
+func (claudeCode) begun(h Home, id string) bool {
+	if id == "" || strings.ContainsAny(id, `/\*?[`) {
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(h.claude(), "projects", "*", id+".jsonl"))
+	if err != nil || len(found) == 0 {
+		return false
+	}
+	st, err := os.Stat(found[0])
+	return err == nil && st.Size() > 0
+}
+
+// read: the title begins with a braille spinner while Claude works and with ✳ while it waits for anything; a permission or a
+// question comes as a notification some seconds after it opened.
+func (claudeCode) read(s Signal) Hint {
+	switch s.Kind {
+	case Title:
+		if rest, ok := spinner(s.Text); ok {
+			return Hint{Mood: Busy, Title: rest, HasTitle: true}
+		}
+		if rest, ok := strings.CutPrefix(s.Text, "✳"); ok {
+			return Hint{Mood: Ready, Weak: true, Title: strings.TrimSpace(rest), HasTitle: true}
+		}
+		if s.Text == "" {
+			return Hint{Mood: Closing}
+		}
+		return Hint{Title: s.Text, HasTitle: true}
+	case Notify:
+		if strings.Contains(s.Text, "needs your") {
+			return Hint{Mood: Asking, Reason: s.Text}
+		}
+	case Progress:
+		switch {
+		case strings.HasPrefix(s.Text, "3"), strings.HasPrefix(s.Text, "1"):
+			return Hint{Mood: Busy}
+		case strings.HasPrefix(s.Text, "0"):
+			return Hint{Mood: Ready}
+		}
+	}
+	return Hint{}
+}
+
+// spinner cuts a leading braille character, which both CLIs use as their spinner.
+func spinner(title string) (rest string, ok bool) {
+	for i, r := range title {
+		if i == 0 && (r < 0x2800 || r > 0x28ff) {
+			return title, false
+		}
+		if i > 0 {
+			return strings.TrimSpace(title[i:]), true
+		}
+	}
+	return "", title != ""
+}
+
+// withPrompt puts the prompt at the end of the command line, after -- so that one that begins with a dash is no option. One
+// too long for an argument is pasted.
+func (p Plan) withPrompt(prompt string) Plan {
+	switch {
+	case prompt == "":
+		p.Prompt = PromptNone
+	case len(prompt) > maxArgument || strings.ContainsRune(prompt, 0):
+		p.Prompt = PromptPaste
+	default:
+		p.Argv = append(p.Argv, "--", prompt)
+		p.Prompt = PromptArgument
+	}
+	return p
+}

@@ -1,0 +1,239 @@
+package agents
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// codex is OpenAI's Codex, tried with 0.169.0.
+//
+// Its presets go on the command line, where they hold for this session alone: config.toml stays the person's and Codex's own.
+type codex struct{}
+
+func (codex) facts() facts {
+	return facts{name: "Codex", command: "codex", install: "npm install -g @openai/codex", accounts: true, explicit: true,
+		version: []string{"--version"}}
+}
+
+const (
+	codexLogin = ".codex/auth.json"
+	codexKey   = "OPENAI_API_KEY"
+	openAIBase = "https://api.openai.com/v1"
+)
+
+func (c codex) plan(l Launch) (Plan, error) {
+	if err := l.home.login(l.Account, "Codex", codexLogin, codexLogin); err != nil {
+		return Plan{}, err
+	}
+	p := Plan{}
+	p.Argv = []string{l.program}
+	if l.Resume && l.Conversation != "" && c.begun(l.home, l.Conversation) {
+		p.Argv, p.Resumed, p.Conversation = append(p.Argv, "resume"), true, l.Conversation
+	}
+	// Without --no-daemon Codex leaves a background server that runs the agent outside the terminal and outlives the session.
+	p.Argv = append(p.Argv, "--no-daemon")
+	for _, v := range c.overrides(l) {
+		p.Argv = append(p.Argv, "-c", v)
+	}
+	if l.Account.Kind == APIKey && l.Account.Secret != "" {
+		p.Secrets = map[string]string{codexKey: l.Account.Secret}
+	}
+	p.Argv = append(p.Argv, l.args...)
+	p.Argv = append(p.Argv, l.Args...)
+	if !p.Resumed {
+		return p.withPrompt(l.Prompt), nil
+	}
+	with := p.withPrompt(l.Prompt)
+	if with.Prompt == PromptArgument { // ... -- id prompt
+		with.Argv = slices.Insert(with.Argv, len(with.Argv)-1, l.Conversation)
+	} else {
+		with.Argv = append(with.Argv, "--", l.Conversation)
+	}
+	return with, nil
+}
+
+// overrides are TOML settings that answer beforehand what Codex would ask: updates, trust of the folder, a newer model, the
+// sign-in; and that make it tell its state.
+func (codex) overrides(l Launch) []string {
+	out := []string{
+		"check_for_update_on_startup=false",
+		"features.daemon_auto_start=false",
+		"tui.notifications=true",
+		`tui.notification_method="osc9"`,
+		`tui.notification_condition="always"`,
+		// Codex offers a newer model once for each of these, and its default answer is to switch.
+		`notice.model_migrations={"gpt-5.5"="gpt-6-sol","gpt-5.6-sol"="gpt-6-sol","gpt-5.6-terra"="gpt-6-sol","gpt-5.6-luna"="gpt-6-luna"}`,
+		"projects={" + tomlString(l.Worktree) + `={trust_level="trusted"}}`,
+	}
+	if l.Account.Kind == APIKey && l.Account.Secret != "" {
+		// A provider of its own with env_key asks for no sign-in, and the key is written nowhere.
+		out = append(out, `model_provider="parawork"`,
+			`model_providers.parawork={name="OpenAI",base_url=`+tomlString(cmp.Or(l.Account.BaseURL, openAIBase))+
+				`,env_key="`+codexKey+`",wire_api="responses"}`)
+	}
+	return out
+}
+
+// tomlString quotes s as a TOML basic string.
+func tomlString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < 0x20 || r == 0x7f:
+			b.WriteString(`\u` + strings.Repeat("0", 4-len(strconv.FormatInt(int64(r), 16))) + strconv.FormatInt(int64(r), 16))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// begun reports whether the conversation's rollout exists.
+func (codex) begun(h Home, id string) bool {
+	if id == "" || strings.ContainsAny(id, `/\*?[`) {
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(h.codex(), "sessions", "*", "*", "*", "rollout-*-"+id+".jsonl"))
+	return err == nil && len(found) > 0
+}
+
+// find looks for the conversation among the rollouts: Codex chooses the id itself and writes it with the first prompt. It is
+// the oldest one begun in this worktree since the session's start that no other session holds.
+func (codex) find(h Home, f Find) (string, error) {
+	type rollout struct {
+		id string
+		at int64
+	}
+	var all []rollout
+	since := time.UnixMilli(f.Since)
+	// Rollouts lie in a folder a day, local time: look in the days from the start on.
+	days, err := filepath.Glob(filepath.Join(h.codex(), "sessions", "[0-9]*", "[0-9]*", "[0-9]*"))
+	if err != nil {
+		return "", err
+	}
+	for _, day := range days {
+		if st, err := os.Stat(day); err != nil || st.ModTime().Before(since.Add(-time.Minute)) {
+			continue
+		}
+		entries, err := os.ReadDir(day)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if !strings.HasPrefix(e.Name(), "rollout-") || !strings.HasSuffix(e.Name(), ".jsonl") || e.Type()&fs.ModeType != 0 {
+				continue
+			}
+			id, cwd, at := rolloutMeta(filepath.Join(day, e.Name()))
+			if _, taken := f.Taken[id]; id == "" || taken || cwd != f.Worktree || at < f.Since {
+				continue
+			}
+			all = append(all, rollout{id, at})
+		}
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	first := slices.MinFunc(all, func(a, b rollout) int { return cmp.Compare(a.at, b.at) })
+	return first.id, nil
+}
+
+// rolloutMeta reads the head of a rollout: its first line, which may be long.
+func rolloutMeta(path string) (id, cwd string, at int64) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", "", 0
+	}
+	defer f.Close()
+	line, err := bufio.NewReaderSize(f, 1<<20).ReadSlice('\n')
+	if err != nil {
+		return "", "", 0
+	}
+	var meta struct {
+		Type    string `json:"type"`
+		Payload struct {
+			ID        string    `json:"id"`
+			Timestamp time.Time `json:"timestamp"`
+			Cwd       string    `json:"cwd"`
+		} `json:"payload"`
+	}
+	if json.Unmarshal(line, &meta) != nil || meta.Type != "session_meta" || len(meta.Payload.ID) > 64 || !uuidLike(meta.Payload.ID) {
+		return "", "", 0
+	}
+	return meta.Payload.ID, meta.Payload.Cwd, meta.Payload.Timestamp.UnixMilli()
+}
+
+// uuidLike reports whether id is made of hex digits and dashes and so may stand on a command line.
+func uuidLike(id string) bool {
+	if id == "" || id[0] == '-' {
+		return false
+	}
+	return strings.Trim(id, "0123456789abcdefABCDEF-") == ""
+}
+
+// read: OSC 7501 tells the state in words; the title has a spinner while Codex works and blinks "Action Required" while a
+// question is open.
+func (codex) read(s Signal) Hint {
+	switch s.Kind {
+	case Report:
+		return codexReport(s.Text)
+	case Title:
+		if rest, ok := spinner(s.Text); ok {
+			return Hint{Mood: Busy, Title: rest, HasTitle: true}
+		}
+		if mark, rest, ok := strings.Cut(s.Text, "]"); ok && strings.HasPrefix(mark, "[ ") && strings.Contains(rest, "Action Required") {
+			_, title, _ := strings.Cut(rest, "|")
+			return Hint{Mood: Asking, Reason: "asks for your approval", Title: strings.TrimSpace(title), HasTitle: true}
+		}
+		if s.Text == "" {
+			return Hint{Mood: Closing}
+		}
+		return Hint{Title: s.Text, HasTitle: true}
+	case Notify:
+		for _, p := range []string{"Approval requested", "Question requested", "Questions requested", "Codex wants to", "Plan mode prompt"} {
+			if strings.HasPrefix(s.Text, p) {
+				return Hint{Mood: Asking, Reason: s.Text}
+			}
+		}
+	}
+	return Hint{}
+}
+
+func codexReport(text string) Hint {
+	fields := map[string]string{}
+	for f := range strings.SplitSeq(text, ":") {
+		if k, v, ok := strings.Cut(f, "="); ok {
+			fields[k] = v
+		}
+	}
+	switch fields["state"] {
+	case "working":
+		return Hint{Mood: Busy}
+	case "idle", "done":
+		return Hint{Mood: Ready}
+	case "blocked":
+		if fields["kind"] == "permission" {
+			return Hint{Mood: Asking, Reason: "asks for your approval"}
+		}
+		return Hint{Mood: Asking}
+	case "error":
+		return Hint{Mood: Trouble, Reason: "the last turn ended with an error"}
+	case "clear":
+		return Hint{Mood: Closing}
+	}
+	return Hint{}
+}

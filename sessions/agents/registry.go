@@ -1,0 +1,289 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Names of the agents Parawork knows by itself.
+const (
+	ClaudeCode = "claude-code"
+	Codex      = "codex"
+	OpenCode   = "opencode"
+	Shell      = "shell"
+	Command    = "command"
+	Setup      = "setup" // a project's setup script; started by Parawork alone
+)
+
+// Settings are what config.json says of one agent.
+type Settings struct {
+	Enabled     bool
+	Name        string            // for people; "" = the adapter's
+	Command     string            // program to run; "" = the adapter's
+	DefaultArgs []string          // put before everything a session adds
+	Env         map[string]string // on top of the adapter's
+	Prompt      Delivery          // agents Parawork does not know only; "" = PromptPaste
+}
+
+// Info is what is known of an agent on this machine.
+type Info struct {
+	Agent     string
+	Name      string
+	Enabled   bool
+	Installed bool
+	Path      string // absolute, "" when not installed
+	Version   string
+	Install   string // the command that installs it, "" when there is none to give
+	Accounts  bool   // the agent talks to a model and takes an account
+}
+
+// Config is what a Registry is made of.
+type Config struct {
+	Agents       map[string]Settings // by name; an agent Parawork knows that is not named here is enabled with its defaults
+	HomesDir     string              // absolute: private homes, one folder a user
+	WorktreesDir string              // absolute: root of all worktrees, trusted as a whole
+	UserHome     string              // home of the server's own user, read for existing logins; "" = none
+	LookPath     func(string) (string, error)
+	Now          func() time.Time
+	Log          *slog.Logger
+}
+
+// Registry knows the configured agents. Safe for concurrent use.
+type Registry struct {
+	cfg      Config
+	adapters map[string]adapter
+	order    []string
+	detect   *detector
+}
+
+// New makes a Registry. It looks nothing up and writes nothing yet.
+func New(cfg Config) (*Registry, error) {
+	if !filepath.IsAbs(cfg.HomesDir) || !filepath.IsAbs(cfg.WorktreesDir) {
+		return nil, errors.New("agents: HomesDir and WorktreesDir must be absolute")
+	}
+	if cfg.LookPath == nil {
+		cfg.LookPath = exec.LookPath
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Registry{cfg: cfg, order: []string{ClaudeCode, Codex, OpenCode, Shell, Command}, adapters: map[string]adapter{
+		ClaudeCode: claudeCode{}, Codex: codex{}, OpenCode: openCode{}, Shell: shell{}, Command: command{}, Setup: shell{},
+	}}
+	r.detect = &detector{cfg: cfg, seen: map[string]found{}}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
+		if name == Setup || name == "" || strings.ContainsAny(name, "/\\ \t\n") {
+			return nil, fault.New(fault.Invalid, "invalid_config", "agents.%q: choose another name, without spaces and slashes.", name)
+		}
+		s := cfg.Agents[name]
+		switch s.Prompt {
+		case "", PromptArgument, PromptPaste, PromptNone:
+		default:
+			return nil, fault.New(fault.Invalid, "invalid_config", "agents.%s.prompt is %q; it must be argument, paste or none.", name, s.Prompt)
+		}
+		if _, known := r.adapters[name]; known {
+			continue
+		}
+		if s.Command == "" {
+			return nil, fault.New(fault.Invalid, "invalid_config", "agents.%s.command is missing: name the program to run.", name)
+		}
+		r.adapters[name] = command{custom: true, delivery: s.Prompt, label: name}
+		r.order = append(r.order, name)
+	}
+	return r, nil
+}
+
+func (r *Registry) settings(name string) Settings {
+	s, ok := r.cfg.Agents[name]
+	if !ok {
+		s.Enabled = true
+	}
+	return s
+}
+
+// List returns every agent, in the order people should see them. It asks installed programs for their version, which takes
+// part of a second the first time and is remembered until the program changes.
+func (r *Registry) List(ctx context.Context) []Info {
+	out := make([]Info, len(r.order))
+	done := make(chan struct{})
+	for i, name := range r.order {
+		go func() {
+			out[i] = r.Info(ctx, name)
+			done <- struct{}{}
+		}()
+	}
+	for range r.order {
+		<-done
+	}
+	return out
+}
+
+// Info returns what is known of one agent; of an unknown one, its name alone.
+func (r *Registry) Info(ctx context.Context, name string) Info {
+	a, ok := r.adapters[name]
+	if !ok {
+		return Info{Agent: name, Name: name}
+	}
+	f, s := a.facts(), r.settings(name)
+	info := Info{Agent: name, Name: r.Name(name), Enabled: s.Enabled, Install: f.install, Accounts: f.accounts}
+	if name == Command || name == Setup {
+		info.Installed = true
+		return info
+	}
+	if got := r.detect.find(ctx, r.program(name), f.version); got.path != "" {
+		info.Installed, info.Path, info.Version = true, got.path, got.version
+	}
+	return info
+}
+
+// Name returns the agent's name for people.
+func (r *Registry) Name(name string) string {
+	if s := r.settings(name); s.Name != "" {
+		return s.Name
+	}
+	if name == Setup {
+		return "Setup script"
+	}
+	if a, ok := r.adapters[name]; ok {
+		return a.facts().name
+	}
+	return name
+}
+
+func (r *Registry) program(name string) string {
+	if s := r.settings(name); s.Command != "" {
+		return s.Command
+	}
+	return r.adapters[name].facts().command
+}
+
+// Check says whether the agent can be started: a fault with a stable code, and how to cure it, when not.
+func (r *Registry) Check(name string) error {
+	_, err := r.check(name)
+	return err
+}
+
+func (r *Registry) check(name string) (program string, err error) {
+	a, ok := r.adapters[name]
+	if !ok || name == Setup {
+		return "", fault.New(fault.Invalid, "agent_unknown", "There is no agent %q. GET /api/v1/agents lists them; config.json can add more.", name)
+	}
+	if !r.settings(name).Enabled {
+		return "", fault.New(fault.Conflict, "agent_disabled", "%s is turned off in config.json (agents.%s.enabled).", r.Name(name), name)
+	}
+	if name == Command {
+		return "", nil
+	}
+	want := r.program(name)
+	path, err := r.cfg.LookPath(want)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		install := a.facts().install
+		cure := "Check agents." + name + ".command in config.json and the server's PATH."
+		if install != "" {
+			cure = "Install it on the server with: " + install
+		}
+		return "", fault.Wrap(err, fault.Conflict, "agent_not_installed", "%s was not found on the server (program %q). %s", r.Name(name), want, cure).
+			With("agent", name).With("program", want).With("install", install)
+	}
+	return path, nil
+}
+
+// Plan checks the agent, prepares the user's private home for it, and says how to start it. Errors: agent_unknown,
+// agent_disabled, agent_not_installed, existing_login_missing, invalid_command.
+func (r *Registry) Plan(name string, l Launch) (Plan, error) {
+	program, err := r.check(name)
+	if err != nil {
+		return Plan{}, err
+	}
+	s := r.settings(name)
+	l.program, l.args = program, s.DefaultArgs
+	if l.home, err = r.home(l.UserID); err != nil {
+		return Plan{}, err
+	}
+	p, err := r.adapters[name].plan(l)
+	if err != nil {
+		return Plan{}, err
+	}
+	env := l.home.env(l)
+	maps.Copy(env, p.Env)
+	maps.Copy(env, s.Env)
+	p.Env = env
+	return p, nil
+}
+
+// SetupPlan says how to run a project's setup script: with sh -e, or with the interpreter its first line names.
+func (r *Registry) SetupPlan(script string, l Launch) (Plan, error) {
+	home, err := r.home(l.UserID)
+	if err != nil {
+		return Plan{}, err
+	}
+	return Plan{Argv: setupArgv(script), Env: home.env(l), Prompt: PromptNone}, nil
+}
+
+// Read says what a signal of the agent's terminal means.
+func (r *Registry) Read(name string, s Signal) Hint {
+	if a, ok := r.adapters[name]; ok {
+		return a.read(s)
+	}
+	return Hint{}
+}
+
+// Explicit reports whether the agent's signals tell when it works and when it is idle.
+func (r *Registry) Explicit(name string) bool {
+	a, ok := r.adapters[name]
+	return ok && a.facts().explicit
+}
+
+// Finds reports whether FindConversation can ever answer for the agent.
+func (r *Registry) Finds(name string) bool {
+	_, ok := r.adapters[name].(finder)
+	return ok
+}
+
+// FindConversation returns the agent's own id of a conversation that has begun, "" when none is found yet.
+func (r *Registry) FindConversation(name string, f Find) (string, error) {
+	a, ok := r.adapters[name].(finder)
+	if !ok {
+		return "", nil
+	}
+	home, err := r.home(f.UserID)
+	if err != nil {
+		return "", err
+	}
+	return a.find(home, f)
+}
+
+func (r *Registry) home(userID string) (Home, error) {
+	if userID == "" || userID == "." || userID == ".." || strings.ContainsAny(userID, "/\\\x00") {
+		return Home{}, fault.New(fault.Invalid, "invalid_user", "The user's id %q cannot name a home.", userID)
+	}
+	h := Home{Dir: filepath.Join(r.cfg.HomesDir, userID), worktrees: r.cfg.WorktreesDir, source: r.cfg.UserHome}
+	for _, d := range []string{h.Dir, h.tmp(), h.claude(), h.codex()} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return Home{}, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
+		}
+	}
+	return h, nil
+}
+
+// TakesAccount reports whether the agent talks to a model and takes an account.
+func (r *Registry) TakesAccount(name string) bool {
+	a, ok := r.adapters[name]
+	return ok && a.facts().accounts
+}

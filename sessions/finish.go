@@ -1,0 +1,121 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+)
+
+// ending is how a session ended.
+type ending struct {
+	state  State
+	reason string // in words
+	code   *int
+	signal string
+	at     int64 // ms UTC; 0 = now
+}
+
+// conclude asks the guest how the process ended and stores it. False when the guest cannot say yet.
+func (l *live) conclude(ctx context.Context) bool {
+	l.mu.Lock()
+	g, stopper := l.guest, l.stopper
+	l.mu.Unlock()
+	ask, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	p, err := g.Process(ask, l.id)
+	if err != nil || p.State != guest.Exited {
+		return false
+	}
+	l.finish(ctx, endingOf(p, stopper))
+	// It is told and stored: the guest may forget it. If this is not heard, the guest's own cap does it.
+	if err := g.Remove(ask, l.id); err != nil {
+		l.svc.cfg.Log.Debug("guest did not forget a session", "session_id", l.id, "error", err)
+	}
+	return true
+}
+
+// endingOf puts a guest's exit record into words. stopper is "stopped by Ana" when somebody asked for the end.
+func endingOf(p guest.Process, stopper string) ending {
+	e := ending{state: Exited, code: p.ExitCode, signal: clean(p.Signal), at: p.EndedAt}
+	failed, isFailed := strings.CutPrefix(p.Reason, "start_failed")
+	switch {
+	case isFailed:
+		e.state, e.reason = Failed, "could not start: "+or(clean(strings.TrimPrefix(failed, ":")), "no reason was given")
+	case p.Reason == "lost":
+		e.state, e.reason = Lost, "the place it ran in was restarted"
+	case stopper != "":
+		e.reason = stopper
+	case p.Reason == "stopped":
+		e.reason = "stopped"
+	case p.Reason == "timeout":
+		e.reason = "stopped because its time was up"
+	case e.signal != "":
+		e.reason = "killed by " + e.signal
+	case p.ExitCode != nil:
+		e.reason = fmt.Sprintf("exited with code %d", *p.ExitCode)
+	default:
+		e.reason = "ended"
+	}
+	return e
+}
+
+// finish ends the session: the log is closed to new bytes, the row is stored, everybody who waits is told. Once.
+func (l *live) finish(ctx context.Context, e ending) {
+	l.outMu.Lock()
+	l.put(l.masker.Flush())
+	if l.hold != nil {
+		l.hold.Stop()
+	}
+	l.outMu.Unlock()
+
+	// The end must be stored even when the server is just stopping.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	_, end := l.log.Bounds()
+	now := l.svc.now()
+	l.mu.Lock()
+	if l.row.State.Ended() {
+		l.mu.Unlock()
+		return
+	}
+	row := l.row
+	row.State, row.StateReason, row.StateAt = e.state, e.reason, now
+	row.ExitCode, row.ExitSignal, row.Bytes = e.code, e.signal, end
+	row.EndedAt = e.at
+	if e.at < row.StartedAt || e.at > now { // a guest's clock is only believed within reason
+		row.EndedAt = now
+	}
+	l.row = row
+	if l.again != nil {
+		l.again.Stop()
+	}
+	l.mu.Unlock()
+
+	l.svc.findConversation(ctx, l)
+	l.mu.Lock()
+	row = l.row
+	l.mu.Unlock()
+	for wait := 50 * time.Millisecond; ; wait *= 2 {
+		err := l.svc.cfg.Store.UpdateSession(ctx, row)
+		if err == nil {
+			break
+		}
+		// Not stored now, it is found and stored at the next start.
+		l.svc.cfg.Log.Error("end of session not stored", "session_id", l.id, "error", err)
+		if !sleep(ctx, wait) {
+			break
+		}
+	}
+	l.svc.forgetSecrets(l.id)
+	l.svc.cfg.Log.Info("session ended", "session_id", l.id, "state", row.State, "bytes", row.Bytes)
+	l.mu.Lock()
+	l.bump()
+	l.mu.Unlock()
+	l.log.Finish()
+	close(l.done)
+	l.typer.close()
+	l.svc.publish(ctx, row)
+}

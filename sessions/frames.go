@@ -1,0 +1,147 @@
+package sessions
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+)
+
+// First bytes of the frames that go down the terminal socket.
+const (
+	opOutput = 0
+	opSize   = 2
+	opState  = 3
+	opExit   = 4
+	opError  = 5
+)
+
+// seatJSON is a viewer in a state frame.
+type seatJSON struct {
+	ID     string `json:"id"`
+	UserID string `json:"user_id"`
+	Name   string `json:"name"`
+	Role   string `json:"role"` // writer or viewer
+}
+
+// stateJSON is a state frame. Writer is who typed last, SizeOwner who sizes the terminal, You the reader: ids of viewers.
+type stateJSON struct {
+	State       State      `json:"state"`
+	Reason      string     `json:"reason"`
+	StateAt     int64      `json:"state_at"`
+	Title       string     `json:"title"`
+	Viewers     []seatJSON `json:"viewers"`
+	ViewerCount int        `json:"viewer_count"`
+	Writer      *seatJSON  `json:"writer"`
+	SizeOwner   *seatJSON  `json:"size_owner"`
+	You         string     `json:"you"`
+}
+
+type exitJSON struct {
+	State      State  `json:"state"`
+	Reason     string `json:"reason"`
+	ExitCode   *int   `json:"exit_code"`
+	ExitSignal string `json:"exit_signal"`
+	EndedAt    int64  `json:"ended_at"`
+	Bytes      int64  `json:"bytes"`
+}
+
+type errorJSON struct {
+	Code    string         `json:"code"`
+	Message string         `json:"message"`
+	Details map[string]any `json:"details,omitempty"`
+}
+
+func viewerID(n uint64) string { return "v" + strconv.FormatUint(n, 10) }
+
+func (v *Viewer) seat() seatJSON {
+	role := "viewer"
+	if v.writer {
+		role = "writer"
+	}
+	return seatJSON{ID: v.id, UserID: v.user, Name: v.name, Role: role}
+}
+
+// stale reports whether news has something to tell. It is called under l.mu.
+func (v *Viewer) stale() bool {
+	return !v.exited && v.bad == nil && (!v.sentSize || v.sizeGen != v.l.sizeGen || v.gen != v.l.gen)
+}
+
+// news fills buf with the next frame that is not output: size, state, error. 0 when there is none.
+func (v *Viewer) news(buf []byte) (int, error) {
+	if v.bad != nil {
+		if v.exited {
+			return 0, ErrOffset
+		}
+		v.exited = true
+		return jsonFrame(buf, opError, errorJSON{Code: v.bad.Code, Message: v.bad.Message, Details: v.bad.Details})
+	}
+	if v.exited {
+		return 0, io.EOF
+	}
+	l := v.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case v.closed:
+		return 0, ErrGone
+	case !v.sentSize || v.sizeGen != l.sizeGen:
+		v.sentSize, v.sizeGen = true, l.sizeGen
+		buf[0] = opSize
+		binary.BigEndian.PutUint16(buf[1:], l.row.Cols)
+		binary.BigEndian.PutUint16(buf[3:], l.row.Rows)
+		return 5, nil
+	case v.gen != l.gen:
+		v.gen = l.gen
+		return jsonFrame(buf, opState, v.state())
+	}
+	return 0, nil
+}
+
+// state is what a state frame shows. It is called under l.mu.
+func (v *Viewer) state() stateJSON {
+	l := v.l
+	out := stateJSON{State: l.row.State, Reason: l.row.StateReason, StateAt: l.row.StateAt, Title: l.row.Title, ViewerCount: len(l.viewers), You: v.id}
+	all := make([]*Viewer, 0, len(l.viewers))
+	for o := range l.viewers {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *Viewer) int { return int(int64(a.num) - int64(b.num)) })
+	out.Viewers = make([]seatJSON, 0, min(len(all), maxListed))
+	for _, o := range all[:min(len(all), maxListed)] {
+		out.Viewers = append(out.Viewers, o.seat())
+	}
+	if l.typist != nil {
+		s := l.typist.seat()
+		out.Writer = &s
+	}
+	if l.size.owner != nil {
+		s := l.size.owner.seat()
+		out.SizeOwner = &s
+	}
+	return out
+}
+
+func putHead(buf []byte, op byte, off int64) {
+	buf[0] = op
+	binary.BigEndian.PutUint64(buf[1:], uint64(off))
+}
+
+func exitFrame(buf []byte, row Session) (int, error) {
+	return jsonFrame(buf, opExit, exitJSON{State: row.State, Reason: row.StateReason, ExitCode: row.ExitCode, ExitSignal: row.ExitSignal,
+		EndedAt: row.EndedAt, Bytes: row.Bytes})
+}
+
+func jsonFrame(buf []byte, op byte, v any) (int, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return 0, err
+	}
+	if len(raw)+1 > len(buf) {
+		return 0, errors.New("state frame does not fit its buffer")
+	}
+	buf[0] = op
+	return 1 + copy(buf[1:], raw), nil
+}

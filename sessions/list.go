@@ -1,0 +1,190 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+const commandAgent = agents.Command
+
+// dress fills in what is not stored.
+func (s *Service) dress(row Session) Session {
+	row.AgentName = s.cfg.Agents.Name(row.Agent)
+	row.CanResume = row.State.Ended() && row.Agent != agents.Setup
+	return row
+}
+
+// fresh returns row as it is now: what runs in memory knows better than the database.
+func (s *Service) fresh(row Session) Session {
+	if l := s.running(row.ID); l != nil && !row.State.Ended() {
+		row = l.snapshot()
+	}
+	return s.dress(row)
+}
+
+// Get returns a session. Errors: not_found.
+func (s *Service) Get(ctx context.Context, id string) (Session, error) {
+	row, err := s.cfg.Store.Session(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	return s.fresh(row), nil
+}
+
+// List returns the sessions of a workspace, newest first.
+func (s *Service) List(ctx context.Context, workspaceID string) ([]Session, error) {
+	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		rows[i] = s.fresh(rows[i])
+	}
+	return rows, nil
+}
+
+// rank orders states by how much they matter in a workspace's line.
+var rank = [...]State{Waiting, Working, Starting, Idle}
+
+// group is the sessions of one workspace that matter for its line.
+type group struct {
+	open  []Session
+	ended *Session // the last one, shells and setup scripts apart
+	total int
+}
+
+// resumed reports whether an agent was started after the last one ended.
+func (g *group) resumed() bool {
+	return slices.ContainsFunc(g.open, func(o Session) bool { return o.Agent != agents.Shell && o.StartedAt >= g.ended.EndedAt })
+}
+
+// Summaries returns a line about the sessions of each workspace of the team that has any.
+func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summary, error) {
+	counted, err := s.cfg.Store.TeamSessions(ctx, teamID)
+	if err != nil {
+		return nil, err
+	}
+	groups := map[string]*group{}
+	for _, c := range counted {
+		g := groups[c.WorkspaceID]
+		if g == nil {
+			g = &group{total: c.Total}
+			groups[c.WorkspaceID] = g
+		}
+		row := s.fresh(c.Session)
+		if row.State.Ended() {
+			if g.ended == nil || row.EndedAt > g.ended.EndedAt {
+				g.ended = &row
+			}
+			continue
+		}
+		g.open = append(g.open, row)
+	}
+	out := make(map[string]Summary, len(groups))
+	for ws, g := range groups {
+		sum := Summary{Sessions: g.total, Running: len(g.open)}
+		switch {
+		case len(g.open) > 0:
+			top := slices.MinFunc(g.open, func(a, b Session) int {
+				return cmp.Or(cmp.Compare(slices.Index(rank[:], a.State), slices.Index(rank[:], b.State)), cmp.Compare(b.StateAt, a.StateAt))
+			})
+			sum.of(top)
+		case g.ended != nil:
+			sum.of(*g.ended)
+		}
+		if g.ended != nil && sum.Attention == "" && !g.resumed() {
+			if why := attention(*g.ended); why != "" {
+				sum.Attention, sum.Reason, sum.SessionID, sum.At = why, g.ended.StateReason, g.ended.ID, g.ended.EndedAt
+			}
+		}
+		out[ws] = sum
+	}
+	return out, nil
+}
+
+func (sum *Summary) of(row Session) {
+	sum.State, sum.Reason, sum.SessionID, sum.At = row.State, row.StateReason, row.ID, row.StateAt
+	sum.Attention = attention(row)
+}
+
+// attention says why a person should look at the session, "" when nobody needs to.
+func attention(row Session) string {
+	switch {
+	case row.State == Waiting:
+		return "waiting"
+	case row.Agent == agents.Shell || row.Agent == agents.Setup:
+		return "" // who closes a shell knows
+	case row.State == Failed, row.State == Lost:
+		return "failed"
+	case row.State == Exited && (row.ExitCode == nil || *row.ExitCode != 0) && !wasStopped(row):
+		return "failed"
+	case row.State == Exited && !wasStopped(row):
+		return "finished"
+	}
+	return ""
+}
+
+func wasStopped(row Session) bool {
+	return row.StateReason == "stopped" || len(row.StateReason) > 8 && row.StateReason[:8] == "stopped "
+}
+
+// Output returns up to limit bytes of a session's output from offset from on, live or ended. offset is that of b[0]: larger
+// than from when the bytes between are kept no longer. end is the offset of the next byte to come. Errors: not_found,
+// offset_beyond_end.
+func (s *Service) Output(ctx context.Context, id string, from int64, limit int) (b []byte, offset, end int64, err error) {
+	l, err := s.acquire(ctx, id)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	defer s.release(l)
+	first, end := l.log.Bounds()
+	if from < 0 || from > end {
+		return nil, 0, end, fault.New(fault.Invalid, "offset_beyond_end", "The session has %d bytes; there is nothing at offset %d.", end, from).With("end", end)
+	}
+	offset = max(from, first)
+	b = make([]byte, 0, min(int64(max(limit, 0)), end-offset))
+	for len(b) < cap(b) {
+		n, at, err := l.log.ReadAt(b[len(b):cap(b)], offset+int64(len(b)))
+		if at > offset+int64(len(b)) && n > 0 {
+			if len(b) > 0 { // a gap inside: the next call begins behind it
+				break
+			}
+			offset = at
+		}
+		b = b[:len(b)+n]
+		if n == 0 || errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	return b, offset, end, nil
+}
+
+// Agents tells the actor about every agent: whether it can be started here and with which account.
+func (s *Service) Agents(ctx context.Context, actor accounts.Actor) ([]AgentInfo, error) {
+	var out []AgentInfo
+	for _, info := range s.cfg.Agents.List(ctx) {
+		a := AgentInfo{Info: info}
+		if info.Accounts {
+			switch acc, _, err := s.cfg.Accounts.AgentAccount(ctx, actor.User.ID, info.Agent); {
+			case err == nil:
+				a.Account = &acc
+			case fault.Is(err, fault.NotFound):
+				a.NeedsAccount = true
+			default:
+				return nil, err
+			}
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}

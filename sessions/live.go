@@ -1,0 +1,230 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/bytelog"
+	"github.com/parawork/parawork/internal/redact"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// live is a session in memory: one that runs, or an ended one somebody looks at. Its log is the host's own copy of every byte.
+type live struct {
+	svc      *Service
+	id       string
+	explicit bool
+	log      *bytelog.Log
+	done     chan struct{} // closed when the session has ended and that is stored
+	typer    typer
+
+	refs int // under svc.mu: the pump's, viewers' and readers'
+
+	mu       sync.Mutex
+	row      Session
+	worktree string // the agent's working directory, "" when not known
+	guest    *client.Client
+	machine  machine
+	again    *time.Timer // asks the machine again
+	againAt  time.Time
+	viewers  map[*Viewer]struct{}
+	typist   *Viewer // who typed last
+	size     sizing
+	arrivals uint64        // viewers so far
+	gen      uint64        // counts what a state frame shows
+	sizeGen  uint64        // counts sizes
+	changed  chan struct{} // closed and replaced when gen or sizeGen grew
+	stopper  string        // "stopped by Ana", once somebody asked
+	soughtAt time.Time     // of the last look for the conversation
+
+	outMu  sync.Mutex // guards what follows: the stream between guest and log
+	masker *redact.Masker
+	scan   scanner
+	skip   int64       // bytes still to drop: they are in the log already
+	hold   *time.Timer // gives held bytes free
+	acking bool        // a goroutine is about to acknowledge
+}
+
+// newLive makes a live session around its row and opens its log.
+func (s *Service) newLive(row Session, secrets []string) (*live, error) {
+	log, err := bytelog.Open(bytelog.Config{Dir: s.dir(row.ID), MaxBytes: s.cfg.MaxLogBytes, RingBytes: s.cfg.RingBytes})
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of session %s: %w", row.ID, err)
+	}
+	l := &live{svc: s, id: row.ID, row: row, log: log, done: make(chan struct{}), changed: make(chan struct{}),
+		viewers: map[*Viewer]struct{}{}, masker: redact.New(secrets...)}
+	l.explicit = s.cfg.Agents.Explicit(row.Agent)
+	l.machine = newMachine(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
+	l.scan.signal = l.heard
+	l.typer = newTyper(uint64(s.cfg.Now().UnixNano()))
+	if row.State.Ended() {
+		log.Finish()
+		close(l.done)
+	}
+	return l, nil
+}
+
+// add puts a live session into the room with one reference. False when the room is closed.
+func (s *Service) add(l *live) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	l.refs = 1
+	s.lives[l.id] = l
+	return true
+}
+
+// acquire returns the session in memory, loading an ended one. The caller must release it.
+func (s *Service) acquire(ctx context.Context, id string) (*live, error) {
+	if l := s.ref(id); l != nil {
+		return l, nil
+	}
+	row, err := s.cfg.Store.Session(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !row.State.Ended() {
+		if l := s.ref(id); l != nil { // it was being started
+			return l, nil
+		}
+		return nil, notRunning(row)
+	}
+	l, err := s.newLive(row, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if other := s.lives[id]; other != nil {
+		other.refs++
+		s.mu.Unlock()
+		l.log.Close()
+		return other, nil
+	}
+	if s.closed {
+		s.mu.Unlock()
+		l.log.Close()
+		return nil, ErrRestarting
+	}
+	l.refs = 1
+	s.lives[id] = l
+	s.mu.Unlock()
+	return l, nil
+}
+
+func (s *Service) ref(id string) *live {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lives[id]
+	if l != nil {
+		l.refs++
+	}
+	return l
+}
+
+// running returns a session that is in memory, without a reference; nil when it is not.
+func (s *Service) running(id string) *live {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lives[id]
+}
+
+func (s *Service) release(l *live) {
+	s.mu.Lock()
+	l.refs--
+	last := l.refs == 0 && s.lives[l.id] == l
+	if last {
+		delete(s.lives, l.id)
+		delete(s.dirty, l)
+	}
+	s.mu.Unlock()
+	if last {
+		l.shut()
+	}
+}
+
+// shut lets go of everything the session holds in this process.
+func (l *live) shut() {
+	l.mu.Lock()
+	if l.again != nil {
+		l.again.Stop()
+	}
+	l.size.stop()
+	l.mu.Unlock()
+	l.typer.close()
+	if err := l.log.Close(); err != nil {
+		l.svc.cfg.Log.Warn("session log not closed", "session_id", l.id, "error", err)
+	}
+}
+
+// snapshot returns the session as it is now.
+func (l *live) snapshot() Session {
+	_, end := l.log.Bounds()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	row := l.row
+	if !row.State.Ended() {
+		row.Bytes = end
+	}
+	return row
+}
+
+// heard takes a signal of the terminal. It runs under outMu.
+func (l *live) heard(sig agents.Signal) {
+	h := l.svc.cfg.Agents.Read(l.row.Agent, sig) // Agent never changes
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.machine.hint(time.Now(), h)
+	if h.HasTitle {
+		if t := clean(h.Title); t != l.row.Title {
+			l.row.Title = t
+			l.bump()
+			l.svc.touch(l)
+		}
+	}
+}
+
+// judge asks the machine and publishes a change. It is called under mu.
+func (l *live) judge() {
+	if l.row.State.Ended() {
+		return
+	}
+	changed, next := l.machine.evaluate(time.Now())
+	// A timer that rings too early only asks again: no new one for each piece of output.
+	if !next.IsZero() && (l.again == nil || next.Before(l.againAt)) {
+		if l.again != nil {
+			l.again.Stop()
+		}
+		l.againAt = next
+		l.again = l.svc.after(time.Until(next), func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.again = nil
+			l.judge()
+		})
+	}
+	if !changed {
+		return
+	}
+	if l.row.State != l.machine.state {
+		l.row.StateAt = l.svc.now()
+	}
+	l.row.State, l.row.StateReason = l.machine.state, l.machine.reason
+	l.bump()
+	l.svc.touch(l)
+}
+
+// bump wakes whoever shows the state. It is called under mu.
+func (l *live) bump() {
+	l.gen++
+	l.wake()
+}
+
+func (l *live) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}

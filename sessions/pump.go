@@ -1,0 +1,244 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+const (
+	readSize = 64 << 10
+	holdFor  = 50 * time.Millisecond // how long the beginning of a secret waits for its rest
+	ackAfter = 250 * time.Millisecond
+	maxGap   = 1 << 30 // bytes a guest may say were dropped before it is not believed
+)
+
+// errNonsense says that a guest told something that cannot be.
+var errNonsense = errors.New("the guest's offsets make no sense")
+
+// pump carries the session's bytes from the guest into the log until the process has ended, dialling again after each cut. It
+// holds one reference to l.
+func (l *live) pump(ctx context.Context) {
+	defer l.svc.release(l)
+	wait := 20 * time.Millisecond
+	for {
+		began := time.Now()
+		err := l.follow(ctx)
+		if err == nil {
+			if l.conclude(ctx) {
+				return
+			}
+			err = errors.New("the process has no exit record yet")
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if reason := l.gone(err); reason != "" {
+			l.finish(ctx, ending{state: Lost, reason: reason})
+			return
+		}
+		if time.Since(began) > 5*time.Second {
+			wait = 20 * time.Millisecond
+		}
+		l.svc.cfg.Log.Debug("session output was cut", "session_id", l.id, "error", err)
+		if !sleep(ctx, wait) {
+			return
+		}
+		wait = min(2*wait, 5*time.Second)
+	}
+}
+
+// gone tells from an error, and from what the executors know, that the session cannot go on; "" when it is worth another try.
+func (l *live) gone(err error) string {
+	l.mu.Lock()
+	workspaceID, sandboxID := l.row.WorkspaceID, l.row.SandboxID
+	l.mu.Unlock()
+	switch {
+	case errors.Is(err, errNonsense):
+		return "the place it ran in answered nonsense"
+	case fault.Is(err, fault.NotFound):
+		return "the place it ran in does not know it any more"
+	case errors.Is(err, executors.ErrGone):
+		return "the place it ran in is gone"
+	}
+	p, ok := l.svc.cfg.Places.Live(workspaceID)
+	if !ok || p.SandboxID != sandboxID {
+		return "the place it ran in is gone"
+	}
+	l.mu.Lock()
+	l.guest = p.Guest
+	l.mu.Unlock()
+	return ""
+}
+
+// follow reads output until its end (nil) or a cut.
+func (l *live) follow(ctx context.Context) error {
+	l.mu.Lock()
+	g := l.guest
+	l.mu.Unlock()
+	next := l.position()
+	out, err := g.Output(ctx, l.id, guest.Terminal, next)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if err := l.gap(next, out.From); err != nil {
+		return err
+	}
+	buf := make([]byte, readSize)
+	for {
+		n, err := out.Read(buf)
+		if n > 0 {
+			l.take(buf[:n])
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// position returns the offset in the guest's stream from which to read: after what is in the log or held back, less what
+// rewind asked to see again.
+func (l *live) position() int64 {
+	_, end := l.log.Bounds()
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	return end - l.skip + int64(l.masker.Held())
+}
+
+// rewind prepares the first read after a restart: it begins a little before the log's end, so that a secret whose beginning
+// is in the log already is masked to its end.
+func (l *live) rewind() {
+	_, end := l.log.Bounds()
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	l.skip = min(end, int64(max(l.masker.Longest()-1, 0)))
+}
+
+// gap notes honestly in the log that the guest dropped bytes: a line that says so, padded with NUL, which terminals ignore, so
+// that later offsets hold.
+func (l *live) gap(want, from int64) error {
+	lost := from - want
+	switch {
+	case lost == 0:
+		return nil
+	case lost < 0 || lost > maxGap:
+		return fmt.Errorf("%w: asked for %d, got %d", errNonsense, want, from)
+	}
+	l.svc.cfg.Log.Warn("session output was dropped by its guest", "session_id", l.id, "offset", want, "bytes", lost)
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	cutBy := min(l.skip, lost)
+	l.skip -= cutBy
+	lost -= cutBy
+	l.put(l.masker.Flush())
+	if lost == 0 {
+		return nil
+	}
+	note := fmt.Sprintf("\x18\r\n\x1b[0m[%d bytes of output were lost here]\r\n", lost)
+	first := make([]byte, min(lost, readSize))
+	if int64(len(note)) <= lost {
+		copy(first, note)
+	}
+	l.put(first)
+	for lost -= int64(len(first)); lost > 0; {
+		pad := make([]byte, min(lost, readSize))
+		l.put(pad)
+		lost -= int64(len(pad))
+	}
+	return nil
+}
+
+// take masks what came and puts it into the log.
+func (l *live) take(p []byte) {
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	l.put(l.masker.Write(p))
+	switch {
+	case l.masker.Held() == 0:
+	case l.hold == nil:
+		l.hold = l.svc.after(holdFor, l.letGo)
+	default:
+		l.hold.Reset(holdFor)
+	}
+}
+
+func (l *live) letGo() {
+	l.outMu.Lock()
+	defer l.outMu.Unlock()
+	l.put(l.masker.Flush())
+}
+
+// put appends masked bytes. It is called under outMu.
+func (l *live) put(p []byte) {
+	if n := min(l.skip, int64(len(p))); n > 0 {
+		l.skip -= n
+		p = p[n:]
+	}
+	if len(p) == 0 {
+		return
+	}
+	if _, err := l.log.Append(p); err != nil {
+		l.svc.cfg.Log.Warn("session output not kept", "session_id", l.id, "error", err)
+	}
+	l.scan.scan(p)
+	l.mu.Lock()
+	l.machine.output(time.Now(), len(p))
+	l.judge()
+	l.mu.Unlock()
+	l.wantAck()
+}
+
+// wantAck lets the guest drop, a moment later, what is safe here. It is called under outMu.
+func (l *live) wantAck() {
+	if !l.acking {
+		l.acking = l.svc.run(l.acknowledge)
+	}
+}
+
+func (l *live) acknowledge() {
+	for sleep(l.svc.hard, ackAfter) {
+		_, end := l.log.Bounds()
+		l.outMu.Lock()
+		// What a masker would have to look back on stays with the guest.
+		upTo := max(end-int64(max(l.masker.Longest()-1, 0)), 0)
+		l.outMu.Unlock()
+		l.mu.Lock()
+		g := l.guest
+		l.mu.Unlock()
+		ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
+		err := g.Ack(ctx, l.id, guest.Terminal, upTo)
+		cancel()
+		l.outMu.Lock()
+		if _, now := l.log.Bounds(); err != nil || now == end {
+			l.acking = false
+			l.outMu.Unlock()
+			return
+		}
+		l.outMu.Unlock()
+	}
+	l.outMu.Lock()
+	l.acking = false
+	l.outMu.Unlock()
+}
+
+// sleep waits for d; false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

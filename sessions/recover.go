@@ -1,0 +1,132 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// Recover takes up every session that had not ended when the server did: it is attached again from the last byte the host
+// has, or its end is told and stored. Call it once, after the sandboxes were recovered and before anybody may attach.
+func (s *Service) Recover(ctx context.Context) error {
+	rows, err := s.cfg.Store.OpenSessions(ctx)
+	if err != nil {
+		return err
+	}
+	fails := make(chan error, len(rows))
+	slots := make(chan struct{}, 16)
+	for _, row := range rows {
+		go func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if err := s.recoverOne(ctx, row); err != nil {
+				err = fmt.Errorf("recovering session %s: %w", row.ID, err)
+				fails <- err
+				return
+			}
+			fails <- nil
+		}()
+	}
+	var all error
+	for range rows {
+		all = errors.Join(all, <-fails)
+	}
+	return all
+}
+
+func (s *Service) recoverOne(ctx context.Context, row Session) error {
+	kept, err := s.recall(row.ID)
+	if err != nil {
+		s.cfg.Log.Warn("secrets of a session not read", "session_id", row.ID, "error", err)
+	}
+	l, err := s.newLive(row, kept.Secrets)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(row.StateReason, "stopped ") {
+		l.stopper = row.StateReason // it was being stopped
+	}
+	l.rewind()
+	if !s.add(l) {
+		return ErrRestarting
+	}
+	place, ok := s.cfg.Places.Live(row.WorkspaceID)
+	if !ok || place.SandboxID != row.SandboxID {
+		l.finish(ctx, ending{state: Lost, reason: "the place it ran in is gone"})
+		s.release(l)
+		return nil
+	}
+	l.guest, l.worktree = place.Guest, place.Hello.Root
+	ask, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	p, err := l.guest.Process(ask, row.ID)
+	switch {
+	case fault.Is(err, fault.NotFound) && row.State == Starting && l.empty():
+		l.finish(ctx, ending{state: Failed, reason: "the server was stopped before it had started; start it again"})
+		s.release(l)
+		return nil
+	case fault.Is(err, fault.NotFound):
+		l.finish(ctx, ending{state: Lost, reason: "the place it ran in does not know it any more"})
+		s.release(l)
+		return nil
+	case err == nil && p.State == guest.Running && p.Size.Cols > 0:
+		l.mu.Lock()
+		l.row.Cols, l.row.Rows = p.Size.Cols, p.Size.Rows
+		l.mu.Unlock()
+	}
+	// Any other error is a cut: the pump tries again, and knows when to give up.
+	if err == nil && p.State == guest.Running {
+		s.deliverLate(l, row)
+	}
+	l.mu.Lock()
+	l.judge()
+	l.mu.Unlock()
+	if !s.run(func() { l.pump(s.hard) }) {
+		s.release(l)
+	}
+	return nil
+}
+
+// empty reports whether no byte of the session was ever seen.
+func (l *live) empty() bool {
+	_, end := l.log.Bounds()
+	return end == 0
+}
+
+// deliverLate delivers a prompt the server died over.
+func (s *Service) deliverLate(l *live, row Session) {
+	if row.Prompt == "" || row.PromptSentAt != 0 {
+		return
+	}
+	for _, a := range row.Argv {
+		if strings.Contains(a, row.Prompt) { // it went with the command line
+			l.mu.Lock()
+			l.row.PromptSentAt = row.StartedAt
+			l.mu.Unlock()
+			s.touch(l)
+			return
+		}
+	}
+	// What was printed tells whether pastes are to be bracketed.
+	first, end := l.log.Bounds()
+	buf := make([]byte, 64<<10)
+	quiet := scanner{signal: func(agents.Signal) {}}
+	for off := max(first, end-(1<<20)); off < end; {
+		n, from, err := l.log.ReadAt(buf, off)
+		if n == 0 || err != nil {
+			break
+		}
+		quiet.scan(buf[:n])
+		off = from + int64(n)
+	}
+	l.outMu.Lock()
+	l.scan.paste = quiet.paste
+	l.outMu.Unlock()
+	s.run(func() { l.deliver(s.hard, row.Prompt) })
+}

@@ -1,0 +1,104 @@
+package sessions
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// saveEvery is the least time between two writes of what changes in running sessions.
+const saveEvery = 300 * time.Millisecond
+
+// touch says that l has something to store.
+func (s *Service) touch(l *live) {
+	s.mu.Lock()
+	s.dirty[l] = struct{}{}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// saveLoop stores dirty sessions: the first at once, the next not before saveEvery has passed.
+func (s *Service) saveLoop(ctx context.Context) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		}
+		s.save(ctx)
+		pause.Reset(saveEvery)
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+func (s *Service) save(ctx context.Context) {
+	s.mu.Lock()
+	dirty := make([]*live, 0, len(s.dirty))
+	for l := range s.dirty {
+		dirty = append(dirty, l)
+	}
+	clear(s.dirty)
+	s.mu.Unlock()
+	for _, l := range dirty {
+		s.findConversation(ctx, l)
+		row := l.snapshot()
+		if row.State.Ended() {
+			continue // stored by finish, in full
+		}
+		if err := s.cfg.Store.UpdateSession(ctx, row); err != nil {
+			s.cfg.Log.Warn("session not stored", "session_id", row.ID, "error", err)
+			continue
+		}
+		s.publish(ctx, row)
+	}
+}
+
+func (s *Service) publish(ctx context.Context, row Session) {
+	if s.cfg.Events == nil {
+		return
+	}
+	s.cfg.Events.Publish(ctx, events.Event{Type: "session.updated", ID: row.ID, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID, Version: s.now()})
+}
+
+// findConversation looks for the agent's own id of the conversation, where the agent chooses it itself, at most every two
+// seconds a session.
+func (s *Service) findConversation(ctx context.Context, l *live) {
+	l.mu.Lock()
+	row, worktree := l.row, l.worktree
+	due := row.Conversation == "" && worktree != "" && s.cfg.Agents.Finds(row.Agent) && row.State != Starting &&
+		(l.soughtAt.IsZero() || time.Since(l.soughtAt) > 2*time.Second || row.State.Ended())
+	if due {
+		l.soughtAt = time.Now()
+	}
+	l.mu.Unlock()
+	if !due {
+		return
+	}
+	taken, err := s.cfg.Store.Conversations(ctx, row.Agent, row.StartedAt)
+	if err != nil {
+		s.cfg.Log.Warn("conversations not read", "session_id", row.ID, "error", err)
+		return
+	}
+	find := agents.Find{UserID: row.CreatedBy, Worktree: worktree, Since: row.StartedAt, Taken: make(map[string]struct{}, len(taken))}
+	for _, id := range taken {
+		find.Taken[id] = struct{}{}
+	}
+	id, err := s.cfg.Agents.FindConversation(row.Agent, find)
+	if err != nil || id == "" {
+		return
+	}
+	l.mu.Lock()
+	l.row.Conversation = id
+	l.mu.Unlock()
+}

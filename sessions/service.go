@@ -1,0 +1,188 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
+type Store interface {
+	InsertSession(ctx context.Context, s Session) error
+	// UpdateSession writes everything that changes in a session's life. An ended session stays ended: the call is then a no-op.
+	UpdateSession(ctx context.Context, s Session) error
+	Session(ctx context.Context, id string) (Session, error)
+	// Sessions returns a workspace's sessions, newest first.
+	Sessions(ctx context.Context, workspaceID string) ([]Session, error)
+	// OpenSessions returns every session that has not ended.
+	OpenSessions(ctx context.Context) ([]Session, error)
+	// TeamSessions returns, for the workspaces of a team that are not deleted, the open sessions and each workspace's last ended
+	// one that was no shell and no setup script.
+	TeamSessions(ctx context.Context, teamID string) ([]Counted, error)
+	// Conversations returns the conversation ids held by sessions of this agent that were running at some time after since (ms UTC).
+	Conversations(ctx context.Context, agent string, since int64) ([]string, error)
+}
+
+// Counted is a session beside the number of sessions its workspace has had in all.
+type Counted struct {
+	Session
+	Total int
+}
+
+// Places is what the room needs of the executors: the live sandbox of a workspace.
+type Places interface {
+	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
+	Live(workspaceID string) (*executors.Place, bool)
+}
+
+// Workspaces is what the room needs to know of workspaces.
+type Workspaces interface {
+	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
+}
+
+// Accounts is what the room needs of users: who they are and the account their agent uses.
+type Accounts interface {
+	Actor(ctx context.Context, userID string) (accounts.Actor, error)
+	// AgentAccount returns the chosen account and its secret; fault.NotFound when none was chosen.
+	AgentAccount(ctx context.Context, userID, agent string) (accounts.AgentAccount, string, error)
+}
+
+// Config is what a Service is made of. Limits that are zero take their defaults.
+type Config struct {
+	Store      Store
+	Places     Places
+	Workspaces Workspaces
+	Accounts   Accounts
+	Agents     *agents.Registry
+	Events     events.Publisher
+	DataDir    string // absolute; logs live in DataDir/sessions/<id>
+	// Key seals the secrets of running sessions on disk, so that they are still masked after a restart: at least 16 bytes.
+	// Without it the secrets of sessions that outlive the server are not masked any more in what they print later.
+	Key []byte
+	Now func() time.Time
+	Log *slog.Logger
+
+	MaxLogBytes int64         // of one session's log on disk; default 1 GiB
+	RingBytes   int64         // of one session's log in memory; default 512 KiB
+	SlowAfter   time.Duration // how long a viewer may be silent while over its window; default 30 s
+	SizeHold    time.Duration // how long a size owner who left keeps the size; default 30 s
+}
+
+// Validate checks the configuration and fills in the defaults.
+func (c *Config) Validate() error {
+	if c.Store == nil || c.Places == nil || c.Workspaces == nil || c.Accounts == nil || c.Agents == nil {
+		return errors.New("sessions: Store, Places, Workspaces, Accounts and Agents are needed")
+	}
+	if c.DataDir == "" {
+		return errors.New("sessions: DataDir is needed")
+	}
+	if n := len(c.Key); n != 0 && n < 16 {
+		return errors.New("sessions: Key must have at least 16 bytes")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.MaxLogBytes <= 0 {
+		c.MaxLogBytes = 1 << 30
+	}
+	if c.RingBytes <= 0 {
+		c.RingBytes = 512 << 10
+	}
+	if c.SlowAfter <= 0 {
+		c.SlowAfter = 30 * time.Second
+	}
+	if c.SizeHold <= 0 {
+		c.SizeHold = 30 * time.Second
+	}
+	return nil
+}
+
+// Service is the room. Safe for concurrent use.
+type Service struct {
+	cfg Config
+
+	hard context.Context // the life of pumps and inputs: ends when Run returns
+	end  context.CancelCauseFunc
+
+	mu     sync.Mutex
+	lives  map[string]*live
+	dirty  map[*live]struct{}
+	closed bool
+	wg     sync.WaitGroup
+	wake   chan struct{} // something is dirty
+}
+
+// New makes a Service. It starts nothing; it panics on a Config that Validate refuses.
+func New(cfg Config) *Service {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	hard, end := context.WithCancelCause(context.Background())
+	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, wake: make(chan struct{}, 1)}
+}
+
+// Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the
+// room have ended. The sessions themselves go on in their sandboxes.
+func (s *Service) Run(ctx context.Context) error {
+	s.saveLoop(ctx)
+	s.end(ErrRestarting)
+	s.mu.Lock()
+	s.closed = true
+	lives := make([]*live, 0, len(s.lives))
+	for _, l := range s.lives {
+		lives = append(lives, l)
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	s.save(last)
+	for _, l := range lives {
+		l.shut()
+	}
+	return nil
+}
+
+// run starts fn in a goroutine that Run waits for. False when the room is closed: fn will not run.
+func (s *Service) run(fn func()) bool {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return false
+	}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	go func() {
+		defer s.wg.Done()
+		fn()
+	}()
+	return true
+}
+
+// after calls fn once d has passed, unless the room is closed by then.
+func (s *Service) after(d time.Duration, fn func()) *time.Timer {
+	return time.AfterFunc(d, func() {
+		s.mu.Lock()
+		if s.closed {
+			s.mu.Unlock()
+			return
+		}
+		s.wg.Add(1)
+		s.mu.Unlock()
+		defer s.wg.Done()
+		fn()
+	})
+}
+
+func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }

@@ -1,0 +1,204 @@
+package sessions
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+const (
+	maxOSC   = 2048 // bytes of a control string that are looked at; longer ones are skipped
+	maxTitle = 200  // characters of a title
+)
+
+// scanner finds, in a stream of terminal output, what programs tell the terminal beside text: titles, notifications,
+// progress, reports of state, and whether pasted text is to be bracketed. It skips everything else quickly and keeps at most
+// maxOSC bytes.
+type scanner struct {
+	at     scanState
+	buf    []byte // of the control string being read
+	over   bool   // it is too long
+	paste  bool   // mode 2004 is on
+	signal func(agents.Signal)
+}
+
+type scanState uint8
+
+const (
+	inText      scanState = iota
+	inEsc                 // after ESC
+	inCSI                 // after ESC [
+	inOSC                 // after ESC ]
+	inOSCEsc              // after ESC ] ... ESC
+	inString              // after ESC P, X, ^ or _
+	inStringEsc           // the same, after ESC
+)
+
+const esc = 0x1b
+
+// scan takes the next bytes of the stream.
+func (s *scanner) scan(p []byte) {
+	for len(p) > 0 {
+		switch s.at {
+		case inText:
+			i := bytes.IndexByte(p, esc)
+			if i < 0 {
+				return
+			}
+			p, s.at = p[i+1:], inEsc
+		case inOSC, inString:
+			i := bytes.IndexAny(p, "\x07\x18\x1a\x1b")
+			if i < 0 {
+				s.keep(p)
+				return
+			}
+			s.keep(p[:i])
+			c := p[i]
+			p = p[i+1:]
+			switch {
+			case c == esc && s.at == inOSC:
+				s.at = inOSCEsc
+			case c == esc:
+				s.at = inStringEsc
+			case c == 0x07 && s.at == inOSC:
+				s.osc()
+				s.at = inText
+			case c != 0x07: // CAN and SUB break off
+				s.at = inText
+			}
+		default:
+			c := p[0]
+			p = p[1:]
+			s.step(c)
+		}
+	}
+}
+
+// step takes one byte inside a sequence.
+func (s *scanner) step(c byte) {
+	switch s.at {
+	case inOSCEsc, inStringEsc:
+		if c == '\\' {
+			if s.at == inOSCEsc {
+				s.osc()
+			}
+			s.at = inText
+			return
+		}
+		s.at = inEsc // the string was broken off by another sequence
+		s.step(c)
+	case inEsc:
+		s.buf, s.over = s.buf[:0], false
+		switch c {
+		case '[':
+			s.at = inCSI
+		case ']':
+			s.at = inOSC
+		case 'P', 'X', '^', '_':
+			s.at, s.over = inString, true
+		case esc:
+		default:
+			s.at = inText
+		}
+	case inCSI:
+		switch {
+		case c == esc:
+			s.at = inEsc
+		case c >= 0x40 && c <= 0x7e:
+			s.csi(c)
+			s.at = inText
+		case c >= 0x20 && c < 0x40:
+			s.keep([]byte{c})
+		case c == 0x18 || c == 0x1a:
+			s.at = inText
+		}
+	}
+}
+
+func (s *scanner) keep(p []byte) {
+	if s.over {
+		return
+	}
+	if len(s.buf)+len(p) > maxOSC {
+		s.over, s.buf = true, nil
+		return
+	}
+	s.buf = append(s.buf, p...)
+}
+
+func (s *scanner) csi(final byte) {
+	if s.over || final != 'h' && final != 'l' || len(s.buf) == 0 || s.buf[0] != '?' {
+		return
+	}
+	for mode := range bytes.SplitSeq(s.buf[1:], []byte{';'}) {
+		if string(mode) == "2004" {
+			s.paste = final == 'h'
+		}
+	}
+}
+
+func (s *scanner) osc() {
+	if s.over {
+		return
+	}
+	code, text, ok := strings.Cut(string(s.buf), ";")
+	if cap(s.buf) > 512 {
+		s.buf = nil // a rare long one must not stay in memory
+	}
+	if !ok {
+		return
+	}
+	switch code {
+	case "0", "2":
+		s.signal(agents.Signal{Kind: agents.Title, Text: clean(text)})
+	case "9":
+		rest, progress := strings.CutPrefix(text, "4;")
+		switch {
+		case progress:
+			s.signal(agents.Signal{Kind: agents.Progress, Text: clean(rest)})
+		case len(text) > 1 && text[0] >= '0' && text[0] <= '9' && (text[1] == ';' || text[1] >= '0' && text[1] <= '9' && strings.HasPrefix(text[2:], ";")):
+			// Other numbered commands of ConEmu are no notifications.
+		case text != "":
+			s.signal(agents.Signal{Kind: agents.Notify, Text: clean(text)})
+		}
+	case "777":
+		if rest, ok := strings.CutPrefix(text, "notify;"); ok {
+			title, body, _ := strings.Cut(rest, ";")
+			if t := clean(or(body, title)); t != "" {
+				s.signal(agents.Signal{Kind: agents.Notify, Text: t})
+			}
+		}
+	case "7501":
+		s.signal(agents.Signal{Kind: agents.Report, Text: clean(text)})
+	}
+}
+
+// clean makes text from a terminal safe to show: valid UTF-8, no control characters, nothing that turns the reading
+// direction, at most maxTitle characters.
+func clean(s string) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
+			return -1
+		}
+		return r
+	}, s)
+	return cut(strings.TrimSpace(s), maxTitle)
+}
+
+// cut returns the first n characters of s.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}

@@ -1,0 +1,161 @@
+package sessions
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+)
+
+// Bounds of a terminal's size, and how often it may change.
+const (
+	minCols, minRows = 20, 5
+	maxCols, maxRows = 1000, 1000
+	defCols, defRows = 120, 32
+	sizeEvery        = 150 * time.Millisecond
+)
+
+// sizing knows who owns the size of a terminal. There is one owner: the first writer, then whoever takes the size, or the
+// next writer once the owner has been gone for Config.SizeHold. All of it is under live.mu.
+type sizing struct {
+	owner    *Viewer     // nil: nobody
+	leftUser string      // the user of an owner who left and may come back to it
+	free     *time.Timer // frees the size of an owner who left
+	want     guest.Size  // the newest wish of the owner
+	timer    *time.Timer // applies want
+	busy     bool        // want is being applied
+	lastAt   time.Time   // of the last change
+}
+
+func (z *sizing) stop() {
+	for _, t := range []*time.Timer{z.free, z.timer} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
+
+func fits(s guest.Size) bool {
+	return s.Cols >= minCols && s.Rows >= minRows && s.Cols <= maxCols && s.Rows <= maxRows
+}
+
+// wish takes a viewer's wish. It counts when the viewer owns the size or may come to own it now.
+func (l *live) wish(v *Viewer, s guest.Size) {
+	if !v.writer || !fits(s) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v.closed || l.row.State.Ended() {
+		return
+	}
+	v.wished = s
+	z := &l.size
+	switch {
+	case z.owner == v:
+	case z.owner == nil && (z.free == nil || z.leftUser == v.user):
+		l.own(v)
+	default:
+		return
+	}
+	l.resize(s)
+}
+
+// takeSize makes v the owner and gives the terminal the size v wished for last.
+func (l *live) takeSize(v *Viewer) {
+	if !v.writer {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v.closed || l.row.State.Ended() {
+		return
+	}
+	if l.size.owner != v {
+		l.own(v)
+	}
+	if v.wished.Cols > 0 {
+		l.resize(v.wished)
+	}
+}
+
+// own makes v the owner. It is called under mu.
+func (l *live) own(v *Viewer) {
+	z := &l.size
+	if z.free != nil {
+		z.free.Stop()
+		z.free = nil
+	}
+	z.owner, z.leftUser = v, ""
+	l.bump()
+}
+
+// left frees the size, after a while, when its owner has gone. It is called under mu.
+func (l *live) left(v *Viewer) {
+	z := &l.size
+	if z.owner != v {
+		return
+	}
+	z.owner, z.leftUser = nil, v.user
+	z.free = l.svc.after(l.svc.cfg.SizeHold, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if z.owner != nil {
+			return
+		}
+		z.free, z.leftUser = nil, ""
+		var next *Viewer // the writer who has been here longest
+		for v := range l.viewers {
+			if v.writer && v.wished.Cols > 0 && (next == nil || v.num < next.num) {
+				next = v
+			}
+		}
+		if next != nil {
+			l.own(next)
+			l.resize(next.wished)
+		}
+	})
+}
+
+// resize brings the size to the terminal: at once when it has been at rest, else after sizeEvery. It is called under mu.
+func (l *live) resize(s guest.Size) {
+	z := &l.size
+	z.want = s
+	if z.timer != nil || z.busy { // then want is looked at anyway
+		return
+	}
+	wait := max(0, sizeEvery-time.Since(z.lastAt))
+	z.timer = l.svc.after(wait, l.applySize)
+}
+
+func (l *live) applySize() {
+	l.mu.Lock()
+	z := &l.size
+	z.timer, z.lastAt = nil, time.Now()
+	s, g := z.want, l.guest
+	same := l.row.Cols == s.Cols && l.row.Rows == s.Rows
+	if same || l.row.State.Ended() || g == nil {
+		l.mu.Unlock()
+		return
+	}
+	z.busy = true
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
+	defer cancel()
+	err := g.Resize(ctx, l.id, s)
+	l.mu.Lock()
+	z.busy = false
+	if err != nil {
+		l.mu.Unlock()
+		l.svc.cfg.Log.Debug("terminal not resized", "session_id", l.id, "error", err)
+		return
+	}
+	l.row.Cols, l.row.Rows = s.Cols, s.Rows
+	l.sizeGen++
+	l.wake()
+	if z.want != s {
+		l.resize(z.want)
+	}
+	l.mu.Unlock()
+	l.svc.touch(l)
+}

@@ -1,0 +1,283 @@
+package sessions
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/workspaces"
+)
+
+const (
+	maxPrompt    = 1 << 20
+	startTimeout = time.Minute // of the guest, once the place stands
+)
+
+// Start starts an agent in a workspace. A program that cannot be started is a session in state failed that says why, not an
+// error. Errors: not_found, workspace_not_ready, agent_unknown, agent_disabled, agent_not_installed, invalid_* for the request,
+// existing_login_*, and those of the executors.
+func (s *Service) Start(ctx context.Context, actor accounts.Actor, workspaceID string, req StartRequest) (Session, error) {
+	return s.start(ctx, actor, workspaceID, req, nil)
+}
+
+func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID string, req StartRequest, resumed *Session) (Session, error) {
+	if err := req.check(); err != nil {
+		return Session{}, err
+	}
+	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	if err != nil {
+		return Session{}, err
+	}
+	if w.DeletedAt != 0 || w.State != workspaces.Ready {
+		return Session{}, fault.New(fault.Conflict, "workspace_not_ready", "The workspace is %s: a session can be started when it is ready.", w.State)
+	}
+	if err := s.cfg.Agents.Check(req.Agent); err != nil {
+		return Session{}, err
+	}
+	account, err := s.account(ctx, actor, req.Agent)
+	if err != nil {
+		return Session{}, err
+	}
+	place, err := s.cfg.Places.Ensure(ctx, w.ID)
+	if err != nil {
+		return Session{}, err
+	}
+	row := s.newRow(w, place, req.Agent, actor.User.ID)
+	row.Prompt = req.Prompt
+	if req.Cols != 0 {
+		row.Cols = req.Cols
+	}
+	if req.Rows != 0 {
+		row.Rows = req.Rows
+	}
+	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
+		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID()}
+	if resumed != nil && resumed.Conversation != "" {
+		l.Conversation, l.Resume = resumed.Conversation, true
+	}
+	plan, err := s.cfg.Agents.Plan(req.Agent, l)
+	if err != nil {
+		return Session{}, err
+	}
+	row.Conversation = plan.Conversation
+	if resumed != nil && !plan.Resumed {
+		row.StateReason = "started again: the agent has no conversation to go on with"
+	}
+	return s.launch(ctx, row, place, l.Worktree, plan, req)
+}
+
+// worktree is where the agent works: as the place sees it.
+func worktree(p *executors.Place, w workspaces.Workspace) string { return or(p.Hello.Root, w.Path) }
+
+func (s *Service) newRow(w workspaces.Workspace, p *executors.Place, agent, userID string) Session {
+	now := s.now()
+	return Session{ID: id.New("ses"), TeamID: w.TeamID, WorkspaceID: w.ID, SandboxID: p.SandboxID, Agent: agent, State: Starting, StateAt: now,
+		Cols: defCols, Rows: defRows, CreatedBy: userID, StartedAt: now}
+}
+
+// launch stores the row, then starts the process: whatever happens in between is found at the next start.
+func (s *Service) launch(ctx context.Context, row Session, place *executors.Place, dir string, plan agents.Plan, req StartRequest) (Session, error) {
+	row.Argv = plan.Argv
+	env := maps.Clone(plan.Env)
+	maps.Copy(env, plan.Secrets)
+	maps.Copy(env, req.Env)
+	secrets := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(req.Env))
+	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: secrets}); err != nil {
+		return Session{}, err
+	}
+	l, err := s.newLive(row, secrets)
+	if err != nil {
+		return Session{}, err
+	}
+	l.guest, l.worktree = place.Guest, dir
+	if !s.add(l) {
+		return Session{}, ErrRestarting
+	}
+	// From here on the session must come to something, whoever hangs up.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	if err := s.cfg.Store.InsertSession(ctx, row); err != nil {
+		s.release(l)
+		return Session{}, fmt.Errorf("storing session %s: %w", row.ID, err)
+	}
+	p, err := startProcess(ctx, l, guest.ProcessSpec{ID: row.ID, Argv: plan.Argv, Cwd: dir, Env: env, Tty: true, Size: guest.Size{Cols: row.Cols, Rows: row.Rows}})
+	if err != nil {
+		l.finish(ctx, ending{state: Failed, reason: "could not start: " + words(err)})
+		row = l.snapshot()
+		s.release(l)
+		if _, told := errors.AsType[*fault.Error](err); told {
+			return s.dress(row), nil
+		}
+		return s.dress(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: the place it should run in did not answer.")
+	}
+	if plan.Prompt == agents.PromptArgument && row.Prompt != "" {
+		l.mu.Lock()
+		l.row.PromptSentAt = s.now()
+		l.mu.Unlock()
+	}
+	if p.State == guest.Exited && strings.HasPrefix(p.Reason, "start_failed") {
+		l.finish(ctx, endingOf(p, ""))
+		row = l.snapshot()
+		s.release(l)
+		return s.dress(row), nil
+	}
+	l.mu.Lock()
+	l.judge()
+	l.mu.Unlock()
+	s.touch(l)
+	s.publish(ctx, row)
+	s.cfg.Log.Info("session started", "session_id", row.ID, "workspace_id", row.WorkspaceID, "agent", row.Agent)
+	if plan.Prompt == agents.PromptPaste && row.Prompt != "" {
+		s.run(func() { l.deliver(s.hard, row.Prompt) })
+	}
+	if !s.run(func() { l.pump(s.hard) }) {
+		s.release(l)
+	}
+	return s.dress(l.snapshot()), nil
+}
+
+// startProcess starts the process; the guest starts the same id only once, so a lost answer is asked for again.
+func startProcess(ctx context.Context, l *live, spec guest.ProcessSpec) (p guest.Process, err error) {
+	for try := range 3 {
+		if try > 0 && !sleep(ctx, 200*time.Millisecond<<try) {
+			return p, err
+		}
+		if p, err = l.guest.Start(ctx, spec); err == nil {
+			return p, nil
+		}
+		if _, told := errors.AsType[*fault.Error](err); told {
+			return p, err
+		}
+	}
+	return p, err
+}
+
+// words puts an error into words that may be shown: a fault's message, nothing of what others say.
+func words(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Message
+	}
+	return "the place it should run in did not answer"
+}
+
+// account returns the account the actor chose for the agent.
+func (s *Service) account(ctx context.Context, actor accounts.Actor, agent string) (agents.Account, error) {
+	if !s.cfg.Agents.TakesAccount(agent) {
+		return agents.Account{Kind: agents.Terminal}, nil
+	}
+	a, secret, err := s.cfg.Accounts.AgentAccount(ctx, actor.User.ID, agent)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return agents.Account{Kind: agents.Terminal}, nil
+	case err != nil:
+		return agents.Account{}, err
+	}
+	if string(a.Kind) == agents.ExistingLogin && !actor.User.Operator {
+		return agents.Account{}, fault.New(fault.Forbidden, "existing_login_forbidden",
+			"Only operators may use the login of the server's own user. Choose another account for %s.", s.cfg.Agents.Name(agent))
+	}
+	return agents.Account{Kind: string(a.Kind), Secret: secret, BaseURL: a.BaseURL}, nil
+}
+
+// StartSetup starts a project's setup script in a workspace that is being made, as a session people can watch. Env values are
+// masked in its output where their names sound secret.
+func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script string, env map[string]string) (string, error) {
+	req := StartRequest{Agent: agents.Setup, Env: env}
+	if err := req.check(); err != nil {
+		return "", err
+	}
+	if strings.ContainsRune(script, 0) || len(script) > 100<<10 {
+		return "", fault.New(fault.Invalid, "invalid_setup_script", "The setup script must be text of at most 100 KiB. Put a longer one into the repository and call it.")
+	}
+	place, err := s.cfg.Places.Ensure(ctx, w.ID)
+	if err != nil {
+		return "", err
+	}
+	row := s.newRow(w, place, agents.Setup, w.CreatedBy)
+	l := agents.Launch{UserID: w.CreatedBy, SessionID: row.ID, WorkspaceID: w.ID, Worktree: worktree(place, w)}
+	if who, err := s.cfg.Accounts.Actor(ctx, w.CreatedBy); err == nil {
+		l.UserName, l.UserEmail = who.User.Name, who.User.Email
+	}
+	plan, err := s.cfg.Agents.SetupPlan(script, l)
+	if err != nil {
+		return "", err
+	}
+	row, err = s.launch(ctx, row, place, l.Worktree, plan, req)
+	return row.ID, err
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func (r StartRequest) check() error {
+	bad := func(format string, args ...any) error {
+		return fault.New(fault.Invalid, "invalid_session", format, args...)
+	}
+	if r.Agent == "" {
+		return bad("Say which agent to start.")
+	}
+	if len(r.Prompt) > maxPrompt {
+		return bad("The prompt is longer than 1 MiB.")
+	}
+	if strings.ContainsRune(r.Prompt, 0) || !utf8.ValidString(r.Prompt) {
+		return bad("The prompt must be UTF-8 text without NUL characters.")
+	}
+	if r.Cols > maxCols || r.Rows > maxRows {
+		return bad("A terminal has at most %d columns and %d rows.", maxCols, maxRows)
+	}
+	size := 0
+	for _, a := range r.Argv {
+		if size += len(a) + 1; strings.ContainsRune(a, 0) {
+			return bad("An argument holds a NUL character.")
+		}
+	}
+	if size > guest.MaxArgv/2 {
+		return bad("The arguments are too long together.")
+	}
+	size = 0
+	for k, v := range r.Env {
+		if !envName.MatchString(k) {
+			return bad("%q is no name for an environment variable.", cut(clean(k), 60))
+		}
+		if size += len(k) + len(v) + 2; strings.ContainsRune(v, 0) {
+			return bad("The environment variable %s holds a NUL character.", k)
+		}
+	}
+	if size > guest.MaxEnv/2 {
+		return bad("The environment is too large.")
+	}
+	return nil
+}
+
+var secretName = regexp.MustCompile(`(?i)(key|token|secret|passw|pwd|credential|auth)`)
+
+// secretValues returns the values whose names sound secret.
+func secretValues(env map[string]string) []string {
+	var out []string
+	for k, v := range env {
+		if secretName.MatchString(k) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// newUUID returns a random UUID, version 4.
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,221 @@
+package sessions
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// play is a machine with a clock of its own.
+type play struct {
+	t   *testing.T
+	m   machine
+	now time.Time
+}
+
+func newPlay(t *testing.T, explicit bool) *play {
+	start := time.Unix(1_800_000_000, 0)
+	return &play{t: t, m: newMachine(explicit, start, Starting, ""), now: start}
+}
+
+// pass lets time go by, asking the machine whenever it wanted to be asked.
+func (p *play) pass(d time.Duration) {
+	end := p.now.Add(d)
+	for {
+		_, next := p.m.evaluate(p.now)
+		if next.IsZero() || next.After(end) {
+			break
+		}
+		if !next.After(p.now) {
+			p.t.Fatalf("asked again at once in state %s", p.m.state)
+		}
+		p.now = next
+	}
+	p.now = end
+}
+
+func (p *play) out(n int)         { p.m.output(p.now, n); p.m.evaluate(p.now) }
+func (p *play) say(m agents.Mood) { p.m.hint(p.now, agents.Hint{Mood: m}); p.m.evaluate(p.now) }
+func (p *play) weak(m agents.Mood) {
+	p.m.hint(p.now, agents.Hint{Mood: m, Weak: true})
+	p.m.evaluate(p.now)
+}
+func (p *play) key() { p.m.input(p.now); p.m.evaluate(p.now) }
+func (p *play) is(want State, at string) {
+	p.t.Helper()
+	if p.m.evaluate(p.now); p.m.state != want {
+		p.t.Fatalf("%s: %s (%s), want %s", at, p.m.state, p.m.reason, want)
+	}
+}
+
+func TestShellStateFollowsItsBytes(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, false)
+	p.is(Starting, "nothing printed yet")
+	p.pass(time.Second)
+	p.out(40)
+	p.is(Idle, "a prompt")
+	p.key()
+	p.out(1)
+	p.is(Idle, "the echo of a key")
+	for range 40 {
+		p.pass(50 * time.Millisecond)
+		p.key()
+		p.out(12)
+	}
+	p.is(Idle, "fast typing")
+	p.pass(time.Second)
+	for range 100 {
+		p.out(4096)
+		p.pass(100 * time.Millisecond)
+		p.is(Working, "a build")
+	}
+	p.pass(3500 * time.Millisecond)
+	p.is(Idle, "after the build")
+}
+
+func TestSilentProgramDoesNotStartForEver(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, true)
+	p.pass(9 * time.Second)
+	p.is(Starting, "after nine seconds")
+	p.pass(2 * time.Second)
+	p.is(Idle, "after eleven")
+}
+
+func TestExplicitAgent(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, true)
+	p.out(5000)
+	p.is(Starting, "it draws its screen")
+	p.say(agents.Ready)
+	p.is(Idle, "it says so")
+	p.out(5000)
+	p.is(Idle, "a redraw")
+	p.say(agents.Busy)
+	for range 20 {
+		p.pass(10 * time.Second)
+		p.out(3)
+		p.is(Working, "a spinner that turns slowly")
+	}
+	p.say(agents.Asking)
+	p.is(Waiting, "a question")
+	p.out(5000)
+	p.weak(agents.Ready)
+	p.is(Waiting, "a redraw and a title that is the same as when idle")
+	p.pass(time.Hour)
+	p.is(Waiting, "nobody answers")
+	p.key()
+	p.is(Idle, "answered")
+	p.say(agents.Busy)
+	p.is(Working, "it goes on")
+	p.say(agents.Asking)
+	p.say(agents.Busy)
+	p.is(Working, "answered elsewhere")
+	p.say(agents.Trouble)
+	p.is(Idle, "an error")
+}
+
+func TestWorkingDoesNotLatch(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, true)
+	p.out(10)
+	p.say(agents.Busy)
+	p.pass(14 * time.Second)
+	p.is(Working, "fourteen silent seconds")
+	p.pass(2 * time.Second)
+	p.is(Idle, "sixteen")
+	p.out(10)
+	p.is(Working, "it moves again")
+}
+
+func TestQuestionOfAnUnknownAgentEndsWhenItGoesOn(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, false)
+	p.out(10)
+	p.say(agents.Asking)
+	p.out(100)
+	p.is(Waiting, "the question is being drawn")
+	p.pass(5 * time.Second)
+	p.out(2000)
+	p.is(Working, "it prints again")
+}
+
+func TestStateSurvivesARestart(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_800_000_000, 0)
+	m := newMachine(true, start, Waiting, "asks for your approval")
+	m.evaluate(start.Add(time.Hour))
+	if m.state != Waiting || m.reason != "asks for your approval" {
+		t.Errorf("got %s, %s", m.state, m.reason)
+	}
+}
+
+func TestScanner(t *testing.T) {
+	t.Parallel()
+	const long = 70_000
+	stream := "plain \x1b[31mred\x1b[0m" +
+		"\x1b]0;one\x07" + "\x1b]2;two\x1b\\" + "\x1b]0;a;b\x07" +
+		"\x1b]9;come here\x07" + "\x1b]9;4;3;0\x07" + "\x1b]9;9;/home\x07" + "\x1b]9;12;x\x07" +
+		"\x1b]777;notify;Title;Body\x07" + "\x1b]777;other;x\x07" +
+		"\x1b]7501;state=idle:app=codex\x1b\\" +
+		"\x1b]0;" + strings.Repeat("x", long) + "\x07" + // too long
+		"\x1b]0;broken\x18off\x07" + "\x1b]0;cut\x1b[?2004h" +
+		"\x1bP\x1b]0;inside a string is broken off by ESC, and so seen\x07" +
+		"\x1b]0;evil\u202e\u2028 \x01title\xff\x07" +
+		"\x1b]8;;http://x\x07link\x1b]8;;\x07" + "\x1b[?1;2004;25l" + "\x1b[?2004h" + "\x1b[2004l" + "end"
+	want := []string{"0 one", "0 two", "0 a;b", "1 come here", "2 3;0", "1 Body", "3 state=idle:app=codex",
+		"0 inside a string is broken off by ESC, and so seen", "0 evil title\ufffd"}
+	for _, size := range []int{1, 2, 3, 7, 4096, 1 << 20} {
+		var got []string
+		s := scanner{signal: func(sig agents.Signal) { got = append(got, string(rune('0'+sig.Kind))+" "+sig.Text) }}
+		for rest := []byte(stream); len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			s.scan(rest[:min(size, len(rest))])
+		}
+		if strings.Join(got, "|") != strings.Join(want, "|") {
+			t.Errorf("in pieces of %d: got %q, want %q", size, got, want)
+		}
+		if !s.paste {
+			t.Errorf("in pieces of %d: bracketed paste is not seen", size)
+		}
+	}
+	if got := clean(strings.Repeat("é", 300)); len([]rune(got)) != maxTitle {
+		t.Errorf("a title of %d characters", len([]rune(got)))
+	}
+}
+
+func FuzzScanner(f *testing.F) {
+	f.Add([]byte("\x1b]0;x\x07\x1b[?2004h"), 3)
+	f.Fuzz(func(t *testing.T, p []byte, size int) {
+		size = min(max(size, 1), 64)
+		var whole, pieces []string
+		a := scanner{signal: func(s agents.Signal) { whole = append(whole, s.Text) }}
+		b := scanner{signal: func(s agents.Signal) { pieces = append(pieces, s.Text) }}
+		a.scan(p)
+		for rest := p; len(rest) > 0; rest = rest[min(size, len(rest)):] {
+			b.scan(rest[:min(size, len(rest))])
+		}
+		if strings.Join(whole, "|") != strings.Join(pieces, "|") || a.paste != b.paste {
+			t.Fatalf("whole %q, in pieces of %d %q", whole, size, pieces)
+		}
+	})
+}
+
+func BenchmarkScanner(b *testing.B) {
+	s := scanner{signal: func(agents.Signal) {}}
+	p := []byte(strings.Repeat("the quick brown fox \x1b[31mjumps\x1b[0m over the lazy dog\r\n", 1000))
+	b.SetBytes(int64(len(p)))
+	for b.Loop() {
+		s.scan(p)
+	}
+}
+
+func TestPasted(t *testing.T) {
+	t.Parallel()
+	got := string(pasted("one\r\ntwo\n\x1b[201~three\x03\tfour é\n\n", true))
+	if got != "\x1b[200~one\rtwo\r[201~three\tfour é\x1b[201~" {
+		t.Errorf("got %q", got)
+	}
+}

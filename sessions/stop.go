@@ -1,0 +1,151 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// DefaultGrace is how long a session's processes have between TERM and KILL.
+const DefaultGrace = 5 * time.Second
+
+// endWait is how long to wait, after the processes have ended, until the last bytes are here.
+const endWait = 15 * time.Second
+
+// Stop ends a session: TERM to every descendant, grace (0 = DefaultGrace), KILL. It returns the session as it ended; one that
+// has ended already is returned as it is. Errors: not_found, session_unreachable.
+func (s *Service) Stop(ctx context.Context, actor accounts.Actor, id string, grace time.Duration) (Session, error) {
+	return s.stop(ctx, id, "stopped by "+or(cut(clean(actor.User.Name), 80), "a member"), grace)
+}
+
+func (s *Service) stop(ctx context.Context, id, reason string, grace time.Duration) (Session, error) {
+	if grace <= 0 {
+		grace = DefaultGrace
+	}
+	l, err := s.acquire(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	defer s.release(l)
+	l.mu.Lock()
+	if l.row.State.Ended() {
+		l.mu.Unlock()
+		return s.dress(l.snapshot()), nil
+	}
+	if l.stopper == "" {
+		l.stopper = reason
+	}
+	l.row.StateReason = l.stopper // remembered, should the server die before the end
+	row, g := l.row, l.guest
+	l.mu.Unlock()
+	if err := s.cfg.Store.UpdateSession(ctx, row); err != nil {
+		return Session{}, err
+	}
+	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace+endWait)
+	defer cancel()
+	if _, err := g.Stop(wait, l.id, grace); err != nil && !fault.Is(err, fault.NotFound) && !errors.Is(err, executors.ErrGone) {
+		if reason := l.gone(err); reason == "" {
+			return Session{}, fault.Wrap(err, fault.Unavailable, "session_unreachable", "The session could not be stopped: the place it runs in does not answer. Try again.")
+		}
+	}
+	select {
+	case <-l.done:
+	case <-wait.Done():
+		return Session{}, fault.New(fault.Timeout, "session_not_stopped", "The session did not end in time. Try again.")
+	}
+	return s.dress(l.snapshot()), nil
+}
+
+// StopAll stops every session of the workspace and waits until all have ended.
+func (s *Service) StopAll(ctx context.Context, workspaceID string) error {
+	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	fails := make(chan error, len(rows))
+	n := 0
+	for _, row := range rows {
+		if row.State.Ended() {
+			continue
+		}
+		n++
+		go func() {
+			_, err := s.stop(ctx, row.ID, "stopped with its workspace", 0)
+			fails <- err
+		}()
+	}
+	var all error
+	for range n {
+		all = errors.Join(all, <-fails)
+	}
+	return all
+}
+
+// Running counts the sessions of a workspace that have not ended.
+func (s *Service) Running(ctx context.Context, workspaceID string) (int, error) {
+	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, row := range rows {
+		if !row.State.Ended() {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// WaitEnd waits until the session has ended and says how: its exit code (-1 when it has none, such as after a signal) and the
+// reason in words.
+func (s *Service) WaitEnd(ctx context.Context, id string) (exitCode int, reason string, err error) {
+	l, err := s.acquire(ctx, id)
+	if err != nil {
+		return 0, "", err
+	}
+	defer s.release(l)
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return 0, "", ctx.Err()
+	case <-s.hard.Done():
+		return 0, "", ErrRestarting
+	}
+	row := l.snapshot()
+	if row.ExitCode == nil {
+		return -1, row.StateReason, nil
+	}
+	return *row.ExitCode, row.StateReason, nil
+}
+
+// Resume goes on with an ended session in a new one: with the agent's own conversation where it is known and still there,
+// else the agent starts again. Errors: not_found, session_running, and those of Start.
+func (s *Service) Resume(ctx context.Context, actor accounts.Actor, id string) (Session, error) {
+	old, err := s.Get(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	if !old.State.Ended() {
+		return Session{}, fault.New(fault.Conflict, "session_running", "The session is still running: type into it, or stop it first.")
+	}
+	if !old.CanResume {
+		return Session{}, fault.New(fault.Conflict, "session_not_resumable", "A setup script is run again by making the workspace again, not by resuming it.")
+	}
+	kept, err := s.recall(id)
+	if err != nil {
+		s.cfg.Log.Warn("launch of a session not read", "session_id", id, "error", err)
+	}
+	return s.start(ctx, actor, old.WorkspaceID, StartRequest{Agent: old.Agent, Argv: kept.args(old), Cols: old.Cols, Rows: old.Rows, Env: kept.Env}, &old)
+}
+
+// args returns the arguments of the old session's request. Those of a plain command are its whole command line.
+func (k launch) args(old Session) []string {
+	if len(k.Args) == 0 && old.Agent == commandAgent {
+		return old.Argv
+	}
+	return k.Args
+}

@@ -1,0 +1,302 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Flow of output to a viewer.
+const (
+	window     = 256 << 10            // bytes a viewer may be behind with its acknowledgements
+	maxFrame   = 64 << 10             // bytes of output in one frame
+	goodFrame  = 16 << 10             // while output flows, a frame waits until it is so full
+	frameWait  = 8 * time.Millisecond // but no longer than this
+	flowAbove  = 4 << 10              // bytes within frameWait that mean output flows
+	frameHead  = 9
+	minBuf     = 32 << 10
+	aheadFor   = 5 * time.Second // a viewer may be ahead of a log that is still catching up after a restart for so long
+	maxListed  = 50              // viewers named in a state frame
+	maxViewers = 1000
+)
+
+// Errors of Viewer.Next, and the code with which to close the socket.
+var (
+	ErrSlow       = errors.New("viewer did not acknowledge in time")     // 4008: it may attach again with its offset
+	ErrGone       = errors.New("viewer is closed")                       // 4001
+	ErrOffset     = errors.New("viewer asked for bytes that never were") // 4001, an error frame went before
+	ErrRestarting = errors.New("the server is stopping")                 // 4012: it may attach again with its offset
+)
+
+// Attach asks for a view of a session's terminal.
+type Attach struct {
+	UserID, Name string
+	Writer       bool   // may type and size; the caller has checked the right
+	From         *int64 // offset of the first byte the viewer has not; nil: from the beginning
+}
+
+// Viewer is one view of a session's terminal. It pulls at its own pace: nothing it does or leaves undone slows the terminal or
+// another viewer. Next is for one goroutine; the other methods are safe to call beside it.
+type Viewer struct {
+	l      *live
+	num    uint64 // order of arrival
+	id     string
+	user   string
+	name   string
+	writer bool
+
+	// Under l.mu.
+	wished guest.Size
+	closed bool
+	quit   chan struct{} // closed by Close
+
+	acks chan struct{} // one token: the acknowledged offset grew
+
+	// Next's own, but acked, which is under l.mu.
+	off      int64 // next byte to send
+	acked    int64
+	gen      uint64
+	sizeGen  uint64
+	sentSize bool
+	exited   bool
+	aheadAt  time.Time // since when it is ahead of the log
+	overAt   time.Time // since when it is over its window
+	flow     int       // bytes sent since flowAt
+	flowAt   time.Time
+	bad      *fault.Error // told in an error frame first
+	timer    *time.Timer
+}
+
+// Attach returns a viewer of a session, running or ended. Without From it is given everything the log still has; with From
+// exactly what follows, where bytes that are kept no longer are left out (the next frame's offset tells). Errors: not_found,
+// too_many_viewers.
+func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, error) {
+	l, err := s.acquire(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	first, end := l.log.Bounds()
+	v := &Viewer{l: l, user: a.UserID, name: cut(clean(a.Name), 64), writer: a.Writer, quit: make(chan struct{}), acks: make(chan struct{}, 1), off: first}
+	v.timer = time.NewTimer(time.Hour)
+	v.timer.Stop()
+	if a.From != nil {
+		v.off = *a.From
+		v.off = max(v.off, first)
+		if *a.From < 0 || *a.From > end && v.over() {
+			v.bad = v.beyond(end)
+		}
+	}
+	v.acked = v.off
+	l.mu.Lock()
+	if len(l.viewers) >= maxViewers {
+		l.mu.Unlock()
+		s.release(l)
+		return nil, fault.New(fault.Unavailable, "too_many_viewers", "%d people watch this session already.", maxViewers)
+	}
+	l.arrivals++
+	v.num = l.arrivals
+	v.id = viewerID(v.num)
+	l.viewers[v] = struct{}{}
+	l.bump()
+	l.mu.Unlock()
+	return v, nil
+}
+
+// Next waits for something to send and fills buf with exactly one frame of the terminal socket. buf must hold 32 KiB at least;
+// 64 KiB and 9 bytes are best. Errors: io.EOF after the exit frame; ErrSlow, ErrGone, ErrOffset,
+// ErrRestarting; ctx's.
+func (v *Viewer) Next(ctx context.Context, buf []byte) (int, error) {
+	if len(buf) < minBuf {
+		return 0, io.ErrShortBuffer
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if n, err := v.news(buf); n > 0 || err != nil {
+			return n, err
+		}
+		l := v.l
+		l.mu.Lock()
+		changed, acked := l.changed, v.acked
+		stale := v.stale()
+		l.mu.Unlock()
+		more := l.log.Changed()
+		if stale {
+			continue
+		}
+		room := window - (v.off - acked)
+		_, end := l.log.Bounds()
+		ready := end - v.off
+		var wait time.Duration
+		switch {
+		case room <= 0:
+			more = nil
+			if ready > 0 {
+				if v.overAt.IsZero() {
+					v.overAt = time.Now()
+				}
+				if wait = l.svc.cfg.SlowAfter - time.Since(v.overAt); wait <= 0 {
+					return 0, ErrSlow
+				}
+			}
+		case ready < 0: // the server was killed between showing bytes and keeping them: the guest has them still
+			if v.aheadAt.IsZero() {
+				v.aheadAt = time.Now()
+			}
+			if wait = aheadFor - time.Since(v.aheadAt); wait <= 0 || v.over() {
+				v.bad = v.beyond(end)
+				continue
+			}
+		case ready == 0 && !v.over():
+		default:
+			v.overAt = time.Time{}
+			if wait = v.pause(min(ready, room)); wait > 0 {
+				more = nil // output is there already: wait for the time, not for each further piece
+				break
+			}
+			n, err := v.output(buf, min(room, maxFrame))
+			if n > 0 || err != nil {
+				return n, err
+			}
+		}
+		if err := v.await(ctx, more, changed, wait); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (v *Viewer) beyond(end int64) *fault.Error {
+	return fault.New(fault.Invalid, "offset_beyond_end", "The session has %d bytes; there is nothing at offset %d. Attach again without an offset.", end, v.off).
+		With("end", end)
+}
+
+// over reports whether the session has ended: then the log must be asked for its end.
+func (v *Viewer) over() bool {
+	select {
+	case <-v.l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause says how long to wait before a frame of n bytes: not at all after silence or for a few bytes now and then, a moment
+// while output flows and the frame is small.
+func (v *Viewer) pause(n int64) time.Duration {
+	since := time.Since(v.flowAt)
+	if since >= frameWait {
+		v.flow, v.flowAt = 0, time.Now()
+		return 0
+	}
+	if n >= goodFrame || v.flow < flowAbove {
+		return 0
+	}
+	return frameWait - since
+}
+
+// output fills buf with output, or with the exit when everything was sent.
+func (v *Viewer) output(buf []byte, most int64) (int, error) {
+	most = min(most, int64(len(buf)-frameHead))
+	n, from, err := v.l.log.ReadAt(buf[frameHead:frameHead+int(most)], v.off)
+	switch {
+	case n > 0:
+		putHead(buf, opOutput, from)
+		v.off = from + int64(n)
+		v.flow += n
+		return frameHead + n, nil
+	case errors.Is(err, io.EOF):
+		if !v.over() { // the room is closing: the session goes on elsewhere
+			return 0, ErrRestarting
+		}
+		v.exited = true
+		return exitFrame(buf, v.l.snapshot())
+	case err != nil:
+		return 0, err
+	}
+	return 0, nil
+}
+
+// await waits for a change; wait 0 means without a limit.
+func (v *Viewer) await(ctx context.Context, more, changed <-chan struct{}, wait time.Duration) error {
+	var ring <-chan time.Time
+	if wait > 0 {
+		v.timer.Reset(wait)
+		defer v.timer.Stop()
+		ring = v.timer.C
+	}
+	done := v.l.done
+	if v.over() {
+		done = nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-v.quit:
+		return ErrGone
+	case <-more:
+	case <-changed:
+	case <-v.acks:
+	case <-ring:
+	case <-done:
+	}
+	return nil
+}
+
+// Ack says that the viewer has taken every byte before off.
+func (v *Viewer) Ack(off int64) {
+	v.l.mu.Lock()
+	if off > v.acked {
+		// What was never sent cannot be acknowledged: at most the log's end counts.
+		if _, end := v.l.log.Bounds(); off <= end {
+			v.acked = off
+		}
+	}
+	v.l.mu.Unlock()
+	select {
+	case v.acks <- struct{}{}:
+	default:
+	}
+}
+
+// Input types p. Errors: read_only for a viewer who may only watch, and those of Service.Input.
+func (v *Viewer) Input(ctx context.Context, p []byte) error {
+	if !v.writer {
+		return fault.New(fault.Forbidden, "read_only", "You watch this session as a viewer and cannot type in it.")
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	v.l.typed(v)
+	return v.l.send(ctx, p)
+}
+
+// Wish says what size the viewer would like. It counts while the viewer owns the size or nobody does.
+func (v *Viewer) Wish(size guest.Size) { v.l.wish(v, size) }
+
+// TakeSize makes the viewer, when it may type, the owner of the size.
+func (v *Viewer) TakeSize() { v.l.takeSize(v) }
+
+// Close ends the view. A Next under way returns ErrGone. Idempotent.
+func (v *Viewer) Close() {
+	l := v.l
+	l.mu.Lock()
+	if v.closed {
+		l.mu.Unlock()
+		return
+	}
+	v.closed = true
+	close(v.quit)
+	delete(l.viewers, v)
+	if l.typist == v {
+		l.typist = nil
+	}
+	l.left(v)
+	l.bump()
+	l.mu.Unlock()
+	l.svc.release(l)
+}
