@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // Config joins a Service to the rest of the house. All but Now and Log are required.
@@ -23,54 +25,177 @@ type Config struct {
 }
 
 // Service keeps sets of changes. All methods are safe for concurrent use.
-type Service struct{ cfg Config }
+type Service struct {
+	cfg Config
+
+	mu        sync.Mutex
+	run       context.Context // of Run, nil while it does not run
+	followers map[string]*follower
+	work      sync.WaitGroup
+	pending   map[string]events.Event // not yet published, by workspace
+	wake      chan struct{}           // something is pending
+}
 
 // New makes a Service. It starts nothing.
-func New(cfg Config) *Service { return &Service{cfg: cfg} }
+func New(cfg Config) *Service {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Service{cfg: cfg, followers: make(map[string]*follower), pending: make(map[string]events.Event), wake: make(chan struct{}, 1)}
+}
 
-// Run follows places until ctx ends, and returns when its goroutines have.
-func (s *Service) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+// Run follows places and publishes what changed until ctx ends, and returns when its goroutines have. It runs once.
+func (s *Service) Run(ctx context.Context) error {
+	s.mu.Lock()
+	s.run = ctx
+	for _, f := range s.followers {
+		s.start(f)
+	}
+	s.mu.Unlock()
+	s.publish(ctx)
+	s.mu.Lock()
+	s.run = nil
+	s.mu.Unlock()
+	s.work.Wait()
+	return nil
+}
 
 // Follow starts following a live place until it is gone. It never blocks, and may be called before Run.
-func (s *Service) Follow(p *executors.Place) {}
+func (s *Service) Follow(p *executors.Place) {
+	s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, realBox{p.Guest}, p.Done())
+}
+
+// follow returns the follower of a place, making one when the workspace has none or one of another sandbox.
+func (s *Service) follow(workspaceID, teamID, sandboxID string, b box, gone <-chan struct{}) *follower {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.followers[workspaceID]; old != nil {
+		if old.sandboxID == sandboxID {
+			return old
+		}
+		old.cancel()
+	}
+	f := &follower{
+		s: s, box: b, workspaceID: workspaceID, teamID: teamID, sandboxID: sandboxID, gone: gone, cancel: func() {},
+		applied: make(chan struct{}), log: s.cfg.Log.With("workspace_id", workspaceID, "sandbox_id", sandboxID),
+	}
+	s.followers[workspaceID] = f
+	if s.run != nil && s.run.Err() == nil {
+		s.start(f)
+	}
+	return f
+}
+
+// start runs a follower until its place is gone. Only with s.mu.
+func (s *Service) start(f *follower) {
+	ctx, cancel := context.WithCancel(s.run)
+	f.cancel = cancel
+	s.work.Go(func() {
+		defer cancel()
+		f.follow(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.followers[f.workspaceID] == f {
+			delete(s.followers, f.workspaceID)
+		}
+	})
+	s.work.Go(func() {
+		select {
+		case <-f.gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+}
+
+// place returns the workspace's live place, making one when there is none, and its follower.
+func (s *Service) place(ctx context.Context, workspaceID string) (*executors.Place, *follower, error) {
+	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, realBox{p.Guest}, p.Done()), nil
+}
 
 // Changes returns the set of a workspace as last seen. It does not look.
 func (s *Service) Changes(ctx context.Context, workspaceID string) (Set, error) {
 	return s.cfg.Store.Changes(ctx, workspaceID)
 }
 
-// SyncNow looks at once, making a place when there is none, and returns what it saw.
-func (s *Service) SyncNow(ctx context.Context, workspaceID string) (Set, error) {
-	return Set{}, errors.ErrUnsupported
-}
-
-// Diff returns the unified diff of one path against the base. context is the number of lines around a hunk. The caller closes it.
-func (s *Service) Diff(ctx context.Context, workspaceID, path string, context int) (io.ReadCloser, error) {
-	return nil, errors.ErrUnsupported
-}
-
-// Read opens a file of the worktree. The caller closes it.
-func (s *Service) Read(ctx context.Context, workspaceID, path string) (io.ReadCloser, guest.FileInfo, error) {
-	return nil, guest.FileInfo{}, errors.ErrUnsupported
-}
-
-// Write writes a file of the worktree, making parent folders. With ifMatch (sha256 hex) it fails with kind Precondition when
-// the file's bytes are others by now.
-func (s *Service) Write(ctx context.Context, workspaceID, path string, r io.Reader, ifMatch string) (guest.FileInfo, error) {
-	return guest.FileInfo{}, errors.ErrUnsupported
-}
-
-// Remove removes a file of the worktree.
-func (s *Service) Remove(ctx context.Context, workspaceID, path string) error {
-	return errors.ErrUnsupported
-}
-
-// Tree lists a folder of the worktree; "" is the root.
-func (s *Service) Tree(ctx context.Context, workspaceID, path string) ([]guest.FileInfo, error) {
-	return nil, errors.ErrUnsupported
-}
-
 // Summaries returns the figures of every workspace of a team that was looked at.
 func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summary, error) {
 	return s.cfg.Store.ChangeSummaries(ctx, teamID)
+}
+
+// SyncNow looks at once, making a place when there is none, and returns what it saw. What git could not do is told by the
+// set's Error.
+func (s *Service) SyncNow(ctx context.Context, workspaceID string) (Set, error) {
+	base, err := s.cfg.Workspaces.BaseCommit(ctx, workspaceID)
+	if err != nil {
+		return Set{}, err
+	}
+	_, f, err := s.place(ctx, workspaceID)
+	if err != nil {
+		return Set{}, err
+	}
+	if err := f.look(ctx, base); err != nil {
+		return Set{}, lieAsFault(err)
+	}
+	return s.Changes(ctx, workspaceID)
+}
+
+// lieAsFault gives a guest's lie words for the person who waits for an answer.
+func lieAsFault(err error) error {
+	if errors.Is(err, errLie) {
+		return fault.Wrap(err, fault.Unavailable, "sandbox_untrusted",
+			"The sandbox gave an answer that cannot be true. Destroy the sandbox and try again.")
+	}
+	return err
+}
+
+// maxDiff bounds a diff: what an honest guest sends, and a little more.
+const maxDiff = 17 << 20
+
+// Diff returns the unified diff of one path against the base. lines is the number of lines around a hunk. The caller closes it.
+func (s *Service) Diff(ctx context.Context, workspaceID, path string, lines int) (io.ReadCloser, error) {
+	path, err := wirePath(path)
+	if err != nil {
+		return nil, err
+	}
+	base, err := s.cfg.Workspaces.BaseCommit(ctx, workspaceID)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
+	if err != nil {
+		return nil, err
+	}
+	req := guest.DiffRequest{Base: base, Path: path, Context: max(lines, 0)}
+	if c, err := s.cfg.Store.Change(ctx, workspaceID, path); err == nil {
+		req.OldPath = c.OldPath
+	} else if !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	r, err := p.Guest.Diff(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return limited{io.LimitReader(r, maxDiff), r}, nil
+}
+
+// limited reads at most a number of bytes of what it closes.
+type limited struct {
+	io.Reader
+	io.Closer
+}
+
+// wirePath checks a path a person sent and brings it into the one wire form of its bytes.
+func wirePath(path string) (string, error) {
+	if err := guest.CheckPath(path); err != nil {
+		return "", err
+	}
+	return guest.EncodePath(guest.DecodePath(path)), nil
 }

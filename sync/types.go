@@ -3,7 +3,7 @@
 //
 // Whatever a guest says is checked before it is kept (check.go). The last known set stays readable when the place is gone.
 //
-// Goroutines: one per followed place, owned by Run, which waits for them.
+// Goroutines: one per followed place and one that publishes, all owned by Run, which waits for them.
 package filesync
 
 import (
@@ -12,6 +12,9 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 )
+
+// MaxFiles is the largest number of changes kept of one workspace.
+const MaxFiles = 200_000
 
 // Set is the set of changes of one workspace as last seen.
 type Set struct {
@@ -49,7 +52,10 @@ type Delta struct {
 type Store interface {
 	// Changes returns the set of a workspace; the zero Set when it was never looked at.
 	Changes(ctx context.Context, workspaceID string) (Set, error)
-	// ApplyChanges writes a delta in one transaction. The version grows by one when anything but SyncedAt differs.
+	// Change returns the change of one path; an error of kind fault.NotFound when it does not differ.
+	Change(ctx context.Context, workspaceID, path string) (guest.Change, error)
+	// ApplyChanges writes a delta in one transaction. The version grows by one when anything but SyncedAt differs. An error
+	// of kind fault.TooLarge, and nothing written, when the set would hold more than MaxFiles.
 	ApplyChanges(ctx context.Context, d Delta) (version int64, changed bool, err error)
 	// ChangeSummaries returns the figures of every workspace of a team that was looked at.
 	ChangeSummaries(ctx context.Context, teamID string) (map[string]Summary, error)

@@ -1,0 +1,286 @@
+package filesync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// follower keeps the set of one workspace equal to what the guest of one place says.
+type follower struct {
+	s           *Service
+	box         box
+	workspaceID string
+	teamID      string
+	sandboxID   string
+	log         *slog.Logger
+	gone        <-chan struct{}    // closed when the place has ended
+	cancel      context.CancelFunc // ends follow; guarded by Service.mu
+
+	mu      sync.Mutex // also orders what is written
+	base    string
+	version uint64        // of the guest, up to which everything is stored; 0 = nothing of this base
+	applied chan struct{} // closed at the next step of version
+	restart context.CancelFunc
+}
+
+// Pauses between two attempts to follow.
+const (
+	retryFirst = 500 * time.Millisecond
+	retryMax   = 30 * time.Second
+	baseCheck  = 30 * time.Second // how often the base is looked up again
+)
+
+// follow streams until ctx ends.
+func (f *follower) follow(ctx context.Context) {
+	pause := retryFirst
+	for {
+		begin := time.Now()
+		err := f.stream(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, errBaseMoved) {
+			continue
+		}
+		if err != nil {
+			f.log.Warn("following changes failed", "error", err)
+		}
+		if errors.Is(err, errLie) {
+			f.tell(ctx, "The sandbox reported changes that cannot be true. The list is the last that could.")
+		} else if time.Since(begin) > retryMax {
+			pause = retryFirst
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, retryMax)
+	}
+}
+
+// errBaseMoved ends a stream so that the next one asks for the new base.
+var errBaseMoved = errors.New("the base moved")
+
+// stream watches the guest against the base as it is now, and stores what it says.
+func (f *follower) stream(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	base, err := f.s.cfg.Workspaces.BaseCommit(ctx, f.workspaceID)
+	if err != nil {
+		return fmt.Errorf("finding the base: %w", err)
+	}
+	since := f.begin(base, func() { cancel(errBaseMoved) })
+	stop := f.watchBase(ctx, base)
+	defer stop()
+
+	w, err := f.box.watch(ctx, base, since)
+	if err != nil {
+		return f.cause(ctx, err)
+	}
+	defer w.Close()
+	for {
+		set, err := collect(w, base)
+		if err != nil {
+			return f.cause(ctx, err)
+		}
+		if err := f.apply(ctx, set, since); err != nil {
+			return f.cause(ctx, err)
+		}
+		since = set.Version
+	}
+}
+
+// cause prefers why the stream was ended to what that looked like.
+func (f *follower) cause(ctx context.Context, err error) error {
+	if c := context.Cause(ctx); c != nil {
+		return c
+	}
+	return err
+}
+
+// watchBase ends the stream when the workspace's base is another; the caller waits for it with what is returned.
+func (f *follower) watchBase(ctx context.Context, base string) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(baseCheck)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if now, err := f.s.cfg.Workspaces.BaseCommit(ctx, f.workspaceID); err == nil && now != base {
+				f.rebase(now)
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// begin notes the base a stream is about and returns the version it goes on from.
+func (f *follower) begin(base string, restart func()) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.setBase(base)
+	f.restart = restart
+	return f.version
+}
+
+// rebase makes the follower compare with another base from now on.
+func (f *follower) rebase(base string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.setBase(base) && f.restart != nil {
+		f.restart()
+		f.restart = nil
+	}
+}
+
+func (f *follower) setBase(base string) (moved bool) {
+	if f.base == base {
+		return false
+	}
+	f.base, f.version = base, 0
+	return true
+}
+
+// collect reads the records of one set and joins them.
+func collect(w stream, base string) (guest.ChangeSet, error) {
+	var whole guest.ChangeSet
+	for first := true; ; first = false {
+		set, err := w.Next()
+		if err != nil {
+			return whole, err
+		}
+		if err := checkSet(&set, base); err != nil {
+			return whole, err
+		}
+		if first {
+			whole = set
+		} else {
+			if set.Version != whole.Version || set.Reset {
+				return whole, fmt.Errorf("%w: records that do not belong together", errLie)
+			}
+			whole.Upserts = append(whole.Upserts, set.Upserts...)
+			whole.Removes = append(whole.Removes, set.Removes...)
+		}
+		if len(whole.Upserts)+len(whole.Removes) > 2*MaxFiles {
+			return whole, fmt.Errorf("%w: too many", errLie)
+		}
+		if !set.More {
+			return whole, nil
+		}
+	}
+}
+
+// apply stores a whole set, unless what is stored is newer. since is the version it was asked for.
+func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if set.Base != f.base {
+		return nil // asked for before the base moved
+	}
+	if set.Reset && set.Version < since {
+		f.version = 0 // another guest, which counts anew
+	}
+	d := Delta{WorkspaceID: f.workspaceID, TeamID: f.teamID, Reset: set.Reset, Upserts: set.Upserts, Removes: set.Removes, Header: Header{
+		BaseCommit: set.Base, HeadCommit: set.Head, Branch: set.Branch, Error: set.Error, SyncedAt: f.s.cfg.Now().UnixMilli()}}
+	switch {
+	case f.version == 0 && !set.Reset:
+		return fmt.Errorf("%w: a difference to what was never told", errLie)
+	case f.version != 0 && set.Version < f.version:
+		return nil
+	case f.version != 0 && set.Version == f.version:
+		d.Reset, d.Upserts, d.Removes = false, nil, nil // only that it was looked at again
+	}
+	if err := unique(d.Upserts); err != nil {
+		return err
+	}
+	version, changed, err := f.s.cfg.Store.ApplyChanges(ctx, d)
+	if err != nil {
+		if fault.Is(err, fault.TooLarge) {
+			return errors.Join(errLie, err)
+		}
+		return err
+	}
+	f.version = set.Version
+	close(f.applied)
+	f.applied = make(chan struct{})
+	if changed {
+		f.s.changed(f.workspaceID, f.teamID, version)
+	}
+	return nil
+}
+
+// unique refuses a set that names a path twice.
+func unique(changes []guest.Change) error {
+	seen := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		if seen[c.Path] {
+			return fmt.Errorf("%w: a path told twice", errLie)
+		}
+		seen[c.Path] = true
+	}
+	return nil
+}
+
+// tell notes in the set why it is not kept up.
+func (f *follower) tell(ctx context.Context, words string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	set, err := f.s.cfg.Store.Changes(ctx, f.workspaceID)
+	if err != nil {
+		return
+	}
+	// With the base as it is stored: the items stay those of that base.
+	version, changed, err := f.s.cfg.Store.ApplyChanges(ctx, Delta{WorkspaceID: f.workspaceID, TeamID: f.teamID, Header: Header{
+		BaseCommit: set.BaseCommit, HeadCommit: set.HeadCommit, Branch: set.Branch, Error: words, SyncedAt: set.SyncedAt}})
+	if err == nil && changed {
+		f.s.changed(f.workspaceID, f.teamID, version)
+	}
+	f.version = 0 // the next stream tells everything
+}
+
+// look polls the guest at once and stores what it saw.
+func (f *follower) look(ctx context.Context, base string) error {
+	f.rebase(base)
+	set, err := f.box.pollNow(ctx, base)
+	if err != nil {
+		return err
+	}
+	if err := checkSet(&set, base); err != nil {
+		return err
+	}
+	if !set.Reset {
+		return fmt.Errorf("%w: not the whole set", errLie)
+	}
+	if !set.More {
+		return f.apply(ctx, set, 0)
+	}
+	// Too long for one answer: the stream brings it.
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		f.mu.Lock()
+		done, applied := f.base != base || f.version >= set.Version, f.applied
+		f.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-applied:
+		case <-ctx.Done():
+			return fault.New(fault.Timeout, "sync_timeout", "The sandbox's list of changes did not arrive in time. Try again.")
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package filesync
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/events"
+)
+
+// publishGap is the least time between two events of the same workspace: an agent that writes file after file makes a few
+// events a second, not hundreds.
+const publishGap = 250 * time.Millisecond
+
+// changed notes that a workspace's set has a new version. It never blocks.
+func (s *Service) changed(workspaceID, teamID string, version int64) {
+	s.mu.Lock()
+	s.pending[workspaceID] = events.Event{Type: "changes.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: version}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// publish tells the bus of new versions until ctx ends: the first at once, those that follow closely together.
+func (s *Service) publish(ctx context.Context) {
+	last := make(map[string]time.Time)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		if wait, more := s.flush(ctx, last, time.Now()); more {
+			timer.Reset(wait)
+		} else {
+			clear(last)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// flush publishes what may be published now, and says how long to wait for the next. A workspace stays in last while its
+// gap runs.
+func (s *Service) flush(ctx context.Context, last map[string]time.Time, now time.Time) (wait time.Duration, more bool) {
+	var due []events.Event
+	s.mu.Lock()
+	for id, e := range s.pending {
+		if now.Sub(last[id]) >= publishGap {
+			due = append(due, e)
+			delete(s.pending, id)
+			last[id] = now
+		}
+	}
+	s.mu.Unlock()
+	for _, e := range due {
+		s.cfg.Events.Publish(ctx, e)
+	}
+	wait = publishGap
+	for id, at := range last {
+		left := publishGap - now.Sub(at)
+		if left <= 0 {
+			delete(last, id)
+			continue
+		}
+		wait, more = min(wait, left), true
+	}
+	return wait, more
+}
