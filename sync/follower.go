@@ -34,7 +34,7 @@ type follower struct {
 const (
 	retryFirst = 500 * time.Millisecond
 	retryMax   = 30 * time.Second
-	baseCheck  = 30 * time.Second // how often the base is looked up again
+	baseCheck  = 5 * time.Second // how often the base is looked up again
 )
 
 // follow streams until ctx ends.
@@ -49,7 +49,9 @@ func (f *follower) follow(ctx context.Context) {
 		if errors.Is(err, errBaseMoved) {
 			continue
 		}
-		if err != nil {
+		if fault.CodeOf(err) == codeNoBase {
+			pause = retryFirst // it is being made
+		} else if err != nil {
 			f.log.Warn("following changes failed", "error", err)
 		}
 		if errors.Is(err, errLie) {
@@ -73,7 +75,7 @@ var errBaseMoved = errors.New("the base moved")
 func (f *follower) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	base, err := f.s.cfg.Workspaces.BaseCommit(ctx, f.workspaceID)
+	base, err := f.s.base(ctx, f.workspaceID)
 	if err != nil {
 		return fmt.Errorf("finding the base: %w", err)
 	}
@@ -119,7 +121,7 @@ func (f *follower) watchBase(ctx context.Context, base string) (stop func()) {
 				return
 			case <-tick.C:
 			}
-			if now, err := f.s.cfg.Workspaces.BaseCommit(ctx, f.workspaceID); err == nil && now != base {
+			if now, err := f.s.base(ctx, f.workspaceID); err == nil && now != base {
 				f.rebase(now)
 			}
 		}

@@ -120,6 +120,17 @@ func (s *Service) place(ctx context.Context, workspaceID string) (*executors.Pla
 	return p, s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, realBox{p.Guest}, p.Done()), nil
 }
 
+const codeNoBase = "workspace_not_ready"
+
+// base is the commit a workspace's changes are counted from.
+func (s *Service) base(ctx context.Context, workspaceID string) (string, error) {
+	base, err := s.cfg.Workspaces.BaseCommit(ctx, workspaceID)
+	if err == nil && !commitID.MatchString(base) {
+		err = fault.New(fault.Conflict, codeNoBase, "The workspace is not ready yet: it has no base to compare with. Wait until it is created.")
+	}
+	return base, err
+}
+
 // Changes returns the set of a workspace as last seen. It does not look.
 func (s *Service) Changes(ctx context.Context, workspaceID string) (Set, error) {
 	return s.cfg.Store.Changes(ctx, workspaceID)
@@ -133,7 +144,7 @@ func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summ
 // SyncNow looks at once, making a place when there is none, and returns what it saw. What git could not do is told by the
 // set's Error.
 func (s *Service) SyncNow(ctx context.Context, workspaceID string) (Set, error) {
-	base, err := s.cfg.Workspaces.BaseCommit(ctx, workspaceID)
+	base, err := s.base(ctx, workspaceID)
 	if err != nil {
 		return Set{}, err
 	}
@@ -165,7 +176,7 @@ func (s *Service) Diff(ctx context.Context, workspaceID, path string, lines int)
 	if err != nil {
 		return nil, err
 	}
-	base, err := s.cfg.Workspaces.BaseCommit(ctx, workspaceID)
+	base, err := s.base(ctx, workspaceID)
 	if err != nil {
 		return nil, err
 	}
