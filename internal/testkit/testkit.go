@@ -1,0 +1,296 @@
+// Package testkit boots the whole house for tests: the real server binary, built once with the race detector, on an empty
+// data folder, with an owner, a team and clients of the API and the terminal socket. It knows the product only from outside.
+package testkit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Deadline bounds every wait of a test. It is generous: a loaded machine is slow, a hang is for ever.
+const Deadline = 60 * time.Second
+
+// Password is the owner's.
+const Password = "correct horse battery"
+
+var (
+	listening = regexp.MustCompile(`listening on (http://\S+)`)
+	setupLink = regexp.MustCompile(`/setup\?token=([A-Za-z0-9_-]+)`)
+)
+
+// House is a running server.
+type House struct {
+	*Client
+	Dir   string // everything of this house; below it data/
+	Setup string // the one-time token of the first start, "" once used
+
+	t      testing.TB
+	config string
+	cmd    *exec.Cmd
+	lines  *lineLog
+	done   chan struct{}
+}
+
+// binaries are built once per test process.
+type binaries struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+var built binaries //nolint:gochecknoglobals // a cache of a build, shared by the tests of one process
+
+func server(t testing.TB) string {
+	t.Helper()
+	built.once.Do(func() {
+		root, err := moduleRoot()
+		if err != nil {
+			built.err = err
+			return
+		}
+		if built.dir, built.err = os.MkdirTemp("", "parawork-testkit-"); built.err != nil {
+			return
+		}
+		guest := filepath.Join(root, "cmd/parawork/assets", "parawork-guest-"+runtime.GOOS+"-"+runtime.GOARCH)
+		built.err = errors.Join(
+			build(root, []string{"CGO_ENABLED=0"}, "-o", guest, "./cmd/parawork-guest"),
+			build(root, nil, "-race", "-o", filepath.Join(built.dir, "parawork"), "./cmd/parawork"))
+	})
+	if built.err != nil {
+		t.Fatalf("building the server: %v", built.err)
+	}
+	return filepath.Join(built.dir, "parawork")
+}
+
+// Cleanup removes what was built. Call it from TestMain after m.Run.
+func Cleanup() {
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir)
+	}
+}
+
+func build(root string, env []string, args ...string) error {
+	cmd := exec.Command("go", append([]string{"build"}, args...)...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the module: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+// Start boots a house with an owner signed in by token. extra holds further top-level members of config.json as JSON text,
+// such as `"database":{"url":"..."}`.
+func Start(t testing.TB, extra ...string) *House {
+	t.Helper()
+	h := Bare(t, extra...)
+	h.SetUp()
+	return h
+}
+
+// Bare boots a house without a user.
+func Bare(t testing.TB, extra ...string) *House {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &House{t: t, Dir: dir, Client: &Client{t: t}}
+	members := append([]string{fmt.Sprintf(`"dataDir":%q`, filepath.Join(dir, "data"))}, extra...)
+	all := strings.Join(members, ",")
+	if !strings.Contains(all, `"server"`) {
+		members = append(members, `"server":{"listen":"127.0.0.1:0"}`)
+	}
+	if !strings.Contains(all, `"projects"`) {
+		members = append(members, fmt.Sprintf(`"projects":{"allowedRoots":[%q],"allowFileUrls":true}`, dir))
+	}
+	h.config = filepath.Join(dir, "config.json")
+	if err := os.WriteFile(h.config, []byte("{"+strings.Join(members, ",")+"}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.Boot()
+	t.Cleanup(h.close)
+	return h
+}
+
+// Boot starts the server on the house's data, the first time or after Kill, and waits until it serves.
+func (h *House) Boot() {
+	h.t.Helper()
+	bin := server(h.t)
+	cmd := exec.Command(bin, "serve", "--config", h.config)
+	cmd.Env = append(os.Environ(), "HOME="+h.Dir, "GORACE=halt_on_error=1 exitcode=66")
+	r, w, err := os.Pipe()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	_ = w.Close()
+	h.cmd, h.lines, h.done = cmd, newLineLog(), make(chan struct{})
+	go h.lines.follow(r)
+	go func(done chan struct{}) { _ = cmd.Wait(); close(done) }(h.done)
+	url, ok := h.lines.find(listening, h.done)
+	if !ok {
+		h.t.Fatalf("the server did not start:\n%s", h.lines)
+	}
+	h.URL = url
+	h.Wait("the server serves", func() bool { return h.Try("GET", "/health", nil, nil) == nil })
+}
+
+// SetupToken waits for the one-time token of the first start.
+func (h *House) SetupToken() string {
+	h.t.Helper()
+	token, ok := h.lines.find(setupLink, h.done)
+	if !ok {
+		h.t.Fatalf("no setup link was printed:\n%s", h.lines)
+	}
+	return token
+}
+
+// SetUp makes the owner and the team through the API and keeps a token.
+func (h *House) SetUp() {
+	h.t.Helper()
+	h.MakeOwner(h.SetupToken())
+}
+
+// Kill ends the server at once, as kill -9 does. Guests go on.
+func (h *House) Kill() {
+	h.t.Helper()
+	if err := h.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		h.t.Fatal(err)
+	}
+	<-h.done
+}
+
+// Terminate asks the server to stop and waits for it.
+func (h *House) Terminate() {
+	h.t.Helper()
+	if err := h.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		h.t.Fatal(err)
+	}
+	select {
+	case <-h.done:
+	case <-time.After(Deadline):
+		h.t.Fatalf("the server did not stop:\n%s", h.lines)
+	}
+}
+
+// Pid is the server's process.
+func (h *House) Pid() int { return h.cmd.Process.Pid }
+
+// Log is what the server printed so far.
+func (h *House) Log() string { return h.lines.String() }
+
+// DataDir is the server's data folder.
+func (h *House) DataDir() string { return filepath.Join(h.Dir, "data") }
+
+func (h *House) close() {
+	select {
+	case <-h.done:
+	default:
+		for _, ws := range h.workspaces {
+			_ = h.Try("POST", "/workspaces/"+ws+"/destroy-sandbox", nil, nil)
+		}
+		_ = h.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-h.done:
+		case <-time.After(Deadline):
+			_ = h.cmd.Process.Kill()
+			<-h.done
+			h.t.Errorf("the server had to be killed:\n%s", h.lines)
+		}
+	}
+	if code := h.cmd.ProcessState.ExitCode(); code == 66 || strings.Contains(h.lines.String(), "WARNING: DATA RACE") {
+		h.t.Errorf("the race detector found a race in the server:\n%s", h.lines)
+	}
+	if h.t.Failed() {
+		h.t.Logf("server:\n%s", h.lines)
+	}
+}
+
+// Wait polls cond until it holds or the deadline has passed.
+func (h *House) Wait(what string, cond func() bool) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-ctx.Done():
+			h.t.Fatalf("waited %s for: %s\n%s", Deadline, what, h.lines)
+		case <-tick.C:
+		}
+	}
+}
+
+// lineLog keeps a process's output and finds lines in it as they come.
+type lineLog struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	grown chan struct{}
+}
+
+func newLineLog() *lineLog { return &lineLog{grown: make(chan struct{})} }
+
+func (l *lineLog) follow(r io.ReadCloser) {
+	defer r.Close()
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		l.mu.Lock()
+		l.text.WriteString(s.Text() + "\n")
+		close(l.grown)
+		l.grown = make(chan struct{})
+		l.mu.Unlock()
+	}
+}
+
+func (l *lineLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// find waits for a line that matches and returns its first group. false when the process ends or the deadline passes first.
+func (l *lineLog) find(re *regexp.Regexp, done <-chan struct{}) (string, bool) {
+	deadline := time.After(Deadline)
+	for {
+		l.mu.Lock()
+		m, grown := re.FindStringSubmatch(l.text.String()), l.grown
+		l.mu.Unlock()
+		if m != nil {
+			return m[1], true
+		}
+		select {
+		case <-grown:
+		case <-done:
+			return "", false
+		case <-deadline:
+			return "", false
+		}
+	}
+}
