@@ -1,0 +1,211 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// BuiltinAgents are the agents Parawork knows itself; all others are custom.
+var BuiltinAgents = []string{"claude-code", "codex", "opencode", "shell", "command"}
+
+// Providers are what sandboxing.defaultProvider may be.
+var Providers = []string{"auto", "local", "bubblewrap", "docker", "runner", "e2b"}
+
+var (
+	agentName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+	hostName  = regexp.MustCompile(`^(?i)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:\d+)?$`)
+)
+
+// newAgent is what a custom agent begins with.
+func newAgent() Agent { return Agent{Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}} }
+
+func (d *decoder) check(c *Config) {
+	d.checkServer(&c.Server)
+	d.checkOneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	d.checkOneOf("log.format", c.Log.Format, "text", "json")
+	if !strings.HasPrefix(c.Database.URL, "sqlite") && !strings.HasPrefix(c.Database.URL, "postgres://") && !strings.HasPrefix(c.Database.URL, "postgresql://") {
+		d.problem("database.url", `must be "sqlite", "sqlite:PATH" or "postgres://user:password@host/name"`)
+	}
+	d.checkLeast("accounts.sessionIdleHours", c.Accounts.SessionIdleHours, 1)
+	d.checkLeast("accounts.sessionMaxHours", c.Accounts.SessionMaxHours, c.Accounts.SessionIdleHours)
+	d.checkProjects(&c.Projects)
+	for name, a := range c.Agents {
+		d.checkAgent("agents."+name, name, a)
+	}
+	d.checkSandboxing(&c.Sandboxing)
+	if h := c.Preview.BaseDomain; h != "" && !hostName.MatchString(h) {
+		d.problem("preview.baseDomain", "must be the name of a host such as preview.example.com")
+	}
+	s := c.Billing.Stripe
+	d.checkURL("billing.stripe.apiBase", s.APIBase, true)
+	for _, w := range s.WebhookSecrets {
+		if !strings.HasPrefix(w, "whsec_") {
+			d.problem("billing.stripe.webhookSecrets", `each begins with "whsec_": copy the signing secret of the webhook endpoint`)
+			break
+		}
+	}
+	slices.Sort(d.problems) // agents come in no order
+}
+
+func (d *decoder) checkOneOf(key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		d.problem(key, "must be one of %s, not %q", strings.Join(allowed, ", "), value)
+	}
+}
+
+func (d *decoder) checkLeast(key string, value, least int) {
+	if value < least {
+		d.problem(key, "must be at least %d, not %d", least, value)
+	}
+}
+
+func (d *decoder) checkServer(s *Server) {
+	for _, p := range s.TrustedProxies {
+		if _, err := proxy(p); err != nil {
+			d.problem("server.trustedProxies", "%q must be an IP address or a range such as 10.0.0.0/8", p)
+		}
+	}
+	s.PublicURL = strings.TrimSuffix(s.PublicURL, "/")
+	secure := false
+	if s.PublicURL != "" {
+		u, err := url.Parse(s.PublicURL)
+		switch {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "":
+			d.problem("server.publicUrl", "must be an address such as https://parawork.example.com, without a path")
+		case u.Scheme == "http" && !loopback(u.Hostname()) && !s.AllowInsecureHTTP:
+			d.problem("server.publicUrl", "is plain http: passwords and everything typed would cross the network readable. Use https through a "+
+				"reverse proxy (docs/operate.md), or set server.allowInsecureHttp to true.")
+		default:
+			secure = u.Scheme == "https"
+		}
+	}
+	host, port, err := net.SplitHostPort(s.Listen)
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+		d.problem("server.listen", "must be an address and a port such as 127.0.0.1:8080, not %q", s.Listen)
+		return
+	}
+	proxied := secure && len(s.TrustedProxies) > 0
+	if !loopback(host) && !s.AllowInsecureHTTP && !proxied {
+		d.problem("server.listen", "%s can be reached from other machines, and Parawork itself speaks plain http: passwords and everything typed would "+
+			"cross the network readable. Listen on 127.0.0.1 behind a reverse proxy with https (docs/operate.md); or, when the proxy is on another machine, set "+
+			"server.publicUrl to its https address and server.trustedProxies to its own; or set server.allowInsecureHttp to true.", s.Listen)
+	}
+}
+
+// loopback reports whether a host is this machine only.
+func loopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+func proxy(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	return p.Masked(), err
+}
+
+// Proxies returns TrustedProxies as ranges.
+func (s Server) Proxies() []netip.Prefix {
+	var out []netip.Prefix
+	for _, p := range s.TrustedProxies {
+		if r, err := proxy(p); err == nil { // checked by Load
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func (d *decoder) checkProjects(p *Projects) {
+	const odd = " ~^:?*[\\\x7f"
+	control := func(r rune) bool { return r < ' ' }
+	if b := p.BranchPrefix; strings.ContainsAny(b, odd) || strings.ContainsFunc(b, control) || strings.Contains(b, "..") ||
+		strings.Contains(b, "//") || strings.Contains(b, "@{") || strings.HasPrefix(b, "-") || strings.HasPrefix(b, "/") || strings.HasPrefix(b, ".") ||
+		strings.Contains(b, "/.") || strings.Contains(b, ".lock/") || len(b) > 100 {
+		d.problem("projects.branchPrefix", "%q cannot begin the name of a git branch", b)
+	}
+	for _, c := range p.CopyIgnored {
+		if c == "" || path.IsAbs(c) || slices.Contains(strings.Split(c, "/"), "..") {
+			d.problem("projects.copyIgnored", "%q must be a name or pattern inside the repository, such as .env", c)
+		}
+	}
+}
+
+func (d *decoder) checkAgent(key, name string, a Agent) {
+	builtin := slices.Contains(BuiltinAgents, name)
+	if !agentName.MatchString(name) {
+		d.problem(key, "the name of an agent has 1 to 64 lower-case letters, digits, dots, dashes and underscores")
+	}
+	if !builtin && a.Command == "" {
+		d.problem(key+".command", "an agent of your own needs the program to run")
+	}
+	if builtin && a.Prompt != "" {
+		d.problem(key+".prompt", "can be set for agents of your own only: Parawork knows how to give %s its prompt", name)
+	}
+	if a.Prompt != "" {
+		d.checkOneOf(key+".prompt", a.Prompt, "argument", "paste", "none")
+	}
+	for k, v := range a.Env {
+		if !envName(k) || strings.Contains(v, "\x00") {
+			d.problem(key+".env", "%q must be the name of an environment variable, and its value free of zero bytes", k)
+		}
+	}
+	for _, arg := range append([]string{a.Command}, a.DefaultArgs...) {
+		if strings.Contains(arg, "\x00") {
+			d.problem(key, "the command and its arguments must be free of zero bytes")
+		}
+	}
+}
+
+func (d *decoder) checkSandboxing(s *Sandboxing) {
+	d.checkOneOf("sandboxing.defaultProvider", s.DefaultProvider, Providers...)
+	d.checkLeast("sandboxing.monthlyBudgetUsd", s.MonthlyBudgetUSD, 0)
+	if l := s.Local.ResourceLimits; l.MaxCPU < 0 || l.MaxMemory < 0 {
+		d.problem("sandboxing.local.resourceLimits", "must not be negative; 0 means no limit")
+	}
+	if h := s.Docker.Host; h != "" {
+		if u, err := url.Parse(h); err != nil || !slices.Contains([]string{"unix", "tcp", "ssh", "http", "https"}, u.Scheme) {
+			d.problem("sandboxing.docker.host", "must be an address such as unix:///var/run/docker.sock")
+		}
+	}
+	if s.Docker.Image == "" {
+		d.problem("sandboxing.docker.image", "must name an image")
+	}
+	e := s.E2B
+	d.checkURL("sandboxing.e2b.apiUrl", e.APIURL, true)
+	d.checkURL("sandboxing.e2b.sandboxUrl", e.SandboxURL, true)
+	if e.Domain != "" && !hostName.MatchString(e.Domain) {
+		d.problem("sandboxing.e2b.domain", "must be the name of a host such as e2b.app")
+	}
+	if e.Template == "" {
+		d.problem("sandboxing.e2b.template", "must name a template")
+	}
+	d.checkLeast("sandboxing.e2b.defaultCpu", e.DefaultCPU, 1)
+	d.checkLeast("sandboxing.e2b.defaultRam", e.DefaultRAM, 128)
+	d.checkLeast("sandboxing.e2b.maxSessionDuration", e.MaxSessionDuration, 60)
+	d.checkLeast("sandboxing.e2b.autoShutdownIdle", e.AutoShutdownIdle, 0)
+}
+
+// checkURL checks an optional address that secrets are sent to: https, or this machine.
+func (d *decoder) checkURL(key, value string, secret bool) {
+	if value == "" {
+		return
+	}
+	u, err := url.Parse(value)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https":
+		d.problem(key, "must be an address such as https://api.example.com")
+	case secret && u.Scheme == "http" && !loopback(u.Hostname()):
+		d.problem(key, "must be https: a secret key is sent there")
+	}
+}
