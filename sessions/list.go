@@ -18,6 +18,9 @@ const commandAgent = agents.Command
 func (s *Service) dress(row Session) Session {
 	row.AgentName = s.cfg.Agents.Name(row.Agent)
 	row.CanResume = row.State.Ended() && row.Agent != agents.Setup
+	if !row.State.Ended() {
+		row.ExitSignal = ""
+	}
 	return row
 }
 

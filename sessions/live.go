@@ -190,7 +190,7 @@ func (l *live) heard(sig agents.Signal) {
 
 // judge asks the machine and publishes a change. It is called under mu.
 func (l *live) judge() {
-	if l.row.State.Ended() {
+	if l.row.State.Ended() || l.stopper != "" {
 		return
 	}
 	changed, next := l.machine.evaluate(time.Now())

@@ -49,20 +49,22 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if err != nil {
 		return err
 	}
-	if strings.HasPrefix(row.StateReason, "stopped ") {
-		l.stopper = row.StateReason // it was being stopped
+	if row.ExitSignal == stopping {
+		l.stopper = row.StateReason
 	}
 	l.rewind()
+	place, ok := s.cfg.Places.Live(row.WorkspaceID)
+	if ok {
+		l.guest, l.worktree = place.Guest, place.Hello.Root
+	}
 	if !s.add(l) {
 		return ErrRestarting
 	}
-	place, ok := s.cfg.Places.Live(row.WorkspaceID)
 	if !ok || place.SandboxID != row.SandboxID {
 		l.finish(ctx, ending{state: Lost, reason: "the place it ran in is gone"})
 		s.release(l)
 		return nil
 	}
-	l.guest, l.worktree = place.Guest, place.Hello.Root
 	ask, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	p, err := l.guest.Process(ask, row.ID)
@@ -81,7 +83,10 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		l.mu.Unlock()
 	}
 	// Any other error is a cut: the pump tries again, and knows when to give up.
-	if err == nil && p.State == guest.Running {
+	switch running := err == nil && p.State == guest.Running; {
+	case running && l.stopper != "":
+		s.run(func() { s.stopLate(l) })
+	case running:
 		s.deliverLate(l, row)
 	}
 	l.mu.Lock()
@@ -91,6 +96,15 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		s.release(l)
 	}
 	return nil
+}
+
+// stopLate goes on stopping a session the server died over.
+func (s *Service) stopLate(l *live) {
+	ctx, cancel := context.WithTimeout(s.hard, DefaultGrace+endWait)
+	defer cancel()
+	if _, err := l.guest.Stop(ctx, l.id, DefaultGrace); err != nil {
+		s.cfg.Log.Warn("session not stopped after a restart", "session_id", l.id, "error", err)
+	}
 }
 
 // empty reports whether no byte of the session was ever seen.

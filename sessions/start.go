@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -111,6 +112,9 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	defer cancel()
 	if err := s.cfg.Store.InsertSession(ctx, row); err != nil {
 		s.release(l)
+		if err := os.RemoveAll(s.dir(row.ID)); err != nil {
+			s.cfg.Log.Warn("folder of a session that never was not removed", "session_id", row.ID, "error", err)
+		}
 		return Session{}, fmt.Errorf("storing session %s: %w", row.ID, err)
 	}
 	p, err := startProcess(ctx, l, guest.ProcessSpec{ID: row.ID, Argv: plan.Argv, Cwd: dir, Env: env, Tty: true, Size: guest.Size{Cols: row.Cols, Rows: row.Rows}})

@@ -13,6 +13,9 @@ import (
 // DefaultGrace is how long a session's processes have between TERM and KILL.
 const DefaultGrace = 5 * time.Second
 
+// stopping stands in a running session's ExitSignal once somebody asked for its end; it is never shown.
+const stopping = "stopping"
+
 // endWait is how long to wait, after the processes have ended, until the last bytes are here.
 const endWait = 15 * time.Second
 
@@ -39,9 +42,13 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	if l.stopper == "" {
 		l.stopper = reason
 	}
-	l.row.StateReason = l.stopper // remembered, should the server die before the end
+	l.row.StateReason, l.row.ExitSignal = l.stopper, stopping // remembered, should the server die before the end
 	row, g := l.row, l.guest
+	l.bump()
 	l.mu.Unlock()
+	if g == nil {
+		return Session{}, notRunning(row)
+	}
 	if err := s.cfg.Store.UpdateSession(ctx, row); err != nil {
 		return Session{}, err
 	}

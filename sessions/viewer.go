@@ -15,7 +15,8 @@ const (
 	window     = 256 << 10            // bytes a viewer may be behind with its acknowledgements
 	maxFrame   = 64 << 10             // bytes of output in one frame
 	goodFrame  = 16 << 10             // while output flows, a frame waits until it is so full
-	frameWait  = 8 * time.Millisecond // but no longer than this
+	frameWait  = 8 * time.Millisecond // but no longer than this,
+	frameLook  = time.Millisecond     // and is looked at so often
 	flowAbove  = 4 << 10              // bytes within frameWait that mean output flows
 	frameHead  = 9
 	minBuf     = 32 << 10
@@ -134,16 +135,6 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) (int, error) {
 		ready := end - v.off
 		var wait time.Duration
 		switch {
-		case room <= 0:
-			more = nil
-			if ready > 0 {
-				if v.overAt.IsZero() {
-					v.overAt = time.Now()
-				}
-				if wait = l.svc.cfg.SlowAfter - time.Since(v.overAt); wait <= 0 {
-					return 0, ErrSlow
-				}
-			}
 		case ready < 0: // the server was killed between showing bytes and keeping them: the guest has them still
 			if v.aheadAt.IsZero() {
 				v.aheadAt = time.Now()
@@ -152,11 +143,25 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) (int, error) {
 				v.bad = v.beyond(end)
 				continue
 			}
-		case ready == 0 && !v.over():
+		case ready == 0:
+			v.overAt = time.Time{}
+			if v.over() {
+				if n, err := v.output(buf, 0); n > 0 || err != nil {
+					return n, err
+				}
+			}
+		case room <= 0:
+			if v.overAt.IsZero() {
+				v.overAt = time.Now()
+			}
+			if wait = l.svc.cfg.SlowAfter - time.Since(v.overAt); wait <= 0 {
+				return 0, ErrSlow
+			}
+			more = nil // there is output enough: wait for an acknowledgement
 		default:
 			v.overAt = time.Time{}
 			if wait = v.pause(min(ready, room)); wait > 0 {
-				more = nil // output is there already: wait for the time, not for each further piece
+				more = nil // not for each further piece
 				break
 			}
 			n, err := v.output(buf, min(room, maxFrame))
@@ -196,7 +201,7 @@ func (v *Viewer) pause(n int64) time.Duration {
 	if n >= goodFrame || v.flow < flowAbove {
 		return 0
 	}
-	return frameWait - since
+	return min(frameLook, frameWait-since)
 }
 
 // output fills buf with output, or with the exit when everything was sent.

@@ -1,0 +1,137 @@
+package sessions_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// realAgent returns the path of an agent's real CLI, which scripts/test-setup.sh installs; the test is skipped without it.
+func realAgent(t *testing.T, name string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real agents take a while")
+	}
+	for _, dir := range []string{os.Getenv("PARAWORK_TEST_AGENTS"), "../.cache/agents/node_modules/.bin"} {
+		path, err := filepath.Abs(filepath.Join(dir, name))
+		if dir == "" || err != nil {
+			continue
+		}
+		if exec.Command(path, "--version").Run() == nil {
+			return path
+		}
+	}
+	t.Skipf("%s is not installed: run scripts/test-setup.sh, or name its folder in PARAWORK_TEST_AGENTS", name)
+	return ""
+}
+
+// model starts the scripted model server and returns its address.
+func model(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "modelserver")
+	if out, err := exec.Command("go", "build", "-o", bin, "../e2e/modelserver").CombinedOutput(); err != nil {
+		t.Fatalf("building the model server: %v\n%s", err, out)
+	}
+	cmd := exec.Command(bin)
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(pipe).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+}
+
+func (h *house) file(name string) string {
+	raw, _ := os.ReadFile(filepath.Join(h.ws.Path, name))
+	return string(raw)
+}
+
+func (s *server) reaches(t *testing.T, id string, want sessions.State) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		got := s.get(t, id)
+		if got.State == want {
+			return
+		}
+		if time.Now().After(deadline) || got.State.Ended() {
+			t.Fatalf("%s (%s), want %s; screen:\n%q", got.State, got.StateReason, want, s.output(t, id))
+		}
+	}
+}
+
+func TestRealClaudeCode(t *testing.T) {
+	t.Parallel()
+	path := realAgent(t, "claude")
+	h := newHouse(t)
+	h.settings[agents.ClaudeCode] = agents.Settings{Enabled: true, Command: path}
+	h.accounts[agents.ClaudeCode] = accounts.AgentAccount{Agent: agents.ClaudeCode, Kind: accounts.APIKey, BaseURL: model(t)}
+	h.secrets[agents.ClaudeCode] = "sk-ant-api03-" + strings.Repeat("abcdefghij", 5)
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.ClaudeCode, Prompt: `#write {"path":"notes.txt","text":"hello\n"}`})
+	s.reaches(t, row.ID, sessions.Waiting) // for permission to write
+	if err := s.Input(t.Context(), h.actor, row.ID, "1"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })
+	s.reaches(t, row.ID, sessions.Idle)
+	if got := s.get(t, row.ID); got.Title == "" || strings.ContainsAny(got.Title, "✳⠂") {
+		t.Errorf("title %q", got.Title)
+	}
+	if _, err := s.Stop(t.Context(), h.actor, row.ID, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	next, err := s.Resume(t.Context(), h.actor, row.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.reaches(t, next.ID, sessions.Idle)
+	eventually(t, "the conversation is shown again", func() bool { return strings.Contains(s.output(t, next.ID), "notes.txt") })
+	if next.Conversation != row.Conversation {
+		t.Error("it is another conversation")
+	}
+	if _, err := s.Stop(t.Context(), h.actor, next.ID, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRealCodex(t *testing.T) {
+	t.Parallel()
+	path := realAgent(t, "codex")
+	h := newHouse(t)
+	// The test's folder lies below the temp folder, where Codex' sandbox does not work.
+	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"-m", "gpt-5.5", "-s", "danger-full-access"}}
+	h.accounts[agents.Codex] = accounts.AgentAccount{Agent: agents.Codex, Kind: accounts.APIKey, BaseURL: model(t) + "/v1"}
+	h.secrets[agents.Codex] = "sk-proj-" + strings.Repeat("abcdefghij", 5)
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex, Prompt: `-write #write {"path":"notes.txt","text":"hello\n"}`})
+	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })
+	s.reaches(t, row.ID, sessions.Idle)
+	eventually(t, "its conversation is known", func() bool { return s.get(t, row.ID).Conversation != "" })
+	if _, err := s.Stop(t.Context(), h.actor, row.ID, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	next, err := s.Resume(t.Context(), h.actor, row.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.reaches(t, next.ID, sessions.Idle)
+	eventually(t, "the conversation is shown again", func() bool { return strings.Contains(s.output(t, next.ID), "notes.txt") })
+	if _, err := s.Stop(t.Context(), h.actor, next.ID, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,143 @@
+package store_test
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/storetest"
+)
+
+// sessionHouse is a team with two workspaces.
+func sessionHouse(t *testing.T, db *store.DB) (team, user string, ws [2]string) {
+	t.Helper()
+	u, tm := storetest.Seed(t, db)
+	prj := id.New("prj")
+	if _, err := db.Exec(t.Context(), `INSERT INTO projects (id, team_id, name, source_kind, source, git_dir, state, created_by, created_at)
+		VALUES (?,?,'p','sample','','','ready',?,1)`, prj, tm.ID, u.ID); err != nil {
+		t.Fatal(err)
+	}
+	for i := range ws {
+		ws[i] = id.New("ws")
+		if _, err := db.Exec(t.Context(), `INSERT INTO workspaces (id, team_id, project_id, num, name, branch, base, executor, state, created_by, created_at, updated_at)
+			VALUES (?,?,?,?,'w','b','main','local','ready',?,1,1)`, ws[i], tm.ID, prj, i+1, u.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tm.ID, u.ID, ws
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx := t.Context()
+		st := store.NewSessions(db)
+		team, user, ws := sessionHouse(t, db)
+		code := 3
+		row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws[0], SandboxID: "sbx_1", Agent: "codex", Argv: []string{"codex", "--", "-x é\n"},
+			Prompt: "do\n\"it\" é", State: sessions.Starting, StateReason: "r", StateAt: 5, Cols: 120, Rows: 32, CreatedBy: user, StartedAt: 10}
+		if err := st.InsertSession(ctx, row); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := st.Session(ctx, row.ID); err != nil || !reflect.DeepEqual(got, row) {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		if _, err := st.Session(ctx, "ses_none"); !fault.Is(err, fault.NotFound) || fault.CodeOf(err) != "session_not_found" {
+			t.Errorf("got %v", err)
+		}
+		if err := st.InsertSession(ctx, row); err == nil {
+			t.Error("an id was stored twice")
+		}
+		row.State, row.Title, row.Conversation, row.PromptSentAt, row.Cols, row.Bytes, row.StateAt = sessions.Working, "t", "c-1", 11, 90, 1<<40, 12
+		if err := st.UpdateSession(ctx, row); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := st.Session(ctx, row.ID); err != nil || !reflect.DeepEqual(got, row) {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+		if open, err := st.OpenSessions(ctx); err != nil || len(open) != 1 || open[0].ID != row.ID {
+			t.Errorf("open %v, %v", open, err)
+		}
+		foreign := row
+		foreign.TeamID, foreign.Title = "team_other", "stolen"
+		if err := st.UpdateSession(ctx, foreign); err != nil {
+			t.Fatal(err)
+		}
+		row.State, row.StateReason, row.ExitCode, row.ExitSignal, row.EndedAt = sessions.Exited, "exited with code 3", &code, "", 20
+		if err := st.UpdateSession(ctx, row); err != nil {
+			t.Fatal(err)
+		}
+		late := row
+		late.State, late.EndedAt = sessions.Working, 0
+		if err := st.UpdateSession(ctx, late); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := st.Session(ctx, row.ID); err != nil || !reflect.DeepEqual(got, row) {
+			t.Fatalf("an ended session changed: %+v, %v", got, err)
+		}
+		if open, err := st.OpenSessions(ctx); err != nil || len(open) != 0 {
+			t.Errorf("open %v, %v", open, err)
+		}
+		for since, want := range map[int64]int{19: 1, 21: 0} {
+			if got, err := st.Conversations(ctx, "codex", since); err != nil || len(got) != want {
+				t.Errorf("conversations since %d: %v, %v", since, got, err)
+			}
+		}
+	})
+}
+
+func TestTeamSessions(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx := t.Context()
+		st := store.NewSessions(db)
+		team, user, ws := sessionHouse(t, db)
+		other, stranger, foreign := sessionHouse(t, db)
+		add := func(team, user, ws, agent string, started, ended int64) string {
+			t.Helper()
+			row := sessions.Session{ID: id.New("ses"), TeamID: team, WorkspaceID: ws, Agent: agent, State: sessions.Idle, Cols: 80, Rows: 24,
+				CreatedBy: user, StartedAt: started, EndedAt: ended}
+			if ended != 0 {
+				row.State = sessions.Exited
+			}
+			if err := st.InsertSession(ctx, row); err != nil {
+				t.Fatal(err)
+			}
+			return row.ID
+		}
+		add(team, user, ws[0], "codex", 1, 2)
+		last := add(team, user, ws[0], "codex", 2, 9)
+		add(team, user, ws[0], "shell", 3, 20)
+		open1 := add(team, user, ws[0], "shell", 4, 0)
+		open2 := add(team, user, ws[0], "claude-code", 5, 0)
+		add(team, user, ws[1], "setup", 1, 2)
+		add(other, stranger, foreign[0], "codex", 1, 0)
+		got, err := st.TeamSessions(ctx, team)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for _, c := range got {
+			ids = append(ids, c.ID)
+			if c.Total != 5 {
+				t.Errorf("%s: total %d", c.ID, c.Total)
+			}
+		}
+		if !reflect.DeepEqual(ids, []string{last, open1, open2}) {
+			t.Errorf("got %v", ids)
+		}
+		list, err := st.Sessions(ctx, ws[0])
+		if err != nil || len(list) != 5 || list[0].ID != open2 || list[4].StartedAt != 1 {
+			t.Errorf("got %v, %v", list, err)
+		}
+		if _, err := db.Exec(ctx, `UPDATE workspaces SET deleted_at = 1 WHERE id = ?`, ws[0]); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := st.TeamSessions(ctx, team); err != nil || len(got) != 0 {
+			t.Errorf("of a deleted workspace: %v, %v", got, err)
+		}
+	})
+}
