@@ -46,12 +46,17 @@ func (s *Service) SetRole(ctx context.Context, actor Actor, teamID, userID strin
 	}
 	var after TeamMember
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
-		m, err := s.member(ctx, teamID, userID, role != Owner)
+		m, owners, err := s.member(ctx, teamID, userID)
 		if err != nil {
 			return err
 		}
 		if err := mayGive(actor, teamID, m.Role); err != nil {
 			return err
+		}
+		if role != Owner {
+			if err := keepsOwner(m, owners); err != nil {
+				return err
+			}
 		}
 		after = m
 		after.Role = role
@@ -75,7 +80,7 @@ func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID 
 		return err
 	}
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
-		m, err := s.member(ctx, teamID, userID, true)
+		m, owners, err := s.member(ctx, teamID, userID)
 		if err != nil {
 			return err
 		}
@@ -83,6 +88,9 @@ func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID 
 			if err := mayGive(actor, teamID, m.Role); err != nil {
 				return err
 			}
+		}
+		if err := keepsOwner(m, owners); err != nil {
+			return err
 		}
 		return s.store.DeleteMember(ctx, teamID, userID)
 	})
@@ -93,14 +101,12 @@ func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID 
 	return nil
 }
 
-// member returns a member of a team. When losing, the last owner is refused.
-func (s *Service) member(ctx context.Context, teamID, userID string, losing bool) (TeamMember, error) {
+// member returns a member of a team and how many owners the team has.
+func (s *Service) member(ctx context.Context, teamID, userID string) (found TeamMember, owners int, err error) {
 	all, err := s.store.Members(ctx, teamID)
 	if err != nil {
-		return TeamMember{}, err
+		return TeamMember{}, 0, err
 	}
-	var found TeamMember
-	owners := 0
 	for _, m := range all {
 		if m.Role == Owner {
 			owners++
@@ -109,13 +115,18 @@ func (s *Service) member(ctx context.Context, teamID, userID string, losing bool
 			found = m
 		}
 	}
-	switch {
-	case found.User.ID == "":
-		return TeamMember{}, fault.New(fault.NotFound, "member_not_found", "The team has no such member.")
-	case losing && found.Role == Owner && owners == 1:
-		return TeamMember{}, fault.New(fault.Conflict, "last_owner", "%s is the team's only owner. Make another member an owner first.", found.User.Name)
+	if found.User.ID == "" {
+		return TeamMember{}, 0, fault.New(fault.NotFound, "member_not_found", "The team has no such member.")
 	}
-	return found, nil
+	return found, owners, nil
+}
+
+// keepsOwner refuses to let the last owner go.
+func keepsOwner(m TeamMember, owners int) error {
+	if m.Role == Owner && owners == 1 {
+		return fault.New(fault.Conflict, "last_owner", "%s is the team's only owner. Make another member an owner first.", m.User.Name)
+	}
+	return nil
 }
 
 // mayGive decides whether actor may give or take role in the team.

@@ -74,12 +74,13 @@ func (s *Service) Actor(ctx context.Context, userID string) (Actor, error) {
 
 // cleanEmail returns an address in the form it is stored in. It checks the shape, not whether mail arrives.
 func cleanEmail(s string) (string, error) {
+	valid := utf8.ValidString(s) // ToLower would mend it
 	s = strings.ToLower(strings.TrimSpace(s))
 	local, domain, ok := strings.Cut(s, "@")
 	odd := func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(`<>,;:"\()[]`, r)
 	}
-	if !ok || local == "" || domain == "" || len(s) > 254 || !utf8.ValidString(s) || strings.Contains(domain, "@") ||
+	if !ok || local == "" || domain == "" || len(s) > 254 || !valid || strings.Contains(domain, "@") ||
 		strings.ContainsFunc(s, odd) || strings.HasPrefix(domain, ".") || strings.HasSuffix(domain, ".") {
 		return "", fault.New(fault.Invalid, "invalid_email", "That is not an e-mail address such as ada@example.com.").With("field", "email")
 	}
