@@ -243,6 +243,9 @@ func (d *differ) compare(ctx context.Context) error {
 		}
 	}
 	args := []string{"--ignore-submodules=all", d.base, "--", d.path}
+	if d.then.kind == "tree" { // a file in a folder's place: the path names the folder's files too, which are not asked for
+		args = append([]string{"--no-renames", "--diff-filter=A"}, args...)
+	}
 	if d.oldPath != "" && d.oldPath != d.path {
 		args = append(args, d.oldPath)
 	}

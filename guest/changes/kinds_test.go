@@ -2,6 +2,7 @@ package changes
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -167,6 +168,9 @@ func TestFolderBecomesFileAndLink(t *testing.T) {
 	if len(got) != 2 || got["dir"].Status != "untracked" || got["dir/deep/a.txt"].Status != "deleted" {
 		t.Fatalf("got %+v", got)
 	}
+	if text := tr.diff(p, "dir", ""); !strings.Contains(text, "+now a file") || strings.Count(text, "diff --git") != 1 {
+		t.Errorf("diff: %s", text)
+	}
 	outside := realTemp(t)
 	writeFile(t, outside+"/deep/a.txt", "secret of another\n")
 	tr.remove("dir")
@@ -255,4 +259,95 @@ func TestSecondEditOfDirtyFile(t *testing.T) {
 		}
 		seen[set.Version] = true
 	}
+}
+
+// The kinds of repository a workspace may come from.
+func TestKindsOfRepository(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, tr *tree) {
+		t.Helper()
+		p := tr.poller()
+		if got := tr.poll(p); len(got) != 0 {
+			t.Fatalf("before: %+v", got)
+		}
+		tr.write("README.md", "x\n")
+		tr.write("new", "x\n")
+		tr.move("src/old.go", "src/moved.go")
+		got := tr.poll(p)
+		if len(got) != 3 || got["README.md"].Status != "modified" || got["new"].Status != "untracked" || got["src/moved.go"].Status != "renamed" {
+			t.Fatalf("got %+v", got)
+		}
+		for _, path := range []string{"README.md", "new"} {
+			if text := tr.diff(p, path, ""); !strings.Contains(text, "+x\n") {
+				t.Errorf("diff of %s: %s", path, text)
+			}
+		}
+		tr.git("add", "-A")
+		tr.git("commit", "-qm", "x")
+		if got := tr.poll(p); len(got) != 3 || !got["new"].Committed {
+			t.Fatalf("committed: %+v", got)
+		}
+	}
+	t.Run("main worktree", func(t *testing.T) {
+		t.Parallel()
+		tr := newTree(t)
+		tr.root = tr.repo
+		check(t, tr)
+	})
+	t.Run("sha256", func(t *testing.T) {
+		t.Parallel()
+		tr := newTree(t)
+		tr.remove(".git")
+		tr.git("init", "-q", "--object-format=sha256")
+		tr.git("add", "-A")
+		tr.git("commit", "-qm", "base")
+		tr.base = tr.git("rev-parse", "HEAD")
+		check(t, tr)
+	})
+	t.Run("bare", func(t *testing.T) {
+		t.Parallel()
+		tr := newTree(t)
+		bare := filepath.Join(filepath.Dir(tr.root), "bare.git")
+		tr.gitIn(tr.repo, "clone", "-q", "--bare", tr.repo, bare)
+		tr.root += "2"
+		tr.gitIn(bare, "worktree", "add", "-q", "-b", "other", tr.root, "main")
+		check(t, tr)
+	})
+	t.Run("split index", func(t *testing.T) {
+		t.Parallel()
+		tr := newTree(t)
+		tr.git("update-index", "--split-index")
+		check(t, tr)
+	})
+	t.Run("index version 4", func(t *testing.T) {
+		t.Parallel()
+		tr := newTree(t)
+		tr.git("update-index", "--index-version", "4")
+		check(t, tr)
+	})
+	t.Run("packed and with alternates", func(t *testing.T) {
+		t.Parallel()
+		tr := newTree(t)
+		shared := filepath.Join(filepath.Dir(tr.root), "shared")
+		tr.gitIn(tr.repo, "gc", "-q")
+		tr.gitIn(tr.repo, "clone", "-q", "--shared", tr.repo, shared)
+		tr.root = shared
+		check(t, tr)
+	})
+	t.Run("sparse checkout", func(t *testing.T) {
+		t.Parallel()
+		tr := newTree(t)
+		tr.git("sparse-checkout", "set", "src")
+		check(t, tr)
+	})
+	t.Run("reached through a link", func(t *testing.T) {
+		t.Parallel()
+		tr := newTree(t)
+		link := tr.root + "-link"
+		if err := os.Symlink(tr.root, link); err != nil {
+			t.Fatal(err)
+		}
+		tr.root = link
+		check(t, tr)
+	})
 }

@@ -75,8 +75,10 @@ func (p *Poller) status(ctx context.Context, s *shadow, m *meter) (statusResult,
 	var r statusResult
 	out, err := []byte(nil), error(nil)
 	if !p.blocked.active(s.repo.root) {
-		out, err = s.status(ctx, m, "all")
-		if errors.Is(err, errTimeout) {
+		out, err = s.status(ctx, m, "all", p.cfg.Timeout<<p.blocked.tries)
+		if err == nil {
+			p.blocked.tries = 0
+		} else if errors.Is(err, errTimeout) {
 			p.blocked.find(ctx, s.repo.root)
 			if berr := p.blocked.check(s.repo.root); berr != nil {
 				return r, berr
@@ -85,7 +87,7 @@ func (p *Poller) status(ctx context.Context, s *shadow, m *meter) (statusResult,
 	}
 	if p.blocked.active(s.repo.root) {
 		r.degraded, r.note = true, p.blocked.note()
-		out, err = s.status(ctx, m, "no")
+		out, err = s.status(ctx, m, "no", 0)
 	}
 	if err != nil {
 		return r, err
@@ -123,8 +125,8 @@ func boolInt(b bool) int {
 
 // status is the one call of a cheap poll. It may write our copy of the index: that is how the untracked cache, and the
 // times of files found unchanged, are remembered.
-func (s *shadow) status(ctx context.Context, m *meter, untracked string) ([]byte, error) {
-	return s.run(ctx, m, call{locks: untracked == "all", args: []string{
+func (s *shadow) status(ctx context.Context, m *meter, untracked string, timeout time.Duration) ([]byte, error) {
+	return s.run(ctx, m, call{locks: untracked == "all", timeout: timeout, args: []string{
 		"status", "--porcelain=v2", "-z", "--untracked-files=" + untracked, "--ignore-submodules=all", "--no-renames"}})
 }
 
@@ -165,7 +167,13 @@ func (p *Poller) explain(ctx context.Context, s *shadow, err error) error {
 type blocked struct {
 	path  string    // relative to the root; "" = not known which
 	until time.Time // without a path: when to try again
+	tries int       // without a path, one after another; each gives git twice the time
 }
+
+const (
+	maxTries   = 3
+	retryAfter = 30 * time.Second
+)
 
 // check looks at the two names at the root without being told, so that the plainest case never waits, and refuses to run git
 // at all while a FIFO stands where it expects attributes.
@@ -203,7 +211,8 @@ func (b *blocked) note() string {
 // find walks the worktree for a file git would wait for, within bounds.
 func (b *blocked) find(ctx context.Context, root string) {
 	const maxVisits, maxTime = 500_000, 5 * time.Second
-	b.path, b.until = "", time.Now().Add(5*time.Minute)
+	b.path, b.until = "", time.Now().Add(retryAfter<<b.tries)
+	b.tries = min(b.tries+1, maxTries)
 	end, visits := time.Now().Add(maxTime), 0
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		visits++
@@ -215,7 +224,7 @@ func (b *blocked) find(ctx context.Context, root string) {
 		}
 		if name := d.Name(); (name == ".gitignore" || name == ".gitattributes") && blocks(path) {
 			b.path, _ = filepath.Rel(root, path)
-			b.until = time.Time{}
+			b.until, b.tries = time.Time{}, 0
 			return fs.SkipAll
 		}
 		return nil
