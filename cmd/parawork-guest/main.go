@@ -1,0 +1,186 @@
+// Command parawork-guest is the program inside every sandbox: it owns the PTYs and processes, keeps their output, and answers
+// its host for them, for files and for git's changes. See guest/daemon.
+//
+//	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen-fd 3 --token-file FILE
+//
+// The host's pipes are accepted from an inherited listening socket. The token is read from --token-file, from --token-fd, or from
+// PARAWORK_GUEST_TOKEN, which is removed from the environment at once.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/parawork/parawork/guest/changes"
+	"github.com/parawork/parawork/guest/daemon"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--listen-fd 3] [--token-file FILE | --token-fd FD]
+       parawork-guest version
+`
+
+// tokenEnv is where the token is taken from when no flag says otherwise.
+const tokenEnv = "PARAWORK_GUEST_TOKEN"
+
+func main() {
+	args := os.Args[1:]
+	if len(args) == 0 {
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	var err error
+	switch args[0] {
+	case "serve", "guest":
+		err = serve(args[1:])
+	case "version", "--version":
+		fmt.Println("parawork-guest", version)
+	default:
+		fmt.Fprint(os.Stderr, usage)
+		os.Exit(2)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "parawork-guest:", err)
+		os.Exit(1)
+	}
+}
+
+// options are the flags of serve.
+type options struct {
+	dir, root, sandbox, tokenFile string
+	listenFD, tokenFD             int
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	fs := flag.NewFlagSet("parawork-guest serve", flag.ContinueOnError)
+	fs.StringVar(&o.dir, "dir", "", "the guest's own folder")
+	fs.StringVar(&o.root, "root", "", "the worktree")
+	fs.StringVar(&o.sandbox, "sandbox", "", "id of the sandbox")
+	fs.IntVar(&o.listenFD, "listen-fd", 3, "inherited listening socket")
+	fs.StringVar(&o.tokenFile, "token-file", "", "file with the token")
+	fs.IntVar(&o.tokenFD, "token-fd", -1, "inherited descriptor to read the token from")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if o.dir == "" || o.root == "" || o.sandbox == "" || fs.NArg() > 0 {
+		return o, errors.New("--dir, --root and --sandbox are needed, and nothing else may follow")
+	}
+	return o, nil
+}
+
+func serve(args []string) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	token, err := readToken(o)
+	if err != nil {
+		return err
+	}
+	spare()
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	if err := daemon.BecomeReaper(); err != nil {
+		return fmt.Errorf("becoming the reaper of orphans: %w", err)
+	}
+	if err := daemon.Conceal(); err != nil {
+		log.Warn("guest could not be concealed", "error", err)
+	}
+	l, err := inherited(o.listenFD)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	// A guest outlives the terminal it was started from. The signal is caught, not ignored: programs would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	poller := changes.New(changes.Config{Root: o.root, Dir: filepath.Join(o.dir, "git"), Log: log})
+	defer poller.Close()
+	d, err := daemon.New(daemon.Config{Dir: o.dir, Root: o.root, SandboxID: o.sandbox, Token: token, Build: version,
+		Env: os.Environ(), Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
+	if err != nil {
+		return err
+	}
+	if err := daemon.WriteIdentity(o.dir, version, time.Now()); err != nil {
+		return err
+	}
+	return d.Serve(ctx, l)
+}
+
+// spare keeps the program small: it moves bytes, and what it holds at rest is little. The runtime gives memory back
+// early rather than let the heap double.
+func spare() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(64 << 20)
+	}
+}
+
+// inherited takes over the listening socket the executor has made: its path may be longer than an address can hold.
+func inherited(fd int) (net.Listener, error) {
+	f := os.NewFile(uintptr(fd), "listener")
+	if f == nil {
+		return nil, fmt.Errorf("descriptor %d is not open: the guest is started with its listening socket", fd)
+	}
+	defer f.Close()
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("taking over the listening socket: %w", err)
+	}
+	if u, ok := l.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false) // its file is the executor's
+	}
+	return l, nil
+}
+
+// maxToken bounds a token.
+const maxToken = 4096
+
+func readToken(o options) (string, error) {
+	token := os.Getenv(tokenEnv)
+	if err := os.Unsetenv(tokenEnv); err != nil {
+		return "", err
+	}
+	var f *os.File
+	switch {
+	case o.tokenFile != "":
+		file, err := os.Open(o.tokenFile)
+		if err != nil {
+			return "", fmt.Errorf("reading the token: %w", err)
+		}
+		f = file
+	case o.tokenFD >= 0:
+		f = os.NewFile(uintptr(o.tokenFD), "token")
+	}
+	if f != nil {
+		defer f.Close()
+		b, err := io.ReadAll(io.LimitReader(f, maxToken))
+		if err != nil {
+			return "", fmt.Errorf("reading the token: %w", err)
+		}
+		token = string(b)
+	}
+	if token = strings.TrimSpace(token); token == "" {
+		return "", fmt.Errorf("no token: give --token-file, --token-fd or %s", tokenEnv)
+	}
+	return token, nil
+}
+
+var _ daemon.Changes = (*changes.Poller)(nil)

@@ -1,0 +1,88 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/parawork/parawork/guest"
+)
+
+// maxPorts bounds the ports a guest may speak of.
+const maxPorts = 1024
+
+func checkStats(s guest.Stats) (guest.Stats, error) {
+	if s.CPUMs < 0 || s.RSSBytes < 0 || s.Processes < 0 || s.LogBytes < 0 || s.LastOutput < 0 || len(s.Ports) > maxPorts {
+		return guest.Stats{}, wrong("stats", errors.New("a figure is out of bounds"))
+	}
+	for _, p := range s.Ports {
+		if p <= 0 || p > 65535 {
+			return guest.Stats{}, wrong("stats", fmt.Errorf("no port: %d", p))
+		}
+	}
+	return s, nil
+}
+
+// checkFile says whether info can describe the file at path, "" for any.
+func checkFile(info guest.FileInfo) error {
+	if info.Path != "" {
+		if err := guest.CheckPath(info.Path); err != nil {
+			return err
+		}
+	}
+	switch info.Type {
+	case "file", "dir", "symlink", "other":
+	default:
+		return fmt.Errorf("unknown type %q", clip(info.Type, 50))
+	}
+	switch {
+	case len(info.Name) > 4*guest.MaxPath || len(info.Link) > 4*guest.MaxPath:
+		return errors.New("a name is too long")
+	case info.Size < 0 || info.Mode > 0o7777:
+		return errors.New("size or mode is out of bounds")
+	case info.Hash != "" && !isHash(info.Hash):
+		return errors.New("the hash is none")
+	}
+	return nil
+}
+
+func isHash(s string) bool {
+	if len(s) != 64 {
+		return false
+	}
+	for _, r := range s {
+		if (r < '0' || r > '9') && (r < 'a' || r > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// checkSet says whether set can follow version since of base.
+func checkSet(set guest.ChangeSet, base string) error {
+	if set.Base != base {
+		return errors.New("it is about another base")
+	}
+	if len(set.Head) > 64 || len(set.Branch) > guest.MaxPath || set.PolledAt < 0 {
+		return errors.New("a field is out of bounds")
+	}
+	for _, ch := range set.Upserts {
+		if err := guest.CheckPath(ch.Path); err != nil {
+			return err
+		}
+		if ch.OldPath != "" {
+			if err := guest.CheckPath(ch.OldPath); err != nil {
+				return err
+			}
+		}
+		if ch.Size < 0 || ch.Additions < 0 || ch.Deletions < 0 || len(ch.Status) > 32 || len(ch.Mode) > 16 || len(ch.OldMode) > 16 ||
+			(ch.Hash != "" && !isHash(ch.Hash)) {
+			return errors.New("a change is out of bounds")
+		}
+	}
+	for _, p := range set.Removes {
+		if err := guest.CheckPath(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

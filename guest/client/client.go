@@ -1,0 +1,171 @@
+// Package client is the host's side of the guest's protocol. It believes nothing it hears: lengths, offsets, ids and paths are
+// checked before anybody sees them, and an answer that cannot be right is an error.
+//
+// One pipe carries everything, multiplexed by HTTP/2. It is dialled at first use and again after a cut; what was under way
+// then fails, except for short questions, which are asked once more. Streams are taken up again by their caller from the
+// offset or number it has: see Output and Input.
+//
+// Errors of the guest are *fault.Error. When the guest cannot be reached they are of kind Unavailable, with the cause wrapped.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Config is what a Client is made of. Dial and Token are required.
+type Config struct {
+	Dial      func(ctx context.Context) (io.ReadWriteCloser, error) // opens a pipe to the guest; called again after a cut
+	Token     string                                                // what the guest asks of its host
+	SandboxID string                                                // what the guest must call itself; "" = not checked
+	Now       func() time.Time
+}
+
+// Client speaks to one guest. Safe for concurrent use. Close it when it is not needed any more.
+type Client struct {
+	cfg       Config
+	transport *http.Transport
+
+	mu     sync.Mutex
+	pipe   *pipe
+	dialed chan struct{} // not nil while somebody dials; closed when they have ended
+	closed bool
+}
+
+// New makes a Client. It dials at first use.
+func New(cfg Config) *Client {
+	c := &Client{cfg: cfg}
+	c.transport = newTransport(cfg.Dial)
+	return c
+}
+
+// Close closes the pipe. Calls under way fail, and so do later ones.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.pipe != nil {
+		c.pipe.close()
+		c.pipe = nil
+	}
+}
+
+var errClosed = fault.New(fault.Unavailable, "guest_closed", "The connection to the sandbox was closed.")
+
+// unreachable says that the guest cannot be reached, keeping why.
+func unreachable(err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fault.Wrap(err, fault.Unavailable, "guest_unreachable", "The sandbox cannot be reached.")
+}
+
+// wrong says that the guest answered what cannot be right.
+func wrong(what string, err error) error {
+	return fault.Wrap(err, fault.Unavailable, "guest_wrong_answer", "The sandbox gave an answer that cannot be right.").With("answer", what)
+}
+
+// request is one question to the guest.
+type request struct {
+	method string
+	path   []string // elements below /v1, escaped where needed
+	query  url.Values
+	header http.Header
+	json   any       // sent as JSON
+	body   io.Reader // sent as it is; such a request is never repeated
+}
+
+// do asks and returns an answer whose status is a good one. The caller closes its body.
+func (c *Client) do(ctx context.Context, q request) (*http.Response, error) {
+	var payload []byte
+	if q.json != nil {
+		b, err := json.Marshal(q.json)
+		if err != nil {
+			return nil, fmt.Errorf("asking the guest: %w", err)
+		}
+		payload = b
+	}
+	for again := false; ; again = true {
+		p, fresh, err := c.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := p.conn.RoundTrip(c.build(ctx, q, payload))
+		if err == nil {
+			if resp.StatusCode >= 400 {
+				defer resp.Body.Close()
+				return nil, readError(resp)
+			}
+			return resp, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if p.conn.Err() == nil || fresh || again || q.body != nil {
+			return nil, unreachable(fmt.Errorf("asking the guest: %w", err))
+		}
+		// The pipe had been cut while nobody looked: everything asked this way may be asked twice.
+	}
+}
+
+func (c *Client) build(ctx context.Context, q request, payload []byte) *http.Request {
+	u := &url.URL{Scheme: "http", Host: "guest", RawQuery: q.query.Encode()}
+	u.Path = "/v1/" + path.Join(q.path...)
+	r := (&http.Request{Method: q.method, URL: u, Host: "guest", Header: http.Header{}}).WithContext(ctx)
+	for k, v := range q.header {
+		r.Header[k] = v
+	}
+	r.Header["Authorization"] = []string{"Bearer " + c.cfg.Token}
+	switch {
+	case q.body != nil:
+		r.Body, r.ContentLength = io.NopCloser(q.body), -1
+		if rc, ok := q.body.(io.ReadCloser); ok {
+			r.Body = rc
+		}
+	case q.json != nil:
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(payload)), int64(len(payload))
+		r.Header["Content-Type"] = []string{"application/json"}
+	}
+	return r
+}
+
+// ask asks and decodes the answer into v, nil when there is none.
+func (c *Client) ask(ctx context.Context, q request, v any) error {
+	resp, err := c.do(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if v == nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, 1<<10) // to its end, so that the stream is not reset
+		return nil
+	}
+	return decode(resp.Body, v)
+}
+
+// decode reads one JSON answer.
+func decode(r io.Reader, v any) error {
+	b, err := io.ReadAll(io.LimitReader(r, guest.MaxJSON+1))
+	if err != nil {
+		return unreachable(fmt.Errorf("reading the guest's answer: %w", err))
+	}
+	if len(b) > guest.MaxJSON {
+		return wrong("too long", fmt.Errorf("more than %d bytes", guest.MaxJSON))
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return wrong("not readable", err)
+	}
+	return nil
+}

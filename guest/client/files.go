@@ -1,0 +1,197 @@
+package client
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// file is a question about a path, which "" stands for the root of where the guest allows it.
+func file(method, what, path string) (request, error) {
+	if path != "" {
+		if err := guest.CheckPath(path); err != nil {
+			return request{}, err
+		}
+	}
+	return request{method: method, path: []string{what}, query: url.Values{"path": {path}}}, nil
+}
+
+// Stat describes what is at path, in wire form and relative to the root; "" is the root. A link is not followed, and nothing is
+// hashed.
+func (c *Client) Stat(ctx context.Context, path string) (guest.FileInfo, error) {
+	q, err := file("GET", "stat", path)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	var info guest.FileInfo
+	if err := c.ask(ctx, q, &info); err != nil {
+		return guest.FileInfo{}, err
+	}
+	if err := checkFile(info); err != nil || info.Path != path {
+		return guest.FileInfo{}, wrong("a file", errors.Join(err, errOther(info.Path, path)))
+	}
+	return info, nil
+}
+
+func errOther(got, want string) error {
+	if got == want {
+		return nil
+	}
+	return fmt.Errorf("path %q when asked for %q", clip(got, 200), clip(want, 200))
+}
+
+// ReadFile opens a regular file. The reader ends with io.EOF only after all the bytes FileInfo speaks of; their hash is
+// checked on the way, so that what was read is what Hash says. The caller closes it.
+func (c *Client) ReadFile(ctx context.Context, path string) (io.ReadCloser, guest.FileInfo, error) {
+	q, err := file("GET", "files", path)
+	if err != nil {
+		return nil, guest.FileInfo{}, err
+	}
+	resp, err := c.do(ctx, q)
+	if err != nil {
+		return nil, guest.FileInfo{}, err
+	}
+	var info guest.FileInfo
+	err = json.Unmarshal([]byte(resp.Header.Get(guest.HeaderFile)), &info)
+	if err == nil {
+		err = errors.Join(checkFile(info), errOther(info.Path, path))
+	}
+	if err == nil && (info.Type != "file" || !isHash(info.Hash) || (resp.ContentLength >= 0 && resp.ContentLength != info.Size)) {
+		err = errors.New("it does not describe the bytes that follow")
+	}
+	if err != nil {
+		_ = resp.Body.Close()
+		return nil, guest.FileInfo{}, wrong("a file", err)
+	}
+	return &content{body: resp.Body, hash: sha256.New(), want: info.Hash, left: info.Size}, info, nil
+}
+
+// content reads a file and checks that it is what was announced.
+type content struct {
+	body io.ReadCloser
+	hash hash.Hash
+	want string
+	left int64
+}
+
+func (r *content) Read(p []byte) (int, error) {
+	n, err := r.body.Read(p)
+	if int64(n) > r.left {
+		return 0, wrong("a file", errors.New("more bytes than announced"))
+	}
+	r.left -= int64(n)
+	r.hash.Write(p[:n])
+	switch {
+	case err == nil:
+		return n, nil
+	case !errors.Is(err, io.EOF):
+		return n, unreachable(fmt.Errorf("reading the file: %w", err))
+	case r.left > 0 || hex.EncodeToString(r.hash.Sum(nil)) != r.want:
+		return n, wrong("a file", errors.New("other bytes than announced"))
+	}
+	return n, err
+}
+
+func (r *content) Close() error { return r.body.Close() }
+
+// WriteOptions say how a file is written.
+type WriteOptions struct {
+	IfMatch string // sha256 hex the present file must have, else the error is of kind Precondition; "" = whatever is there
+	Mode    uint32 // permission bits; 0 = those of the present file, else 0644
+}
+
+// WriteFile writes a file, making its folders where they are missing. Nobody ever sees half of it: it is written beside the present
+// one and takes its place. A link is followed inside the root.
+func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, o WriteOptions) (guest.FileInfo, error) {
+	q, err := file("PUT", "files", path)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	if o.Mode > 0o777 {
+		return guest.FileInfo{}, fault.New(fault.Invalid, "invalid_mode", "The mode has other than permission bits.")
+	}
+	if o.IfMatch != "" {
+		q.header = http.Header{guest.HeaderIfMatch: {o.IfMatch}}
+	}
+	q.query.Set("mode", strconv.FormatUint(uint64(o.Mode), 10))
+	// The source's own failure reaches the guest as a cut, not as the end of the file: the transport sees to that.
+	h := sha256.New()
+	src := &source{r: io.TeeReader(r, h)}
+	q.body = src
+	var info guest.FileInfo
+	if err := c.ask(ctx, q, &info); err != nil {
+		if failed := src.failed.Load(); failed != nil {
+			return guest.FileInfo{}, *failed
+		}
+		return guest.FileInfo{}, err
+	}
+	if err := checkFile(info); err != nil {
+		return guest.FileInfo{}, wrong("a file", err)
+	}
+	if info.Hash != hex.EncodeToString(h.Sum(nil)) {
+		return guest.FileInfo{}, wrong("a file", errors.New("other bytes than were sent"))
+	}
+	return info, nil
+}
+
+// source remembers why it failed.
+type source struct {
+	r      io.Reader
+	failed atomic.Pointer[error]
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.failed.Store(&err)
+	}
+	return n, err
+}
+
+// RemoveFile removes a file, a link or an empty folder.
+func (c *Client) RemoveFile(ctx context.Context, path string) error {
+	q, err := file("DELETE", "files", path)
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, q, nil)
+}
+
+// Mkdir makes a folder and its parents; one that exists is no error.
+func (c *Client) Mkdir(ctx context.Context, path string) error {
+	q, err := file("POST", "mkdir", path)
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, q, nil)
+}
+
+// List lists a folder ("" = the root) sorted by name, without .git. At most 10,000 entries come; what is beyond is left out.
+func (c *Client) List(ctx context.Context, path string) ([]guest.FileInfo, error) {
+	q, err := file("GET", "list", path)
+	if err != nil {
+		return nil, err
+	}
+	var list guest.List[guest.FileInfo]
+	if err := c.ask(ctx, q, &list); err != nil {
+		return nil, err
+	}
+	for _, info := range list.Items {
+		if err := checkFile(info); err != nil {
+			return nil, wrong("a folder", err)
+		}
+	}
+	return list.Items, nil
+}

@@ -1,0 +1,81 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Input is a stream of numbered frames to one process. After a cut, open another and send again from Last+1 on: what the guest
+// has taken it ignores. Close it in any case.
+type Input struct {
+	Last uint64 // the newest frame the guest had taken when the stream was opened; numbers begin at 1
+
+	frames *io.PipeWriter
+
+	mu  sync.Mutex
+	buf []byte
+}
+
+// Input opens the input of a process. It ends with ctx, and with the process.
+func (c *Client) Input(ctx context.Context, id string) (*Input, error) {
+	q, err := of("POST", id, "input")
+	if err != nil {
+		return nil, err
+	}
+	r, w := io.Pipe()
+	q.body = r
+	ctx, cancel := context.WithCancel(ctx)
+	resp, err := c.do(ctx, q)
+	if err != nil {
+		cancel()
+		_ = r.Close()
+		return nil, err
+	}
+	last, err := strconv.ParseUint(resp.Header.Get(guest.HeaderInputSeq), 10, 64)
+	if err != nil {
+		cancel()
+		_ = resp.Body.Close()
+		return nil, wrong("input", err)
+	}
+	go func() { // ends with the stream
+		defer cancel()
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // the guest says nothing here
+		_ = resp.Body.Close()
+		_ = r.CloseWithError(errInputEnded)
+	}()
+	return &Input{Last: last, frames: w}, nil
+}
+
+var errInputEnded = fault.New(fault.Gone, "input_ended", "The process does not take input any more, or the sandbox was cut off.")
+
+// Write sends p as frame seq, which must grow from frame to frame; a number the guest has seen is ignored by it. It returns when
+// the frame is on its way, which takes as long as the program does not read what was sent before. An error says that the
+// stream is of no more use, and that the frame may or may not have been taken.
+func (in *Input) Write(seq uint64, p []byte) error {
+	if len(p) > guest.MaxInput {
+		return fault.New(fault.TooLarge, "input_too_large", "Input of %d bytes is larger than %d.", len(p), guest.MaxInput)
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.buf = guest.AppendInput(in.buf[:0], seq, p)
+	_, err := in.frames.Write(in.buf)
+	if cap(in.buf) > frameSize {
+		in.buf = nil
+	}
+	if err != nil {
+		return unreachable(fmt.Errorf("sending input: %w", err))
+	}
+	return nil
+}
+
+// Close ends the stream; what was sent still arrives.
+func (in *Input) Close() error {
+	_ = in.frames.Close()
+	return nil
+}

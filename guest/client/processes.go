@@ -1,0 +1,151 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Hello asks the guest who it is.
+func (c *Client) Hello(ctx context.Context) (guest.Hello, error) {
+	var h guest.Hello
+	if err := c.ask(ctx, request{method: "GET", path: []string{"hello"}}, &h); err != nil {
+		return guest.Hello{}, err
+	}
+	if err := c.checkHello(h); err != nil {
+		return guest.Hello{}, err
+	}
+	return h, nil
+}
+
+// Start starts a process; with an ID the guest knows it returns that process and starts nothing. A program that cannot be run
+// gives a process that has exited, with a reason that begins with "start_failed".
+func (c *Client) Start(ctx context.Context, spec guest.ProcessSpec) (guest.Process, error) {
+	if err := guest.CheckID(spec.ID); err != nil {
+		return guest.Process{}, fault.Wrap(err, fault.Invalid, "invalid_process_id", "The process id cannot be used: %v.", err)
+	}
+	return c.process(ctx, request{method: "POST", path: []string{"processes"}, json: spec}, spec.ID)
+}
+
+// process asks something whose answer is process id.
+func (c *Client) process(ctx context.Context, q request, id string) (guest.Process, error) {
+	var p guest.Process
+	if err := c.ask(ctx, q, &p); err != nil {
+		return guest.Process{}, err
+	}
+	if err := p.Check(id); err != nil {
+		return guest.Process{}, wrong("a process", err)
+	}
+	p.Reason = plain(p.Reason)
+	return p, nil
+}
+
+// of is a question about process id.
+func of(method, id string, more ...string) (request, error) {
+	if err := guest.CheckID(id); err != nil {
+		return request{}, fault.Wrap(err, fault.NotFound, "process_not_found", "The sandbox knows no such process.")
+	}
+	return request{method: method, path: append([]string{"processes", id}, more...)}, nil
+}
+
+// Process returns what the guest knows of a process.
+func (c *Client) Process(ctx context.Context, id string) (guest.Process, error) {
+	q, err := of("GET", id)
+	if err != nil {
+		return guest.Process{}, err
+	}
+	return c.process(ctx, q, id)
+}
+
+// Processes returns every process the guest knows, running or ended, by ID.
+func (c *Client) Processes(ctx context.Context) ([]guest.Process, error) {
+	var list guest.List[guest.Process]
+	if err := c.ask(ctx, request{method: "GET", path: []string{"processes"}}, &list); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		if err := list.Items[i].Check(""); err != nil {
+			return nil, wrong("a process", err)
+		}
+		list.Items[i].Reason = plain(list.Items[i].Reason)
+	}
+	return list.Items, nil
+}
+
+// Wait waits until the process has ended and its output is whole. A cut of the pipe ends it with an error: ask again.
+func (c *Client) Wait(ctx context.Context, id string) (guest.Process, error) {
+	q, err := of("GET", id, "wait")
+	if err != nil {
+		return guest.Process{}, err
+	}
+	return c.process(ctx, q, id)
+}
+
+// CloseStdin ends the input of a process without a terminal, after what was written to it.
+func (c *Client) CloseStdin(ctx context.Context, id string) error {
+	q, err := of("POST", id, "close-stdin")
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, q, nil)
+}
+
+// Ack tells the guest that everything of a stream before offset is safe: it may let it go.
+func (c *Client) Ack(ctx context.Context, id string, stream guest.Stream, offset int64) error {
+	return c.tell(ctx, id, "ack", guest.Ack{Stream: stream, Offset: offset})
+}
+
+// Resize sets the size of a process's terminal.
+func (c *Client) Resize(ctx context.Context, id string, size guest.Size) error {
+	return c.tell(ctx, id, "resize", size)
+}
+
+// Signal sends a signal ("SIGINT", "TERM", ...) to the process and everything it started.
+func (c *Client) Signal(ctx context.Context, id, sig string) error {
+	return c.tell(ctx, id, "signal", guest.SignalRequest{Signal: sig})
+}
+
+func (c *Client) tell(ctx context.Context, id, what string, v any) error {
+	q, err := of("POST", id, what)
+	if err != nil {
+		return err
+	}
+	q.json = v
+	return c.ask(ctx, q, nil)
+}
+
+// Stop ends the process and everything it started, also what has moved into sessions of its own: TERM, after grace KILL. It
+// returns when nothing of it is left. What an ended process left running is ended too.
+func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) (guest.Process, error) {
+	q, err := of("POST", id, "stop")
+	if err != nil {
+		return guest.Process{}, err
+	}
+	q.json = guest.StopRequest{GraceMs: grace.Milliseconds()}
+	return c.process(ctx, q, id)
+}
+
+// Remove lets the guest forget an ended process and its output.
+func (c *Client) Remove(ctx context.Context, id string) error {
+	q, err := of("DELETE", id)
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, q, nil)
+}
+
+// Stats returns figures of the sandbox now.
+func (c *Client) Stats(ctx context.Context) (guest.Stats, error) {
+	var s guest.Stats
+	if err := c.ask(ctx, request{method: "GET", path: []string{"stats"}}, &s); err != nil {
+		return guest.Stats{}, err
+	}
+	return checkStats(s)
+}
+
+// Shutdown asks the guest to end every process and itself. It returns when the guest has taken the order.
+func (c *Client) Shutdown(ctx context.Context) error {
+	return c.ask(ctx, request{method: "POST", path: []string{"shutdown"}}, nil)
+}

@@ -1,0 +1,227 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/bytelog"
+)
+
+// Defaults of Config.
+const (
+	defaultMaxLog = 64 << 20
+	defaultGrace  = 2 * time.Second
+)
+
+// lastWordsIn is what hosts get to read the rest of the output when the guest ends.
+const lastWordsIn = 500 * time.Millisecond
+
+// hintEvery is how often at most Changes is told that output flows.
+const hintEvery = 100 * time.Millisecond
+
+// Config is what a Daemon is made of. Dir, Root, SandboxID and Token are required.
+type Config struct {
+	Dir       string        // the guest's own folder: logs and exit records, made if missing
+	Root      string        // absolute path of the worktree
+	SandboxID string        // what it calls itself
+	Token     string        // every request must carry it
+	Build     string        // version of this build
+	Env       []string      // what the allow-list for processes picks from; nil = nothing
+	Changes   Changes       // nil: changes and diffs are answered as unsupported
+	Reap      bool          // the program has made itself the reaper of orphans, and has no children but its processes and git
+	MaxLog    int64         // bytes of unacknowledged output kept per stream where the process's spec does not say; default 64 MiB
+	Grace     time.Duration // what processes get between TERM and KILL when the guest itself ends; default 2 s
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+func (c *Config) validate() error {
+	if !filepath.IsAbs(c.Dir) || !filepath.IsAbs(c.Root) {
+		return errors.New("guest: Dir and Root must be absolute")
+	}
+	if c.SandboxID == "" || c.Token == "" {
+		return errors.New("guest: SandboxID and Token are required")
+	}
+	if c.MaxLog <= 0 {
+		c.MaxLog = defaultMaxLog
+	}
+	if c.Grace <= 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Daemon is the guest's program. Make it with New, run it with Serve.
+type Daemon struct {
+	cfg     Config
+	root    *os.Root
+	token   [32]byte // sha256 of the token
+	started time.Time
+	tree    *tree
+
+	mu     sync.Mutex
+	procs  map[string]*process
+	ending bool // no process starts any more
+
+	spawn sync.RWMutex // held for writing by the reaper: no process is between its start and being known
+
+	quit     chan struct{} // closed when a host asks for the shutdown
+	over     chan struct{} // closed when every process has ended for good
+	quitOnce sync.Once
+	work     sync.WaitGroup // goroutines that outlive their request
+
+	lastOutput atomic.Int64 // ms UTC
+	hinted     atomic.Int64 // ns since started
+	ports      portCache
+}
+
+// New makes a Daemon and finds the records of processes an earlier guest left in cfg.Dir. It starts nothing.
+func New(cfg Config) (*Daemon, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, "processes"), 0o700); err != nil {
+		return nil, fmt.Errorf("making the guest's folder: %w", err)
+	}
+	root, err := os.OpenRoot(cfg.Root)
+	if err != nil {
+		return nil, fmt.Errorf("opening the worktree: %w", err)
+	}
+	d := &Daemon{cfg: cfg, root: root, token: digest(cfg.Token), started: cfg.Now(), procs: make(map[string]*process),
+		quit: make(chan struct{}), over: make(chan struct{})}
+	d.cfg.Token = ""
+	d.tree = newTree(cfg.SandboxID, cfg.Reap)
+	if err := d.load(); err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Serve answers on l until ctx ends or a host asks for the shutdown. Then it ends every process, and returns nil when all
+// its goroutines have ended. It closes l, and can be called once.
+func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	srv := &http.Server{
+		Handler:   d.handler(),
+		Protocols: protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 4 * guest.MaxProcesses, // a few streams follow each process
+			// One stream whose program takes no input holds at most its own window of what all uploads share.
+			MaxReceiveBufferPerConnection: 4<<20 - 1,
+			MaxReceiveBufferPerStream:     128 << 10,
+			MaxReadFrameSize:              32 << 10,
+		},
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: 30 * time.Second,
+		ErrorLog:          slog.NewLogLogger(d.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }() // ends with srv
+	if d.cfg.Reap {
+		d.work.Go(func() { d.reap(ctx) })
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-d.quit:
+	case err = <-served:
+		served <- nil
+		err = fmt.Errorf("accepting hosts: %w", err)
+	}
+	d.endAll()
+	close(d.over)
+	lastWords, stop := context.WithTimeout(ctx, lastWordsIn)
+	defer stop()
+	_ = srv.Shutdown(lastWords) // hosts read what ended programs have written
+	cancel()
+	_ = srv.Close()
+	<-served
+	d.work.Wait()
+	_ = d.root.Close()
+	return err
+}
+
+// endAll ends every process of the sandbox and lets nothing start any more.
+func (d *Daemon) endAll() {
+	d.mu.Lock()
+	d.ending = true
+	procs := d.list()
+	d.mu.Unlock()
+	for _, p := range procs {
+		p.because(reasonStopped)
+	}
+	d.tree.end(func(member) bool { return true }, d.cfg.Grace)
+	for _, p := range procs {
+		p.letGo()
+		<-p.done
+	}
+}
+
+// list returns every process. The caller holds mu.
+func (d *Daemon) list() []*process {
+	out := make([]*process, 0, len(d.procs))
+	for _, p := range d.procs {
+		out = append(out, p)
+	}
+	return out
+}
+
+// wrote notes that a program has just written output.
+func (d *Daemon) wrote() {
+	now := d.cfg.Now()
+	d.lastOutput.Store(now.UnixMilli())
+	if d.cfg.Changes == nil {
+		return
+	}
+	t, last := now.Sub(d.started).Nanoseconds(), d.hinted.Load()
+	if (last == 0 || t-last >= hintEvery.Nanoseconds()) && d.hinted.CompareAndSwap(last, t) {
+		d.cfg.Changes.Hint()
+	}
+}
+
+// hello is what the guest says of itself.
+func (d *Daemon) hello() guest.Hello {
+	h := guest.Hello{Version: guest.Version, Build: d.cfg.Build, SandboxID: d.cfg.SandboxID, Root: d.cfg.Root,
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Pid: os.Getpid(), StartedAt: d.started.UnixMilli()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.procs {
+		for _, l := range p.outputs() {
+			if err := l.Degraded(); err != nil {
+				h.Degraded = "output is kept in memory only: " + err.Error()
+				return h
+			}
+		}
+	}
+	return h
+}
+
+// logConfig says how the log of one stream is kept.
+func (d *Daemon) logConfig(spec guest.ProcessSpec, s guest.Stream) bytelog.Config {
+	limit := spec.MaxLog
+	if limit <= 0 {
+		limit = d.cfg.MaxLog
+	}
+	return bytelog.Config{Dir: filepath.Join(guest.ProcessDir(d.cfg.Dir, spec.ID), string(s)), MaxBytes: limit, Now: d.cfg.Now}
+}

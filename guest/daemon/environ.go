@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/guest"
+)
+
+// Names in the environment that mark the processes of a sandbox and of one process in it.
+const (
+	sandboxMark = "PARAWORK_SANDBOX_ID"
+	processMark = "PARAWORK_PROCESS"
+)
+
+// allowed are the names of the guest's own environment that processes are given, beside LC_*.
+var allowed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", sandboxMark}
+
+// environ is the environment of a process: the allow-list, what the spec says on top, and the marks.
+func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
+	env := map[string]string{"TERM": "xterm-256color", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+	for _, entry := range d.cfg.Env {
+		name, value, ok := strings.Cut(entry, "=")
+		if ok && (slices.Contains(allowed, name) || strings.HasPrefix(name, "LC_")) {
+			env[name] = value
+		}
+	}
+	env["PWD"] = dir
+	for name, value := range spec.Env {
+		env[name] = value
+	}
+	env[sandboxMark], env[processMark] = d.cfg.SandboxID, spec.ID
+	out := make([]string, 0, len(env))
+	for name, value := range env {
+		out = append(out, name+"="+value)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// lookPath finds a program in the PATH of env, as a shell would; a name with a slash stands for itself.
+func lookPath(name string, env []string) (string, error) {
+	if strings.Contains(name, "/") {
+		return name, nil
+	}
+	var path string
+	for _, entry := range env {
+		if v, ok := strings.CutPrefix(entry, "PATH="); ok {
+			path = v
+		}
+	}
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue // the worktree's own files are not programs by name
+		}
+		file := filepath.Join(dir, name)
+		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return file, nil
+		}
+	}
+	return "", fmt.Errorf("%q was not found in PATH", name)
+}

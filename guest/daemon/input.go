@@ -1,0 +1,161 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+var errInputClosed = fault.New(fault.Gone, "input_closed", "The process does not take input any more.")
+
+// input brings numbered frames to a program, each once and in order. A frame the program takes at once is written by whoever
+// brought it; what it does not take waits in a bounded queue with a goroutine of its own, and whoever brings more waits too.
+type input struct {
+	file *os.File
+	owns bool // the file is ours alone: closing the input closes it
+
+	mu      sync.Mutex
+	last    uint64 // the newest frame taken
+	queue   [][]byte
+	queued  int           // bytes in queue
+	writing bool          // the writer runs
+	ending  bool          // no more frames: close when the queue is empty
+	closed  bool          // nothing is written any more
+	moved   chan struct{} // closed at the next change of the above, nil when nobody waits
+}
+
+func newInput(f *os.File) *input { return &input{file: f} }
+
+// taken is the number of the newest frame taken.
+func (in *input) taken() uint64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.last
+}
+
+// put brings frame seq. A frame that was taken before is ignored. It waits while the queue is full.
+func (in *input) put(ctx context.Context, seq uint64, p []byte) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for in.queued >= guest.MaxInput && !in.closed {
+		if err := in.wait(ctx); err != nil {
+			return err
+		}
+	}
+	if seq <= in.last {
+		return nil
+	}
+	if in.closed || in.ending {
+		return errInputClosed
+	}
+	in.last = seq
+	if len(in.queue) == 0 && !in.writing {
+		p = p[in.try(p):]
+	}
+	if len(p) == 0 {
+		return nil
+	}
+	in.queue = append(in.queue, p)
+	in.queued += len(p)
+	if !in.writing {
+		in.writing = true
+		go in.write() // ends when the queue is empty or the file is closed
+	}
+	return nil
+}
+
+// wait waits for a change. The caller holds mu.
+func (in *input) wait(ctx context.Context) error {
+	if in.moved == nil {
+		in.moved = make(chan struct{})
+	}
+	moved := in.moved
+	in.mu.Unlock()
+	defer in.mu.Lock()
+	select {
+	case <-moved:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tell wakes who waits. The caller holds mu.
+func (in *input) tell() {
+	if in.moved != nil {
+		close(in.moved)
+		in.moved = nil
+	}
+}
+
+// try writes what the program takes without waiting.
+func (in *input) try(p []byte) (n int) {
+	rc, err := in.file.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = rc.Write(func(fd uintptr) bool {
+		if k, err := unix.Write(int(fd), p); err == nil {
+			n = k
+		}
+		return true
+	})
+	return n
+}
+
+// write writes the queue until it is empty.
+func (in *input) write() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for len(in.queue) > 0 && !in.closed {
+		p := in.queue[0]
+		in.mu.Unlock()
+		_, err := in.file.Write(p)
+		in.mu.Lock()
+		if err != nil {
+			in.shut()
+			break
+		}
+		in.queue[0] = nil
+		in.queue = in.queue[1:]
+		in.queued -= len(p)
+		in.tell()
+	}
+	in.writing = false
+	if in.ending {
+		in.shut()
+	}
+}
+
+// end closes the input once everything taken has been written.
+func (in *input) end() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.ending = true
+	if !in.writing {
+		in.shut()
+	}
+}
+
+// close gives up what was not written.
+func (in *input) close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.shut()
+}
+
+func (in *input) shut() {
+	if in.closed {
+		return
+	}
+	in.closed, in.queue, in.queued = true, nil, 0
+	in.tell()
+	if in.owns {
+		_ = in.file.Close()
+	}
+}

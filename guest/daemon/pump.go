@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/internal/bytelog"
+)
+
+// batch is the most that is read before it is appended. A PTY gives some 4 KiB a read whatever it is asked for: reading on until
+// nothing more is there makes one append, one frame and one wake-up of many such pieces, and delays no single byte.
+const batch = 64 << 10
+
+// batches are buffers for one batch. A pump holds one only while there is something to read.
+var batches = sync.Pool{New: func() any { return new([batch]byte) }}
+
+// pump moves what a program writes into its log.
+type pump struct {
+	p       *process
+	file    *os.File
+	log     *bytelog.Log
+	read    atomic.Int64
+	discard atomic.Bool   // read to nowhere
+	ended   chan struct{} // closed when nothing more is read
+}
+
+func newPump(p *process, f *os.File, l *bytelog.Log) *pump {
+	return &pump{p: p, file: f, log: l, ended: make(chan struct{})}
+}
+
+func (pu *pump) run() {
+	defer close(pu.ended)
+	defer pu.file.Close()
+	rc, err := pu.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		err := pu.step(rc.Read)
+		if err == nil {
+			continue
+		}
+		// A terminal that nobody holds open answers EIO. While the program runs it may be opened again: /dev/tty.
+		if !errors.Is(err, unix.EIO) || pu.p.term == nil || !pu.again() {
+			return
+		}
+	}
+}
+
+// again waits a moment before a terminal is read again, unless the program has ended.
+func (pu *pump) again() bool {
+	t := time.NewTimer(50 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-pu.p.exited:
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// errEnd says that an output has come to its end.
+var errEnd = errors.New("end of output")
+
+// step waits until there is something to read, and moves one batch.
+func (pu *pump) step(wait func(func(fd uintptr) bool) error) error {
+	var buf *[batch]byte
+	var n int
+	var rerr error
+	err := wait(func(fd uintptr) bool {
+		if buf == nil {
+			buf = batches.Get().(*[batch]byte)
+		}
+		n, rerr = readAll(int(fd), buf[:])
+		if n == 0 && rerr == unix.EAGAIN {
+			batches.Put(buf)
+			buf = nil
+			return false
+		}
+		return true
+	})
+	if buf != nil {
+		defer batches.Put(buf)
+	}
+	if n > 0 {
+		pu.read.Add(int64(n))
+		if !pu.discard.Load() {
+			_, _ = pu.log.Append(buf[:n]) // it fails only when the log has ended: then nobody waits for these bytes
+			pu.p.d.wrote()
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case rerr == unix.EAGAIN:
+		return nil
+	}
+	return rerr
+}
+
+// readAll reads until buf is full, nothing more is there (EAGAIN), or the end.
+func readAll(fd int, buf []byte) (n int, err error) {
+	for n < len(buf) {
+		k, err := unix.Read(fd, buf[n:])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return n, err
+		case k == 0:
+			return n, errEnd
+		default:
+			n += k
+		}
+	}
+	return n, nil
+}

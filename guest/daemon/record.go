@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/bytelog"
+)
+
+// maxEnded is how many ended processes are remembered; the oldest are forgotten beyond it, with their logs.
+const maxEnded = 256
+
+// writeRecord writes down what is known of the process: to a new file that takes the old one's place, so that there is always a
+// whole one. What it returns makes it survive the machine's death, which nobody needs to wait for: a process does not.
+func (p *process) writeRecord() (sync func()) {
+	b, err := json.Marshal(p.snapshot())
+	if err != nil {
+		return func() {}
+	}
+	dir := guest.ProcessDir(p.d.cfg.Dir, p.id)
+	f, err := os.CreateTemp(dir, guest.RecordName+".*")
+	if err == nil {
+		if _, err = f.Write(b); err == nil {
+			err = os.Rename(f.Name(), filepath.Join(dir, guest.RecordName))
+		}
+		if err != nil {
+			_ = os.Remove(f.Name())
+			_ = f.Close()
+		}
+	}
+	if err != nil {
+		p.d.cfg.Log.Warn("record of a process could not be written", "process_id", p.id, "error", err)
+		return func() {}
+	}
+	return func() {
+		err := errors.Join(f.Sync(), f.Close(), syncDir(dir))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			p.d.cfg.Log.Warn("record of a process could not be made durable", "process_id", p.id, "error", err)
+		}
+	}
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// load finds what an earlier guest wrote down. Its processes have ended with it: those that still ran are lost.
+func (d *Daemon) load() error {
+	dir := filepath.Join(d.cfg.Dir, "processes")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("reading the guest's folder: %w", err)
+	}
+	for _, e := range entries {
+		id := e.Name()
+		info, err := guest.ReadProcessRecord(d.cfg.Dir, id)
+		if err != nil {
+			d.cfg.Log.Warn("record of a process cannot be used", "process_id", id, "error", err)
+			continue
+		}
+		p := newProcess(d, id)
+		p.info = info
+		if info.State == guest.Running {
+			p.info.State, p.info.Reason, p.info.EndedAt = guest.Exited, reasonLost, d.cfg.Now().UnixMilli()
+		}
+		for s := range info.Ends {
+			l, err := bytelog.Open(d.logConfig(guest.ProcessSpec{ID: id}, s))
+			if err != nil {
+				d.cfg.Log.Warn("log of a process cannot be read", "process_id", id, "error", err)
+				continue
+			}
+			l.Finish()
+			p.logs[s] = l
+		}
+		close(p.ready)
+		close(p.exited)
+		close(p.done)
+		d.procs[id] = p
+	}
+	return nil
+}
+
+// forgetOld makes room for another process by forgetting those that ended first. The caller holds mu.
+func (d *Daemon) forgetOld() {
+	var ended []*process
+	for _, p := range d.procs {
+		if !p.running() {
+			ended = append(ended, p)
+		}
+	}
+	if len(ended) < maxEnded {
+		return
+	}
+	slices.SortFunc(ended, func(a, b *process) int { return cmp.Compare(a.snapshot().EndedAt, b.snapshot().EndedAt) })
+	for _, p := range ended[:len(ended)-maxEnded+1] {
+		d.forget(p)
+	}
+}
+
+// forget drops an ended process with all that was kept of it. The caller holds mu.
+func (d *Daemon) forget(p *process) {
+	delete(d.procs, p.id)
+	if err := os.RemoveAll(guest.ProcessDir(d.cfg.Dir, p.id)); err != nil {
+		d.cfg.Log.Warn("folder of a process could not be removed", "process_id", p.id, "error", err)
+	}
+}

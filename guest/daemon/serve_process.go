@@ -1,0 +1,247 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// process finds the process a request names, once its start is over.
+func (d *Daemon) process(r *http.Request) (*process, error) {
+	d.mu.Lock()
+	p := d.procs[r.PathValue("id")]
+	d.mu.Unlock()
+	if p == nil {
+		return nil, fault.New(fault.NotFound, "process_not_found", "The sandbox knows no such process.")
+	}
+	select {
+	case <-p.ready:
+		return p, nil
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	}
+}
+
+func (d *Daemon) serveStart(w http.ResponseWriter, r *http.Request) error {
+	var spec guest.ProcessSpec
+	if err := body(w, r, &spec); err != nil {
+		return err
+	}
+	p, err := d.start(spec)
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, p.snapshot())
+	return nil
+}
+
+func (d *Daemon) serveProcesses(w http.ResponseWriter, _ *http.Request) error {
+	d.mu.Lock()
+	procs := d.list()
+	d.mu.Unlock()
+	var out guest.List[guest.Process]
+	for _, p := range procs {
+		select {
+		case <-p.ready:
+			out.Items = append(out.Items, p.snapshot())
+		default:
+		}
+	}
+	slices.SortFunc(out.Items, func(a, b guest.Process) int { return strings.Compare(a.ID, b.ID) })
+	answer(w, http.StatusOK, out)
+	return nil
+}
+
+func (d *Daemon) serveProcess(w http.ResponseWriter, r *http.Request) error {
+	p, err := d.process(r)
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, p.snapshot())
+	return nil
+}
+
+func (d *Daemon) serveWait(w http.ResponseWriter, r *http.Request) error {
+	p, err := d.process(r)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.done:
+	case <-r.Context().Done():
+		return context.Cause(r.Context())
+	}
+	answer(w, http.StatusOK, p.snapshot())
+	return nil
+}
+
+func (d *Daemon) serveRemove(w http.ResponseWriter, r *http.Request) error {
+	p, err := d.process(r)
+	if err != nil {
+		return err
+	}
+	if p.running() {
+		return fault.New(fault.Conflict, "process_running", "The process still runs. Stop it first.")
+	}
+	d.mu.Lock()
+	if d.procs[p.id] == p {
+		d.forget(p)
+	}
+	d.mu.Unlock()
+	return done(w)
+}
+
+// serveInput takes numbered frames until the host ends the stream. The head of the answer says which frame was taken last, so that
+// a host knows after a cut what to send again.
+func (d *Daemon) serveInput(w http.ResponseWriter, r *http.Request) error {
+	p, err := d.process(r)
+	if err != nil {
+		return err
+	}
+	if p.in == nil {
+		return fault.New(fault.Conflict, "no_input", "The process takes no input.")
+	}
+	w.Header().Set(guest.HeaderInputSeq, strconv.FormatUint(p.in.taken(), 10))
+	if err := begin(w); err != nil {
+		return errCut
+	}
+	for {
+		seq, frame, err := guest.ReadInput(r.Body, nil)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errCut
+		}
+		if err := p.in.put(r.Context(), seq, frame); err != nil {
+			return errCut
+		}
+	}
+}
+
+func (d *Daemon) serveCloseStdin(w http.ResponseWriter, r *http.Request) error {
+	p, err := d.process(r)
+	if err != nil {
+		return err
+	}
+	if p.in != nil {
+		if !p.in.owns {
+			return fault.New(fault.Conflict, "has_terminal", "The process has a terminal: its input cannot be closed.")
+		}
+		p.in.end()
+	}
+	return done(w)
+}
+
+func (d *Daemon) serveAck(w http.ResponseWriter, r *http.Request) error {
+	p, err := d.process(r)
+	if err != nil {
+		return err
+	}
+	var ack guest.Ack
+	if err := body(w, r, &ack); err != nil {
+		return err
+	}
+	l := p.logs[ack.Stream]
+	if l == nil {
+		return errNoStream
+	}
+	if _, end := l.Bounds(); ack.Offset < 0 || ack.Offset > end {
+		return fault.New(fault.Invalid, "offset_beyond_end", "Offset %d is beyond the end of the output, %d.", ack.Offset, end)
+	}
+	l.DropBefore(ack.Offset)
+	return done(w)
+}
+
+func (d *Daemon) serveResize(w http.ResponseWriter, r *http.Request) error {
+	p, err := d.process(r)
+	if err != nil {
+		return err
+	}
+	var size guest.Size
+	if err := body(w, r, &size); err != nil {
+		return err
+	}
+	if size.Cols == 0 || size.Rows == 0 {
+		return fault.New(fault.Invalid, "invalid_size", "A terminal has at least one column and one row.")
+	}
+	if err := p.resize(size); err != nil {
+		return err
+	}
+	return done(w)
+}
+
+// signals are those a host may send.
+var signals = []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGKILL, syscall.SIGUSR1,
+	syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGSTOP, syscall.SIGTSTP, syscall.SIGWINCH}
+
+func signalByName(name string) (syscall.Signal, error) {
+	name = strings.ToUpper(name)
+	if !strings.HasPrefix(name, "SIG") {
+		name = "SIG" + name
+	}
+	for _, s := range signals {
+		if unix.SignalName(s) == name {
+			return s, nil
+		}
+	}
+	return 0, fault.New(fault.Invalid, "invalid_signal", "%q is no signal that can be sent.", name)
+}
+
+func (d *Daemon) serveSignal(w http.ResponseWriter, r *http.Request) error {
+	p, err := d.process(r)
+	if err != nil {
+		return err
+	}
+	var req guest.SignalRequest
+	if err := body(w, r, &req); err != nil {
+		return err
+	}
+	sig, err := signalByName(req.Signal)
+	if err != nil {
+		return err
+	}
+	if d.tree.signalAll(p.owns, sig) == 0 {
+		return fault.New(fault.Conflict, "process_ended", "The process has ended.")
+	}
+	return done(w)
+}
+
+// maxGrace bounds what a host may give a process between TERM and KILL.
+const maxGrace = 10 * time.Minute
+
+// serveStop ends the process and everything it started, and answers when all of it is gone. A host that hangs up does not stop
+// the stopping.
+func (d *Daemon) serveStop(w http.ResponseWriter, r *http.Request) error {
+	p, err := d.process(r)
+	if err != nil {
+		return err
+	}
+	var req guest.StopRequest
+	if err := body(w, r, &req); err != nil {
+		return err
+	}
+	grace := min(max(time.Duration(req.GraceMs)*time.Millisecond, 0), maxGrace)
+	p.because(reasonStopped)
+	if !d.tree.end(p.owns, grace) {
+		return fault.New(fault.Internal, "process_will_not_end", "The kernel does not end the process.")
+	}
+	select {
+	case <-p.done:
+	case <-r.Context().Done():
+		return context.Cause(r.Context())
+	}
+	answer(w, http.StatusOK, p.snapshot())
+	return nil
+}

@@ -1,0 +1,239 @@
+package daemon
+
+import (
+	"maps"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// proc is one line of the process table.
+type proc struct {
+	pid, ppid, session int
+	start              uint64 // with the pid it tells a process from every other: pids are used again
+	zombie             bool
+	cpu                time.Duration // its own and that of the children it has waited for
+	rss                int64         // bytes
+}
+
+// key tells a process from all others that ever were.
+type key struct {
+	pid   int
+	start uint64
+}
+
+func (p proc) key() key { return key{p.pid, p.start} }
+
+// member is a live process of the sandbox and the process of ours it belongs to, "" when that cannot be told.
+type member struct {
+	proc
+	owner string
+}
+
+// tree finds the processes of the sandbox. Whoever was seen to belong to a process of ours stays known: it may leave its
+// parent, its session and its environment behind, but not its pid and start time.
+type tree struct {
+	self    int
+	sandbox string
+	reap    bool // orphans become our children: who is not our descendant is not ours, and who is, is
+
+	mu      sync.Mutex
+	leaders map[int]leader // by pid, which is the session's too, while there is anybody left of it
+	seen    map[key]string // owner, "" = looked at and not told
+}
+
+// leader is the first program of a process of ours.
+type leader struct {
+	id    string
+	ended bool
+}
+
+func newTree(sandbox string, reap bool) *tree {
+	return &tree{self: os.Getpid(), sandbox: sandbox, reap: reap, leaders: make(map[int]leader), seen: make(map[key]string)}
+}
+
+// lead notes that pid is the first program of process id.
+func (t *tree) lead(pid int, id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.leaders[pid] = leader{id: id}
+}
+
+// led notes that it has ended and was waited for.
+func (t *tree) led(pid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l, ok := t.leaders[pid]; ok {
+		t.leaders[pid] = leader{l.id, true}
+	}
+}
+
+// leads reports whether pid is a child whose end somebody of ours waits for.
+func (t *tree) leads(pid int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l, ok := t.leaders[pid]
+	return ok && !l.ended
+}
+
+// members looks at the process table and returns the live processes of the sandbox, the guest itself not among them.
+func (t *tree) members() map[int]member {
+	table := processTable()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[int]member)
+	known := make(map[key]string, len(table))
+	for _, p := range table {
+		if p.zombie || p.pid == t.self || p.pid <= 1 {
+			continue
+		}
+		if t.reap && !t.below(table, p) {
+			continue
+		}
+		owner := t.owner(table, p, 0)
+		if owner != "" || t.reap {
+			out[p.pid] = member{p, owner}
+		}
+		known[p.key()] = owner
+	}
+	t.seen = known
+	for pid, l := range t.leaders {
+		if l.ended && !owned(out, l.id) {
+			delete(t.leaders, pid)
+		}
+	}
+	return out
+}
+
+func owned(ms map[int]member, id string) bool {
+	for _, m := range ms {
+		if m.owner == id {
+			return true
+		}
+	}
+	return false
+}
+
+// maxDepth bounds a walk upwards, against a table read while it changes.
+const maxDepth = 1000
+
+// below reports whether p is a descendant of the guest.
+func (t *tree) below(table map[int]proc, p proc) bool {
+	for range maxDepth {
+		if p.ppid == t.self {
+			return true
+		}
+		parent, ok := table[p.ppid]
+		if !ok || p.ppid <= 1 {
+			return false
+		}
+		p = parent
+	}
+	return false
+}
+
+// owner tells to which process of ours p belongs: by being its first program, by what was seen before, by its parents, by
+// its session, by its mark.
+func (t *tree) owner(table map[int]proc, p proc, depth int) string {
+	if l, ok := t.leaders[p.pid]; ok && !l.ended {
+		return l.id
+	}
+	if id := t.seen[p.key()]; id != "" {
+		return id
+	}
+	if parent, ok := table[p.ppid]; ok && p.ppid != t.self && p.ppid > 1 && depth < maxDepth {
+		if id := t.owner(table, parent, depth+1); id != "" {
+			return id
+		}
+	}
+	if l, ok := t.leaders[p.session]; ok {
+		return l.id
+	}
+	if _, looked := t.seen[p.key()]; looked {
+		return ""
+	}
+	sandbox, id := environMarks(p.pid)
+	for _, l := range t.leaders {
+		if sandbox == t.sandbox && l.id == id {
+			return id
+		}
+	}
+	return ""
+}
+
+const (
+	// killRounds bounds how often a tree that forks against its end is walked.
+	killRounds = 100
+	// lookEvery is how often it is looked whether those who were told to end have ended: the kernel tells only of children.
+	lookEvery = 20 * time.Millisecond
+)
+
+// end ends the members that match: TERM, grace, KILL until none is left. It returns false when some cannot be ended.
+func (t *tree) end(match func(member) bool, grace time.Duration) bool {
+	left := t.matching(match)
+	if len(left) == 0 {
+		return true
+	}
+	if grace > 0 {
+		for _, m := range left {
+			terminate(m.proc)
+		}
+		deadline := time.Now().Add(grace)
+		for wait := lookEvery / 10; time.Now().Before(deadline); wait = min(2*wait, lookEvery) {
+			time.Sleep(min(wait, time.Until(deadline)))
+			if left = t.matching(match); len(left) == 0 {
+				return true
+			}
+		}
+	}
+	for range killRounds {
+		for _, m := range left {
+			deliver(m.proc, syscall.SIGKILL)
+		}
+		time.Sleep(lookEvery / 4)
+		if left = t.matching(match); len(left) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *tree) matching(match func(member) bool) map[int]member {
+	ms := t.members()
+	maps.DeleteFunc(ms, func(_ int, m member) bool { return !match(m) })
+	return ms
+}
+
+// signalAll sends sig to the members that match, and returns how many there were.
+func (t *tree) signalAll(match func(member) bool, sig syscall.Signal) int {
+	ms := t.matching(match)
+	for _, m := range ms {
+		deliver(m.proc, sig)
+	}
+	return len(ms)
+}
+
+// terminate asks a process to end. A shell at a terminal ignores TERM and ends on HUP; a stopped process hears neither until
+// it is continued.
+func terminate(p proc) {
+	deliver(p, syscall.SIGTERM)
+	if ignores(p.pid, syscall.SIGTERM) {
+		deliver(p, syscall.SIGHUP)
+	}
+	deliver(p, syscall.SIGCONT)
+}
+
+// deliver sends sig to exactly this process: the handle is taken first and the start time checked after, so that a pid that was
+// used again is never hit.
+func deliver(p proc, sig syscall.Signal) {
+	h, err := os.FindProcess(p.pid)
+	if err != nil {
+		return
+	}
+	defer func() { _ = h.Release() }()
+	if now, err := readProc(p.pid); err != nil || now.start != p.start {
+		return
+	}
+	_ = h.Signal(sig) // it may have ended this moment
+}
