@@ -1,0 +1,283 @@
+package arch_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/parawork/parawork/"
+
+// pkg is what go list says of a package.
+type pkg struct {
+	ImportPath, Name, Doc, Dir string
+	GoFiles, Imports, Deps     []string
+}
+
+// list returns the packages of this module that patterns name, by path within the module.
+func list(t *testing.T, env []string, patterns ...string) map[string]pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Name,Doc,Dir,GoFiles,Imports,Deps"}, patterns...)...)
+	cmd.Dir = "../.."
+	cmd.Env = append(cmd.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	all := map[string]pkg{}
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		all[short(p.ImportPath)] = p
+	}
+}
+
+// short writes a package of this module as ./path, so that ./sync is not taken for sync.
+func short(path string) string {
+	if rest, ours := strings.CutPrefix(path, module); ours {
+		return "./" + rest
+	}
+	return path
+}
+
+// rule bans packages from what others link. A pattern is a path within the module, or any import path; a trailing /... takes in
+// what is below, and a trailing /* only what is below.
+type rule struct {
+	who    string
+	except []string
+	not    []string
+	why    string
+}
+
+// rooms are the packages that hold the house's rules.
+var rooms = []string{"./accounts/...", "./config/...", "./workspaces/...", "./executors", "./guest/...", "./sessions/...", "./sync/...", "./events/...",
+	"./billing/...", "./gateway/...", "./runner/..."}
+
+// database is what only store (and the event line beside PostgreSQL) may link.
+var database = []string{"database/sql", "github.com/mattn/go-sqlite3/...", "github.com/jackc/pgx/v5/..."}
+
+// web is what only the server may link.
+var web = []string{"github.com/labstack/echo/v4/...", "github.com/olahol/melody/...", "github.com/gorilla/websocket/..."}
+
+func rules() []rule {
+	var out []rule
+	add := func(who string, except []string, why string, not ...string) {
+		out = append(out, rule{who, except, not, why})
+	}
+	for _, room := range rooms {
+		add(room, nil, "a room declares the storage it needs; store satisfies it, and cmd joins them", "./store/...")
+		add(room, nil, "the server knows the rooms, not the other way round", "./server/...", "./ui/...")
+		add(room, nil, "cmd wires the house; nothing knows who wires it", "./cmd/...")
+		add(room, nil, "a new executor must not need a change in any room", "./executors/*")
+		add(room, []string{"./events/pg", "./billing/stripe"}, "all SQL is in store", database...)
+		if room != "./runner/..." {
+			add(room, nil, "HTTP is the server's business", web...)
+		}
+	}
+	for _, base := range []string{"./accounts/...", "./config/...", "./events/...", "./guest/...", "./migrations"} {
+		add(base, nil, "it is what the others stand on", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...")
+	}
+	add("./guest/...", nil, "the guest runs beside a hostile agent and needs to know nothing of people", "./accounts/...", "./config/...", "./events/...")
+	add("./executors/...", nil, "a place to work does not know what people do in it", "./workspaces/...", "./sessions/...", "./sync/...")
+	add("./workspaces/...", nil, "sessions live in workspaces, not the other way round", "./sessions/...", "./sync/...")
+	add("./sync/...", nil, "changes are those of places; sessions come and go", "./sessions/...", "./workspaces/...")
+	add("./store", nil, "store and server are leaves: cmd joins them", "./server/...", "./ui/...", "./cmd/...", "./executors/*")
+	add("./server/...", nil, "store and server are leaves: cmd joins them", append([]string{"./store/...", "./cmd/...", "./executors/*"}, database...)...)
+	add("./internal/...", []string{"./internal/testkit", "./internal/testpg", "./internal/arch"}, "internal packages are the tools of all rooms and know none",
+		"./accounts/...", "./config/...", "./workspaces/...", "./executors/...", "./guest/...", "./sessions/...", "./sync/...", "./events/...", "./store/...", "./server/...", "./ui/...", "./cmd/...")
+	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./internal/testkit", "testing")
+	return out
+}
+
+func match(pattern, path string) bool {
+	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return path == base || strings.HasPrefix(path, base+"/")
+	}
+	if base, ok := strings.CutSuffix(pattern, "/*"); ok {
+		return strings.HasPrefix(path, base+"/")
+	}
+	return path == pattern
+}
+
+func matchAny(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return match(p, path) })
+}
+
+// chain returns the shortest way from one package to another.
+func chain(all map[string]pkg, from, to string) string {
+	came := map[string]string{from: ""}
+	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		if at == to {
+			way := to
+			for at = came[at]; at != ""; at = came[at] {
+				way = at + " -> " + way
+			}
+			return way
+		}
+		for _, imp := range all[at].Imports {
+			if _, seen := came[short(imp)]; !seen {
+				came[short(imp)] = at
+				queue = append(queue, short(imp))
+			}
+		}
+	}
+	return from + " -> ... -> " + to // through somebody else's package
+}
+
+// violations returns what in a house breaks a rule.
+func violations(all map[string]pkg) []string {
+	var out []string
+	for _, r := range rules() {
+		for path, p := range all {
+			if !match(r.who, path) || matchAny(r.except, path) {
+				continue
+			}
+			for _, dep := range p.Deps {
+				if d := short(dep); matchAny(r.not, d) && !match(path+"/...", d) { // what is below a package is its own
+					out = append(out, fmt.Sprintf("%s must not depend on %s: %s.\n\t%s", path, d, r.why, chain(all, path, d)))
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestRoomsKnowOnlyWhomTheyMay(t *testing.T) {
+	t.Parallel()
+	for _, v := range violations(list(t, nil, "./...")) {
+		t.Error(v)
+	}
+}
+
+// The rules must bite: a house that breaks each of them.
+func TestRulesBite(t *testing.T) {
+	t.Parallel()
+	for from, to := range map[string]string{
+		"accounts": module + "store", "sessions": module + "server", "sync": module + "executors/local", "workspaces": "database/sql",
+		"events": "github.com/jackc/pgx/v5", "server": module + "store", "store": module + "server", "guest/daemon": module + "accounts",
+		"internal/id": module + "config", "cmd/parawork": "testing", "executors": module + "executors/local", "executors/local": module + "sessions",
+	} {
+		all := map[string]pkg{"./" + from: {Imports: []string{module + "between"}, Deps: []string{module + "between", to}}, "./between": {Imports: []string{to}, Deps: []string{to}}}
+		v := violations(all)
+		if len(v) == 0 || !slices.ContainsFunc(v, func(s string) bool { return strings.Contains(s, "./"+from+" -> ./between -> "+short(to)) }) {
+			t.Errorf("%s on %s: %q", from, to, v)
+		}
+	}
+	fine := map[string]pkg{"./events/pg": {Deps: []string{"github.com/jackc/pgx/v5", "sync", "sync/atomic"}}, "./sessions": {Deps: []string{module + "sessions/agents", module + "executors"}}}
+	if v := violations(fine); len(v) > 0 {
+		t.Errorf("allowed, but: %q", v)
+	}
+}
+
+func TestNoExecutorKnowsAnother(t *testing.T) {
+	t.Parallel()
+	all := list(t, nil, "./executors/...")
+	kind := func(path string) string {
+		rest, _ := strings.CutPrefix(path, "./executors/")
+		name, _, _ := strings.Cut(rest, "/")
+		return name
+	}
+	for path, p := range all {
+		if path == "./executors" {
+			continue
+		}
+		for _, dep := range p.Deps {
+			if d := short(dep); match("./executors/*", d) && kind(d) != kind(path) {
+				t.Errorf("%s must not depend on %s: an executor is one folder that can be read, and removed, alone", path, d)
+			}
+		}
+	}
+}
+
+// The slim binary goes into every sandbox, static and small, beside a hostile agent: no database, no web framework, no engine.
+func TestTheGuestIsSlim(t *testing.T) {
+	t.Parallel()
+	all := list(t, []string{"CGO_ENABLED=0"}, "./cmd/parawork-guest")
+	bans := map[string]string{
+		"database/sql":                     "it keeps files, not rows",
+		"github.com/mattn/go-sqlite3/...":  "it is C, and the binary is static",
+		"github.com/jackc/pgx/v5/...":      "it must not reach the database",
+		"github.com/labstack/echo/v4/...":  "it speaks the guest's protocol over one pipe",
+		"github.com/olahol/melody/...":     "it has no browsers",
+		"github.com/gorilla/websocket/...": "it has no browsers",
+		"github.com/docker/...":            "the executor makes the place, the guest is in it",
+		"github.com/moby/...":              "the executor makes the place, the guest is in it",
+		"github.com/stripe/...":            "money is not its business",
+		"github.com/go-git/go-git/v5/...":  "it runs git, which is where the agent is",
+		"runtime/cgo":                      "it must run on any Linux, without a C library",
+		"./store/...":                      "it remembers nothing of people",
+		"./server/...":                     "it is the other end",
+		"./ui/...":                         "it has no screen",
+		"./accounts/...":                   "it knows no people",
+		"./workspaces/...":                 "it knows one folder",
+		"./sessions/...":                   "it runs processes; what they mean is the host's",
+		"./executors/...":                  "it is what an executor starts",
+		"./config/...":                     "its settings come from who starts it",
+	}
+	p, ok := all["./cmd/parawork-guest"]
+	if !ok {
+		t.Fatal("there is no cmd/parawork-guest")
+	}
+	for _, dep := range p.Deps {
+		for ban, why := range bans {
+			if match(ban, short(dep)) {
+				t.Errorf("cmd/parawork-guest must not link %s: %s", dep, why)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	t.Parallel()
+	for path, p := range list(t, nil, "./...") {
+		if p.Doc == "" && len(p.GoFiles) > 0 {
+			t.Errorf("%s has no package comment: say what it knows and what it refuses to know", path)
+		}
+		if slices.Contains([]string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "base"}, p.Name) {
+			t.Errorf("%s: the name %q says nothing", path, p.Name)
+		}
+		if dir := filepath.Base(path); p.Name != "main" && p.Name != dir && path != "./sync" {
+			t.Errorf("%s is package %s: name the folder like the package", path, p.Name)
+		}
+	}
+}
+
+// Importing a package must do nothing: time, randomness and the world come in through Config.
+func TestNoPackageHasAnInit(t *testing.T) {
+	t.Parallel()
+	for path, p := range list(t, nil, "./...") {
+		for _, name := range p.GoFiles {
+			if strings.HasSuffix(name, ".gen.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Errorf("%s/%s: %v", path, name, err)
+				continue
+			}
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+					t.Errorf("%s/%s has an init function", path, name)
+				}
+			}
+		}
+	}
+}
