@@ -150,7 +150,7 @@ func violations(all map[string]pkg) []string {
 				continue
 			}
 			for _, dep := range p.Deps {
-				if d := short(dep); matchAny(r.not, d) && !match(path+"/...", d) { // what is below a package is its own
+				if d := short(dep); matchAny(r.not, d) {
 					out = append(out, fmt.Sprintf("%s must not depend on %s: %s.\n\t%s", path, d, r.why, chain(all, path, d)))
 				}
 			}
