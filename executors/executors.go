@@ -37,9 +37,8 @@ type Spec struct {
 	ID          string
 	TeamID      string
 	WorkspaceID string
-	Root        string            // the worktree on the host
-	GitDirs     []string          // host git dirs the worktree needs
-	Env         map[string]string // extra, for every process
+	Root        string   // the worktree on the host
+	GitDirs     []string // host git dirs the worktree needs
 }
 
 // State of a sandbox.
@@ -91,4 +90,13 @@ type Sandbox interface {
 type Pauser interface {
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
+}
+
+// Remainer is an optional ability of an Executor whose sandboxes, when their guest has died, leave the guest's own folder
+// behind on this host: records of how processes ended and the output nobody had read yet (see guest.ReadProcessRecord).
+type Remainer interface {
+	// Remains returns the guest's own folder of a sandbox that is gone, while it is there.
+	Remains(sandboxID string) (dir string, ok bool)
+	// Sweep removes what is left of a sandbox that is gone. Idempotent. A sandbox that lives is left alone.
+	Sweep(ctx context.Context, sandboxID string) error
 }

@@ -156,6 +156,7 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 		err = cause
 	}
 	if errors.Is(err, ErrGone) {
+		m.noteGone(p.SandboxID)
 		m.endPlace(ctx, r, p, Gone, "It no longer exists: its guest or the machine was stopped.")
 		return ErrGone
 	}

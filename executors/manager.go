@@ -39,6 +39,8 @@ type Store interface {
 	OpenSandboxes(ctx context.Context) ([]Record, error)
 	// LastSandbox returns the newest sandbox of a workspace, open or ended; fault.NotFound when there never was one.
 	LastSandbox(ctx context.Context, workspaceID string) (Record, error)
+	// TeamSandboxes returns the newest sandbox of each workspace of a team.
+	TeamSandboxes(ctx context.Context, teamID string) ([]Record, error)
 }
 
 // Workspaces is what the Manager needs to know of a workspace.
@@ -59,6 +61,7 @@ type ManagerConfig struct {
 	After       func(time.Duration) <-chan time.Time // the clock of health checks and reaper; default time.After
 	HealthEvery time.Duration                        // default 15 s
 	ReapEvery   time.Duration                        // default 5 min
+	KeepRemains time.Duration                        // how long what a gone sandbox left stays readable; default 15 min
 	DialTimeout time.Duration                        // of one hello; default 5 s
 	Log         *slog.Logger
 }
@@ -79,6 +82,9 @@ func (c *ManagerConfig) Validate() error {
 	}
 	if c.ReapEvery <= 0 {
 		c.ReapEvery = 5 * time.Minute
+	}
+	if c.KeepRemains <= 0 {
+		c.KeepRemains = 15 * time.Minute
 	}
 	if c.DialTimeout <= 0 {
 		c.DialTimeout = 5 * time.Second
@@ -105,7 +111,8 @@ type Manager struct {
 	rooms     map[string]*room // by workspace id
 	onPlace   []func(*Place)
 	recovered bool
-	work      sync.WaitGroup // flights that go on when their callers have left
+	gone      map[string]int64 // sandboxes found gone by this process: ms UTC
+	work      sync.WaitGroup   // flights that go on when their callers have left
 }
 
 // room is what the Manager keeps of one workspace.
@@ -148,7 +155,8 @@ func NewManager(cfg ManagerConfig) *Manager {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), rooms: make(map[string]*room)}
+	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), rooms: make(map[string]*room),
+		gone: make(map[string]int64)}
 	for _, e := range cfg.Executors {
 		m.byKind[e.Kind()] = e
 	}

@@ -73,6 +73,7 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 	}
 	r.mu.Unlock()
 	if errors.Is(err, ErrGone) {
+		m.noteGone(rec.Handle.ID)
 		m.finish(ctx, rec, Gone, goneReason(rec))
 	}
 	return nil, err

@@ -85,18 +85,17 @@ func testAttach(t *testing.T, cfg Config) {
 		sc.expectText("b\n")
 		b.typeIn(in, 2, "b\n")
 		b.wire.cut()
-		var sent bool
-		for range 3 { // the cut may be noticed by the first frame only
-			again := b.input(p.ID)
-			if again.Write(1, []byte("a\n")) == nil && again.Write(2, []byte("b\n")) == nil && again.Write(3, []byte("c\n")) == nil {
-				sent = true
-				break
+		eventually(t, "input is taken after a cut", func() bool { // the first try may be the one that notices the cut
+			again, err := b.c.Input(b.ctx, p.ID)
+			if err != nil {
+				return false
 			}
-		}
-		if !sent {
-			t.Fatal("no input after a cut")
-		}
-		var text string
+			t.Cleanup(func() { again.Close() })
+			if again.Last != 2 {
+				t.Errorf("the guest has taken frame %d, not 2", again.Last)
+			}
+			return again.Write(1, []byte("a\n")) == nil && again.Write(2, []byte("b\n")) == nil && again.Write(3, []byte("c\n")) == nil
+		})
 		eventually(t, "the third frame arrived", func() bool {
 			now, err := b.c.Process(b.ctx, p.ID)
 			return err == nil && now.Ends[guest.Stdout] >= 6
@@ -104,7 +103,7 @@ func testAttach(t *testing.T, cfg Config) {
 		if err := b.c.CloseStdin(b.ctx, p.ID); err != nil {
 			t.Fatal(err)
 		}
-		text = string(b.all(p.ID, guest.Stdout, 0))
+		text := string(b.all(p.ID, guest.Stdout, 0))
 		if text != "a\nb\nc\n" {
 			t.Errorf("typed %q", text)
 		}

@@ -71,6 +71,21 @@ func (s *MemStore) LastSandbox(_ context.Context, workspaceID string) (executors
 	return executors.Record{}, fault.New(fault.NotFound, "sandbox_not_found", "The workspace has no sandbox.")
 }
 
+// TeamSandboxes returns the newest of each workspace.
+func (s *MemStore) TeamSandboxes(_ context.Context, teamID string) ([]executors.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen := map[string]bool{}
+	var out []executors.Record
+	for i := len(s.sandboxes) - 1; i >= 0; i-- {
+		if r := s.sandboxes[i]; r.TeamID == teamID && !seen[r.WorkspaceID] {
+			seen[r.WorkspaceID] = true
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
 // InsertCommand stores a command.
 func (s *MemStore) InsertCommand(_ context.Context, c executors.Command) error {
 	s.mu.Lock()

@@ -184,12 +184,8 @@ func (w *World) start(s executors.Spec, kind executors.Kind, liar bool) (*box, e
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return nil, err
 	}
-	env := os.Environ()
-	for k, v := range s.Env {
-		env = append(env, k+"="+v)
-	}
 	watcher := changes.New(changes.Config{Root: s.Root, Dir: filepath.Join(b.dir, "changes"), Log: w.log})
-	d, err := daemon.New(daemon.Config{Dir: b.dir, Root: s.Root, SandboxID: name, Token: b.token, Build: "fake", Env: env,
+	d, err := daemon.New(daemon.Config{Dir: b.dir, Root: s.Root, SandboxID: name, Token: b.token, Build: "fake", Env: os.Environ(),
 		Changes: watcher, Now: time.Now, Log: w.log})
 	if err != nil {
 		return nil, err

@@ -100,13 +100,13 @@ func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error
 	if err != nil {
 		return nil, err
 	}
-	defer listener.Close()
 	output, err := os.OpenFile(filepath.Join(dir, outputName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
+		_ = listener.Close()
 		return nil, err
 	}
 	defer output.Close()
-	who, ended, err := e.launch(s, dir, token, listener, output)
+	who, ended, err := e.launch(s, dir, listener, output)
 	if err != nil {
 		return nil, err
 	}
@@ -148,14 +148,16 @@ func readSmall(path string) ([]byte, error) {
 
 // launch starts the guest process in a session of its own, so that nothing that ends the server ends it. ended is closed
 // when the process has ended and was reaped.
-func (e *Executor) launch(s executors.Spec, dir, token string, listener, output *os.File) (identity, <-chan struct{}, error) {
+func (e *Executor) launch(s executors.Spec, dir string, listener, output *os.File) (identity, <-chan struct{}, error) {
 	cmd := exec.Command(e.cfg.GuestPath, guestArgs(s, dir)...)
 	cmd.Dir = dir
 	cmd.Env = guestEnv(e.cfg.Env(), s.ID)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = []*os.File{listener} // fd 3
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	err := cmd.Start()
+	_ = listener.Close() // only the guest has it now: when it ends, dialing fails at once
+	if err != nil {
 		return identity{}, nil, err
 	}
 	who, err := identify(cmd.Process.Pid)

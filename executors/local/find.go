@@ -15,6 +15,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // find looks for the live guest of a sandbox. The caller holds the sandbox's turn.
@@ -38,10 +39,13 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 		return nil, fmt.Errorf("sandbox %s has no token (%w): %w", h.ID, err, executors.ErrGone)
 	}
 	sb := &sandbox{e: e, id: h.ID, dir: dir, token: token, who: who}
-	c := client.New(client.Config{Dial: sb.Dial, Token: token, SandboxID: h.ID, Now: e.cfg.Now})
+	// Who answers is checked here and not by the client, for another's answer is a proof and not a failure.
+	c := client.New(client.Config{Dial: sb.Dial, Token: token, Now: e.cfg.Now})
 	defer c.Close()
 	hello, err := c.Hello(ctx)
 	switch {
+	case fault.CodeOf(err) == "guest_unauthorized":
+		return nil, fmt.Errorf("another guest answers for sandbox %s: %w", h.ID, executors.ErrGone)
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ENOENT):
 		// It runs but its door is gone for good: nobody can reach it any more.
 		return nil, fmt.Errorf("the guest of sandbox %s has lost its socket (%w): %w", h.ID, err, executors.ErrGone)
@@ -70,6 +74,17 @@ func readRecord(dir string) (identity, error) {
 
 // destroy ends everything of a sandbox and removes its folder. Idempotent. The caller holds the sandbox's turn.
 func (e *Executor) destroy(ctx context.Context, id string) error {
+	if err := e.endAll(ctx, id); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(e.dir(id)); err != nil {
+		return fmt.Errorf("removing the folder of sandbox %s: %w", id, err)
+	}
+	return nil
+}
+
+// endAll ends the guest, if it lives, and every process of the sandbox.
+func (e *Executor) endAll(ctx context.Context, id string) error {
 	dir := e.dir(id)
 	who, err := readRecord(dir)
 	var known map[int]proc
@@ -78,13 +93,7 @@ func (e *Executor) destroy(ctx context.Context, id string) error {
 		known = members(id, who)
 		e.shutdown(ctx, id, dir, who)
 	}
-	if err := end(ctx, id, known, who, e.cfg.Grace); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("removing the folder of sandbox %s: %w", id, err)
-	}
-	return nil
+	return end(ctx, id, known, who, e.cfg.Grace)
 }
 
 // shutdown asks the guest to end its processes and itself, and waits for that a bounded while. What it does not do, end does.

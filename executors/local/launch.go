@@ -7,6 +7,6 @@ import "github.com/parawork/parawork/executors"
 // guestArgs is the guest's command line. Its listener is fd 3; its token it reads from a file, so that no argument list and
 // no environment shows it.
 func guestArgs(s executors.Spec, dir string) []string {
-	return []string{"guest", "--sandbox", s.ID, "--root", s.Root, "--dir", dir, "--listen-fd", "3",
+	return []string{"serve", "--sandbox", s.ID, "--root", s.Root, "--dir", dir, "--listen-fd", "3",
 		"--token-file", tokenFile(dir)}
 }

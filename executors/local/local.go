@@ -32,6 +32,11 @@ type turn struct {
 	users int
 }
 
+var (
+	_ executors.Executor = (*Executor)(nil)
+	_ executors.Remainer = (*Executor)(nil)
+)
+
 // New makes an Executor. It starts nothing.
 func New(cfg Config) (*Executor, error) {
 	if err := cfg.Validate(); err != nil {
@@ -133,8 +138,9 @@ func checkID(id string) error {
 
 func (e *Executor) dir(id string) string { return filepath.Join(e.cfg.Dir, id) }
 
-// Recover finds a guest again. ErrGone when its process has ended, or can never be reached again; what is left of it is
-// swept away then. Any other error says that it cannot be told now.
+// Recover finds a guest again. ErrGone when its process has ended, or can never be reached again: then what it left running is
+// ended, and its folder stays for those who want to know how its processes ended. Any other error says that it cannot be
+// told now.
 func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.Sandbox, error) {
 	if h.Kind != executors.Local {
 		return nil, fmt.Errorf("handle of kind %q given to the local executor", h.Kind)
@@ -148,14 +154,35 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	defer e.lock(h.ID)()
 	s, err := e.find(ctx, h)
 	if errors.Is(err, executors.ErrGone) {
-		if serr := e.destroy(ctx, h.ID); serr != nil {
-			e.cfg.Log.Warn("rests of a sandbox could not be removed", "sandbox_id", h.ID, "error", serr)
+		if eerr := e.endAll(ctx, h.ID); eerr != nil {
+			e.cfg.Log.Warn("rests of a sandbox could not be ended", "sandbox_id", h.ID, "error", eerr)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Remains returns the folder of a guest, which outlives it until Sweep.
+func (e *Executor) Remains(sandboxID string) (string, bool) {
+	if checkID(sandboxID) != nil {
+		return "", false
+	}
+	info, err := os.Lstat(e.dir(sandboxID))
+	return e.dir(sandboxID), err == nil && info.IsDir()
+}
+
+// Sweep removes the folder of a guest that has ended.
+func (e *Executor) Sweep(ctx context.Context, sandboxID string) error {
+	if err := checkID(sandboxID); err != nil {
+		return err
+	}
+	defer e.lock(sandboxID)()
+	if who, err := readRecord(e.dir(sandboxID)); err == nil && who.alive() {
+		return nil
+	}
+	return e.destroy(ctx, sandboxID)
 }
 
 // List returns a handle for every folder below Dir.

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/executortest"
 	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/id"
 )
@@ -181,7 +182,12 @@ func TestGuestIsReapedAndGone(t *testing.T) {
 	t.Parallel()
 	e := newExecutor(t, t.TempDir())
 	sb := create(t, e, spec(t))
-	hello, err := dial(t, sb).Hello(t.Context())
+	c := dial(t, sb)
+	p := start(t, c, "exit 43")
+	if _, err := c.Wait(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	hello, err := c.Hello(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,8 +198,28 @@ func TestGuestIsReapedAndGone(t *testing.T) {
 	if _, err := e.Recover(t.Context(), sb.Handle()); !errors.Is(err, executors.ErrGone) {
 		t.Errorf("Recover: %v", err)
 	}
+	// How its processes ended can still be read, until it is swept away.
+	dir, ok := e.Remains(sb.Handle().ID)
+	if p, err := guest.ReadProcessRecord(dir, p.ID); !ok || err != nil || p.ExitCode == nil || *p.ExitCode != 43 {
+		t.Errorf("the record of an ended process: %+v, %v, %v", p, ok, err)
+	}
+	if err := e.Sweep(t.Context(), sb.Handle().ID); err != nil {
+		t.Errorf("Sweep: %v", err)
+	}
 	if list, err := e.List(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("left behind: %+v, %v", list, err)
+	}
+}
+
+func TestSweepLeavesTheLivingAlone(t *testing.T) {
+	t.Parallel()
+	e := newExecutor(t, t.TempDir())
+	sb := create(t, e, spec(t))
+	if err := e.Sweep(t.Context(), sb.Handle().ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dial(t, sb).Hello(t.Context()); err != nil {
+		t.Errorf("Hello: %v", err)
 	}
 }
 

@@ -42,6 +42,7 @@ type Client struct {
 	pipe   *pipe
 	dialed chan struct{} // not nil while somebody dials; closed when they have ended
 	closed bool
+	sent   map[string]uint64 // by process: the newest input frame sent, until its input is closed or it is removed
 }
 
 // New makes a Client. It dials at first use.

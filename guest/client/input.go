@@ -17,6 +17,7 @@ type Input struct {
 	Last uint64 // the newest frame the guest had taken when the stream was opened; numbers begin at 1
 
 	frames *io.PipeWriter
+	sent   func(seq uint64)
 
 	mu  sync.Mutex
 	buf []byte
@@ -49,7 +50,7 @@ func (c *Client) Input(ctx context.Context, id string) (*Input, error) {
 		_ = resp.Body.Close()
 		_ = r.CloseWithError(errInputEnded)
 	}()
-	return &Input{Last: last, frames: w}, nil
+	return &Input{Last: last, frames: w, sent: func(seq uint64) { c.noteSent(id, seq) }}, nil
 }
 
 var errInputEnded = fault.New(fault.Gone, "input_ended", "The process does not take input any more, or the sandbox was cut off.")
@@ -71,7 +72,27 @@ func (in *Input) Write(seq uint64, p []byte) error {
 	if err != nil {
 		return unreachable(fmt.Errorf("sending input: %w", err))
 	}
+	in.sent(seq)
 	return nil
+}
+
+// noteSent remembers the newest frame sent to a process: CloseStdin travels on a stream of its own and must not overtake it.
+func (c *Client) noteSent(id string, seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent == nil {
+		c.sent = make(map[string]uint64)
+	}
+	c.sent[id] = max(c.sent[id], seq)
+}
+
+// takeSent returns the newest frame sent to a process, and forgets it.
+func (c *Client) takeSent(id string) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seq := c.sent[id]
+	delete(c.sent, id)
+	return seq
 }
 
 // Close ends the stream; what was sent still arrives.

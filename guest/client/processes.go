@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/parawork/parawork/guest"
@@ -83,13 +85,19 @@ func (c *Client) Wait(ctx context.Context, id string) (guest.Process, error) {
 	return c.process(ctx, q, id)
 }
 
-// CloseStdin ends the input of a process without a terminal, after what was written to it.
+// CloseStdin ends the input of a process without a terminal, after what this Client has written to it. When a frame of that was
+// lost with a cut pipe, the guest waits a while for it to be sent again, and then answers with fault.Conflict.
 func (c *Client) CloseStdin(ctx context.Context, id string) error {
 	q, err := of("POST", id, "close-stdin")
 	if err != nil {
 		return err
 	}
-	return c.ask(ctx, q, nil)
+	seq := c.takeSent(id)
+	q.query = url.Values{"after": {strconv.FormatUint(seq, 10)}}
+	if err = c.ask(ctx, q, nil); err != nil {
+		c.noteSent(id, seq)
+	}
+	return err
 }
 
 // Ack tells the guest that everything of a stream before offset is safe: it may let it go.
@@ -129,6 +137,7 @@ func (c *Client) Stop(ctx context.Context, id string, grace time.Duration) (gues
 
 // Remove lets the guest forget an ended process and its output.
 func (c *Client) Remove(ctx context.Context, id string) error {
+	c.takeSent(id)
 	q, err := of("DELETE", id)
 	if err != nil {
 		return err

@@ -54,6 +54,7 @@ func (in *input) put(ctx context.Context, seq uint64, p []byte) error {
 		return errInputClosed
 	}
 	in.last = seq
+	defer in.tell()
 	if len(in.queue) == 0 && !in.writing {
 		p = p[in.try(p):]
 	}
@@ -132,14 +133,20 @@ func (in *input) write() {
 	}
 }
 
-// end closes the input once everything taken has been written.
-func (in *input) end() {
+// end closes the input once frame after has been taken and everything taken has been written.
+func (in *input) end(ctx context.Context, after uint64) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	for in.last < after && !in.closed {
+		if err := in.wait(ctx); err != nil {
+			return err
+		}
+	}
 	in.ending = true
 	if !in.writing {
 		in.shut()
 	}
+	return nil
 }
 
 // close gives up what was not written.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -139,10 +140,23 @@ func (d *Daemon) serveCloseStdin(w http.ResponseWriter, r *http.Request) error {
 		if !p.in.owns {
 			return fault.New(fault.Conflict, "has_terminal", "The process has a terminal: its input cannot be closed.")
 		}
-		p.in.end()
+		after, err := strconv.ParseUint(cmp.Or(r.URL.Query().Get("after"), "0"), 10, 64)
+		if err != nil {
+			return fault.New(fault.Invalid, "invalid_after", "after is not the number of a frame.")
+		}
+		ctx, cancel := context.WithTimeoutCause(r.Context(), inputMissing, errInputMissing)
+		defer cancel()
+		if err := p.in.end(ctx, after); err != nil {
+			return err
+		}
 	}
 	return done(w)
 }
+
+// inputMissing is how long the closing of an input waits for frames that are still on their way, on another stream.
+const inputMissing = 10 * time.Second
+
+var errInputMissing = fault.New(fault.Conflict, "input_missing", "Input that was sent before has not arrived. Send it again.")
 
 func (d *Daemon) serveAck(w http.ResponseWriter, r *http.Request) error {
 	p, err := d.process(r)

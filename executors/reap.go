@@ -1,0 +1,86 @@
+package executors
+
+import (
+	"context"
+	"errors"
+)
+
+// noteGone remembers that a sandbox was found gone: what it left stays for a while, for those who followed its processes.
+func (m *Manager) noteGone(sandboxID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone[sandboxID] = m.now()
+}
+
+// Remains returns the guest's own folder of a sandbox that is gone, for as long as it is kept. Its bytes are hostile like all
+// else of a guest: guest.ReadProcessRecord and bytelog read them safely.
+func (m *Manager) Remains(kind Kind, sandboxID string) (dir string, ok bool) {
+	if e, is := m.byKind[kind].(Remainer); is {
+		return e.Remains(sandboxID)
+	}
+	return "", false
+}
+
+// fresh reports whether a gone sandbox's remains are to be kept still, and forgets it when not.
+func (m *Manager) fresh(sandboxID string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at, ok := m.gone[sandboxID]
+	if ok && m.now()-at < m.cfg.KeepRemains.Milliseconds() {
+		return true
+	}
+	delete(m.gone, sandboxID)
+	return false
+}
+
+// reap destroys what the executors have and the store does not know as open: rests of a server that died between two steps,
+// and what gone sandboxes left.
+func (m *Manager) reap(ctx context.Context) {
+	m.mu.Lock()
+	ready := m.recovered
+	m.mu.Unlock()
+	if !ready {
+		return
+	}
+	for kind, e := range m.byKind {
+		// The list comes first: what is made after it is not in it, and what is in it had its row before it was made.
+		handles, err := e.List(ctx)
+		if err != nil {
+			m.cfg.Log.Warn("sandboxes could not be listed", "executor", kind, "error", err)
+			continue
+		}
+		if len(handles) == 0 {
+			continue
+		}
+		open, err := m.cfg.Store.OpenSandboxes(ctx)
+		if err != nil {
+			m.cfg.Log.Warn("open sandboxes could not be read", "error", err)
+			return
+		}
+		known := make(map[string]bool, len(open))
+		for _, r := range open {
+			known[r.Handle.ID] = true
+		}
+		for _, h := range handles {
+			if !known[h.ID] && !m.fresh(h.ID) && ctx.Err() == nil {
+				m.reapOne(ctx, e, h)
+			}
+		}
+	}
+}
+
+func (m *Manager) reapOne(ctx context.Context, e Executor, h Handle) {
+	ctx, cancel := context.WithTimeout(ctx, makeTimeout)
+	defer cancel()
+	sb, err := e.Recover(ctx, h)
+	if err == nil {
+		err = sb.Destroy(ctx)
+	} else if r, is := e.(Remainer); is && errors.Is(err, ErrGone) {
+		err = r.Sweep(ctx, h.ID)
+	}
+	if err != nil && !errors.Is(err, ErrGone) {
+		m.cfg.Log.Warn("unknown sandbox could not be reaped", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
+		return
+	}
+	m.cfg.Log.Info("unknown sandbox reaped", "executor", h.Kind, "sandbox_id", h.ID)
+}

@@ -1,0 +1,20 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+)
+
+// Sandboxes returns the sandbox of each workspace of a team that ever had one: the open one, else the last. One query, however
+// many workspaces there are.
+func (m *Manager) Sandboxes(ctx context.Context, teamID string) (map[string]Record, error) {
+	recs, err := m.cfg.Store.TeamSandboxes(ctx, teamID)
+	if err != nil {
+		return nil, fmt.Errorf("reading the sandboxes of a team: %w", err)
+	}
+	out := make(map[string]Record, len(recs))
+	for _, r := range recs {
+		out[r.WorkspaceID] = r
+	}
+	return out, nil
+}
