@@ -18,8 +18,8 @@ func NewIdempotency(db *DB) *Idempotency { return &Idempotency{db} }
 const claimFor = 10 * time.Minute
 
 // Begin claims a key for a request. fresh: the caller carries it out, then calls Finish, or Forget when it failed. Not fresh: the
-// request was carried out before, and status and body are its answer. fault.Conflict while the first is under way;
-// fault.Invalid when the key was used for another request (route and hash name it).
+// request was carried out before, and status and body are its answer. fault.Conflict while the first is under way,
+// and when the key was used for another request (route and hash name it).
 func (s *Idempotency) Begin(ctx context.Context, userID, key, route, hash string) (status int, body []byte, fresh bool, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		status, body, fresh = 0, nil, false
@@ -43,7 +43,7 @@ func (s *Idempotency) Begin(ctx context.Context, userID, key, route, hash string
 		case err != nil:
 			return err
 		case wasRoute != route || wasHash != hash:
-			return fault.New(fault.Invalid, "idempotency_key_reused", "This Idempotency-Key was used for another request. Use a new key for a new request.")
+			return fault.New(fault.Conflict, "idempotency_key_reused", "This Idempotency-Key was used for another request. Use a new key for a new request.")
 		case status == 0:
 			return fault.New(fault.Conflict, "request_under_way", "The first request with this Idempotency-Key is still under way. Ask again in a moment.")
 		}
@@ -53,6 +53,12 @@ func (s *Idempotency) Begin(ctx context.Context, userID, key, route, hash string
 		return 0, nil, false, fmt.Errorf("claiming an idempotency key: %w", err)
 	}
 	return status, body, fresh, nil
+}
+
+// Keep says that a claimed request is still under way.
+func (s *Idempotency) Keep(ctx context.Context, userID, key string) error {
+	_, err := s.db.Exec(ctx, `UPDATE idempotency_keys SET created_at = ? WHERE user_id = ? AND key = ? AND status = 0`, s.db.now().UnixMilli(), userID, key)
+	return err
 }
 
 // Finish keeps the answer of a request that was claimed.

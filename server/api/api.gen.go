@@ -1239,10 +1239,20 @@ type ListBranchesParams struct {
 	Fetch *bool `form:"fetch,omitempty" json:"fetch,omitempty"`
 }
 
+// SendInputParams defines parameters for SendInput.
+type SendInputParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetOutputParams defines parameters for GetOutput.
 type GetOutputParams struct {
 	From  *int64 `form:"from,omitempty" json:"from,omitempty"`
 	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ResumeSessionParams defines parameters for ResumeSession.
+type ResumeSessionParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListAgentsParams defines parameters for ListAgents.
@@ -1467,13 +1477,13 @@ type ServerInterface interface {
 	GetSession(ctx echo.Context, id Id) error
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
-	SendInput(ctx echo.Context, id Id) error
+	SendInput(ctx echo.Context, id Id, params SendInputParams) error
 	// GetOutput Raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx echo.Context, id Id, params GetOutputParams) error
 	// ResumeSession Go on with an ended session's conversation in a new session
 	// (POST /sessions/{id}/resume)
-	ResumeSession(ctx echo.Context, id Id) error
+	ResumeSession(ctx echo.Context, id Id, params ResumeSessionParams) error
 	// GetScreen The screen as text
 	// (GET /sessions/{id}/screen)
 	GetScreen(ctx echo.Context, id Id) error
@@ -1896,8 +1906,28 @@ func (w *ServerInterfaceWrapper) SendInput(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SendInputParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.SendInput(ctx, id)
+	err = w.Handler.SendInput(ctx, id, params)
 	return err
 }
 
@@ -1944,8 +1974,28 @@ func (w *ServerInterfaceWrapper) ResumeSession(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResumeSessionParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ResumeSession(ctx, id)
+	err = w.Handler.ResumeSession(ctx, id, params)
 	return err
 }
 
@@ -3797,8 +3847,9 @@ func (response GetSessiondefaultApplicationProblemPlusJSONResponse) VisitGetSess
 }
 
 type SendInputRequestObject struct {
-	Id   Id `json:"id"`
-	Body *SendInputJSONRequestBody
+	Id     Id `json:"id"`
+	Params SendInputParams
+	Body   *SendInputJSONRequestBody
 }
 
 type SendInputResponseObject interface {
@@ -3889,7 +3940,8 @@ func (response GetOutputdefaultApplicationProblemPlusJSONResponse) VisitGetOutpu
 }
 
 type ResumeSessionRequestObject struct {
-	Id Id `json:"id"`
+	Id     Id `json:"id"`
+	Params ResumeSessionParams
 }
 
 type ResumeSessionResponseObject interface {
@@ -6613,10 +6665,11 @@ func (sh *strictHandler) GetSession(ctx echo.Context, id Id) error {
 }
 
 // SendInput operation middleware
-func (sh *strictHandler) SendInput(ctx echo.Context, id Id) error {
+func (sh *strictHandler) SendInput(ctx echo.Context, id Id, params SendInputParams) error {
 	var request SendInputRequestObject
 
 	request.Id = id
+	request.Params = params
 
 	var body SendInputJSONRequestBody
 	var err error
@@ -6687,10 +6740,11 @@ func (sh *strictHandler) GetOutput(ctx echo.Context, id Id, params GetOutputPara
 }
 
 // ResumeSession operation middleware
-func (sh *strictHandler) ResumeSession(ctx echo.Context, id Id) error {
+func (sh *strictHandler) ResumeSession(ctx echo.Context, id Id, params ResumeSessionParams) error {
 	var request ResumeSessionRequestObject
 
 	request.Id = id
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ResumeSession(ctx.Request().Context(), request.(ResumeSessionRequestObject))

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func (h handlers) GetChanges(ctx context.Context, req api.GetChangesRequestObject) (api.GetChangesResponseObject, error) {
+	set, err := h.cfg.Files.Changes(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	base := set.BaseCommit
+	if base == "" { // never looked at
+		base = callOf(ctx).workspace.BaseCommit
+	}
+	return api.GetChanges200JSONResponse{Version: set.Version, BaseCommit: base, HeadCommit: set.HeadCommit, Branch: set.Branch,
+		Items: list(set.Items, changeOf), SyncedAt: ptr(set.SyncedAt), Error: set.Error}, nil
+}
+
+func changeOf(c guest.Change) api.Change {
+	out := api.Change{Path: c.Path, OldPath: text(c.OldPath), Status: api.ChangeStatus(c.Status), Mode: c.Mode, OldMode: c.OldMode, Size: c.Size,
+		Binary: c.Binary, Additions: c.Additions, Deletions: c.Deletions, Hash: c.Hash, Staged: c.Staged, Committed: c.Committed}
+	if raw := guest.DecodePath(c.Path); raw != c.Path {
+		b := []byte(raw)
+		out.PathRaw = &b
+	}
+	return out
+}
+
+func (h handlers) SyncWorkspace(ctx context.Context, req api.SyncWorkspaceRequestObject) (api.SyncWorkspaceResponseObject, error) {
+	set, err := h.cfg.Files.SyncNow(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.SyncWorkspace200JSONResponse{Version: set.Version, SyncedAt: set.SyncedAt}, nil
+}
+
+// maxContext is the most lines around a hunk that can be asked for.
+const maxContext = 100_000
+
+func (h handlers) GetDiff(ctx context.Context, req api.GetDiffRequestObject) (api.GetDiffResponseObject, error) {
+	lines := 3
+	if p := req.Params.Context; p != nil {
+		if *p < 0 || *p > maxContext {
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "context is a number of lines from 0 to %d.", maxContext).With("field", "context")
+		}
+		lines = *p
+	}
+	diff, err := h.cfg.Files.Diff(ctx, req.Id, req.Params.Path, lines)
+	if err != nil {
+		return nil, err
+	}
+	return bytesAnswer{body: diff, mediaType: "text/plain; charset=utf-8", size: -1}, nil
+}
+
+func (h handlers) ListCommits(ctx context.Context, req api.ListCommitsRequestObject) (api.ListCommitsResponseObject, error) {
+	commits, err := h.cfg.Workspaces.Commits(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListCommits200JSONResponse{Items: list(commits, commitOf)}, nil
+}
+
+func commitOf(c workspaces.Commit) api.Commit {
+	return api.Commit{Commit: c.Commit, Subject: c.Subject, Body: text(c.Body), Author: c.Author, At: c.At, Files: c.Files}
+}
+
+// maxMessage bounds the message of a commit or a merge, in bytes.
+const maxMessage = 64 << 10
+
+func checkMessage(m string) error {
+	if len(m) > maxMessage {
+		return fault.New(fault.Invalid, "message_too_long", "The message is longer than 64 KiB.").With("field", "message")
+	}
+	return nil
+}
+
+func (h handlers) CommitWorkspace(ctx context.Context, req api.CommitWorkspaceRequestObject) (api.CommitWorkspaceResponseObject, error) {
+	if err := checkMessage(req.Body.Message); err != nil {
+		return nil, err
+	}
+	r := workspaces.CommitRequest{Message: req.Body.Message}
+	if req.Body.Paths != nil {
+		if len(*req.Body.Paths) == 0 { // absent means everything; an empty choice must not
+			return nil, fault.New(fault.Invalid, "nothing_chosen", "No file was chosen. Leave out paths to commit everything.").With("field", "paths")
+		}
+		r.Paths = list(*req.Body.Paths, guest.DecodePath)
+	}
+	c, err := h.cfg.Workspaces.Commit(ctx, callOf(ctx).actor, req.Id, r)
+	if err != nil {
+		return nil, err
+	}
+	return api.CommitWorkspace200JSONResponse(commitOf(c)), nil
+}
+
+func (h handlers) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceRequestObject) (api.MergeWorkspaceResponseObject, error) {
+	b := req.Body
+	if err := checkMessage(val(b.Message)); err != nil {
+		return nil, err
+	}
+	m, err := h.cfg.Workspaces.Merge(ctx, callOf(ctx).actor, req.Id, workspaces.MergeRequest{Strategy: string(b.Strategy), Message: val(b.Message), DryRun: val(b.DryRun)})
+	if err != nil {
+		return nil, err
+	}
+	warnings := m.Warnings
+	if warnings == nil {
+		warnings = []string{}
+	}
+	return api.MergeWorkspace200JSONResponse{Merged: m.Merged, DryRun: m.DryRun, Strategy: api.MergeResultStrategy(m.Strategy), Base: m.Base,
+		BaseCommit: m.BaseCommit, Head: m.Head, Commit: m.Commit, FastForward: m.FastForward, UpToDate: m.UpToDate, Commits: m.Commits, Files: m.Files,
+		Conflicts: list(m.Conflicts, func(c workspaces.Conflict) api.Conflict {
+			return api.Conflict{Path: guest.EncodePath(c.Path), Kind: c.Kind}
+		}),
+		Warnings: warnings}, nil
+}
+
+// bytesAnswer streams bytes of a user's. Whatever they are, a browser never renders them from this origin.
+type bytesAnswer struct {
+	body      io.ReadCloser
+	mediaType string
+	size      int64             // -1 = not known
+	header    map[string]string // further headers
+}
+
+func (a bytesAnswer) visit(w http.ResponseWriter) error {
+	defer a.body.Close()
+	h := w.Header()
+	h.Set("Content-Type", a.mediaType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	for k, v := range a.header {
+		h.Set(k, v)
+	}
+	return stream(w, a.body, a.size)
+}
+
+// VisitGetDiffResponse writes the answer of GetDiff.
+func (a bytesAnswer) VisitGetDiffResponse(w http.ResponseWriter) error { return a.visit(w) }
+
+// VisitReadFileResponse writes the answer of ReadFile.
+func (a bytesAnswer) VisitReadFileResponse(w http.ResponseWriter) error { return a.visit(w) }

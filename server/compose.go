@@ -1,0 +1,99 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// parts are what other rooms know of a team's workspaces, read once for however many are shown.
+type parts struct {
+	projects  map[string]workspaces.ProjectLine
+	sessions  map[string]sessions.Summary
+	changes   map[string]filesync.Summary
+	sandboxes map[string]executors.Record
+}
+
+func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
+	var p parts
+	var err error
+	if p.projects, err = h.cfg.Workspaces.ProjectLines(ctx, teamID); err != nil {
+		return p, fmt.Errorf("reading projects: %w", err)
+	}
+	if p.sessions, err = h.cfg.Sessions.Summaries(ctx, teamID); err != nil {
+		return p, fmt.Errorf("summing up sessions: %w", err)
+	}
+	if p.changes, err = h.cfg.Files.Summaries(ctx, teamID); err != nil {
+		return p, fmt.Errorf("summing up changes: %w", err)
+	}
+	if p.sandboxes, err = h.cfg.Places.Sandboxes(ctx, teamID); err != nil {
+		return p, fmt.Errorf("reading sandboxes: %w", err)
+	}
+	return p, nil
+}
+
+// compose makes the API's workspaces of a team: a fixed number of queries, however many there are.
+func (h handlers) compose(ctx context.Context, teamID string, items []workspaces.Workspace) ([]api.Workspace, error) {
+	if len(items) == 0 {
+		return []api.Workspace{}, nil
+	}
+	p, err := h.parts(ctx, teamID)
+	if err != nil {
+		return nil, err
+	}
+	return list(items, p.workspace), nil
+}
+
+func (h handlers) one(ctx context.Context, w workspaces.Workspace) (api.Workspace, error) {
+	out, err := h.compose(ctx, w.TeamID, []workspaces.Workspace{w})
+	if err != nil {
+		return api.Workspace{}, err
+	}
+	return out[0], nil
+}
+
+func (p parts) workspace(w workspaces.Workspace) api.Workspace {
+	ch := p.changes[w.ID]
+	out := api.Workspace{Id: w.ID, Key: w.Key(), Name: w.Name, ProjectId: w.ProjectID, ProjectName: p.projects[w.ProjectID].Name, Branch: w.Branch,
+		Base: w.Base, BaseCommit: w.BaseCommit, Executor: w.Executor, State: api.WorkspaceState(w.State), StateReason: w.StateReason, Path: w.Path,
+		Steps: list(w.Steps, stepOf), MergedAt: ptr(w.MergedAt), MergedCommit: w.MergedCommit, CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt,
+		UpdatedAt: w.UpdatedAt, ArchivedAt: ptr(w.ArchivedAt), DeletedAt: ptr(w.DeletedAt),
+		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}
+	if sb, ok := p.sandboxes[w.ID]; ok {
+		out.Sandbox = &api.SandboxSummary{Id: sb.Handle.ID, State: api.SandboxState(sb.State)}
+	}
+	if s := w.Snapshot; s != nil {
+		out.Snapshot = &api.Snapshot{Ref: s.Ref, Commit: s.Commit, Head: s.Head, Uncommitted: s.Uncommitted, Unmerged: s.Unmerged, TakenAt: s.TakenAt}
+	}
+	ss, any := p.sessions[w.ID]
+	out.Agents = api.AgentsSummary{State: api.AgentsSummaryStateNone, Sessions: ss.Sessions, Running: ss.Running}
+	if any && ss.State != "" {
+		out.Agents.State = api.AgentsSummaryState(ss.State)
+	}
+	out.Attention = attentionOf(w, ss)
+	return out
+}
+
+// attentionOf says why a person should look at a workspace: one that could not be made, else what its sessions say. Work that
+// was put away asks for nobody.
+func attentionOf(w workspaces.Workspace, ss sessions.Summary) *api.Attention {
+	switch {
+	case w.DeletedAt != 0 || w.State == workspaces.Archived:
+		return nil
+	case w.State == workspaces.Failed:
+		return &api.Attention{Reason: api.AttentionReasonFailed, Text: w.StateReason, At: w.UpdatedAt}
+	case ss.Attention == "":
+		return nil
+	}
+	return &api.Attention{Reason: api.AttentionReason(ss.Attention), Text: ss.Reason, At: ss.At, SessionId: text(ss.SessionID)}
+}
+
+func stepOf(s workspaces.Step) api.Step {
+	return api.Step{Name: s.Name, Title: s.Title, State: api.StepState(s.State), Detail: s.Detail, StartedAt: ptr(s.StartedAt), EndedAt: ptr(s.EndedAt),
+		SessionId: text(s.SessionID)}
+}

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+)
+
+func (h handlers) ExecCommand(ctx context.Context, req api.ExecCommandRequestObject) (api.ExecCommandResponseObject, error) {
+	call, b := callOf(ctx), req.Body
+	r := executors.ExecRequest{WorkspaceID: req.Id, ActorID: call.actor.User.ID, Argv: val(b.Argv), Command: val(b.Command), Cwd: val(b.Cwd),
+		Env: val(b.Env), TimeoutMs: val(b.TimeoutMs), Background: val(b.Background)}
+	if b.TimeoutMs != nil && *b.TimeoutMs <= 0 {
+		return nil, fault.New(fault.Invalid, "invalid_timeout", "timeout_ms must be 1 or more. Leave it out for 30000.").With("field", "timeout_ms")
+	}
+	if wantsStream(call.request) {
+		if r.Background {
+			return nil, fault.New(fault.Invalid, "invalid_command", "A background command has no stream. Leave out background, or ask for JSON and follow GET /commands/{id}.")
+		}
+		return execStream{h, ctx, r}, nil
+	}
+	c, err := h.cfg.Commands.Exec(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return api.ExecCommand200JSONResponse(h.command(c)), nil
+}
+
+func (h handlers) GetCommand(ctx context.Context, _ api.GetCommandRequestObject) (api.GetCommandResponseObject, error) {
+	return api.GetCommand200JSONResponse(h.command(callOf(ctx).command)), nil
+}
+
+func (h handlers) CancelCommand(ctx context.Context, req api.CancelCommandRequestObject) (api.CancelCommandResponseObject, error) {
+	c, err := h.cfg.Commands.Cancel(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.CancelCommand200JSONResponse(h.command(c)), nil
+}
+
+func (h handlers) command(c executors.Command) api.Command {
+	return api.Command{CommandId: c.ID, WorkspaceId: c.WorkspaceID, State: api.CommandState(c.State), StateReason: c.Reason, ExitCode: c.ExitCode,
+		Stdout: strings.ToValidUTF8(string(c.Stdout), "\uFFFD"), Stderr: strings.ToValidUTF8(string(c.Stderr), "\uFFFD"),
+		DurationMs: c.DurationMs(h.cfg.Now().UnixMilli()), Truncated: c.Truncated, CreatedAt: c.CreatedAt}
+}
+
+// wantsStream reports whether the client asks for server-sent events rather than for JSON.
+func wantsStream(r *http.Request) bool {
+	for _, accept := range r.Header["Accept"] {
+		for part := range strings.SplitSeq(accept, ",") {
+			kind, params, err := mime.ParseMediaType(part)
+			if err == nil && kind == "text/event-stream" {
+				return params["q"] != "0"
+			}
+		}
+	}
+	return false
+}
+
+// execStream runs a command while its answer is being written.
+type execStream struct {
+	h   handlers
+	ctx context.Context
+	req executors.ExecRequest
+}
+
+// heartbeat is how often a quiet stream says that it lives: proxies cut silent connections, and a client that has left shows
+// only when something is written.
+const heartbeat = 15 * time.Second
+
+// VisitExecCommandResponse runs the command. Until its first event a failure is a proper error answer; after that it is an event.
+func (e execStream) VisitExecCommandResponse(w http.ResponseWriter) error {
+	ctx, cancel := context.WithCancelCause(e.ctx)
+	defer cancel(nil)
+	out := &eventStream{w: w, rc: http.NewResponseController(w), failed: func(err error) { cancel(err) }}
+	stop := out.beat(ctx)
+	c, err := e.h.cfg.Commands.ExecStream(ctx, e.req, func(ev executors.ExecEvent) error {
+		switch ev.Type {
+		case executors.EventStarted:
+			return out.send("started", map[string]any{"command_id": ev.Command.ID})
+		case executors.EventStdout, executors.EventStderr:
+			return out.send(ev.Type, map[string]any{"data": ev.Data, "offset": ev.Offset})
+		}
+		return nil // the end is told below, with the record as it was stored
+	})
+	stop()
+	switch {
+	case err != nil && !out.begun():
+		return err
+	case e.ctx.Err() != nil && c.ID == "":
+		return nil // nobody is there to be told
+	case err != nil && c.ID == "":
+		p := translate(err)
+		p.body.RequestId = callOf(e.ctx).id
+		return out.send("error", p.body)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		e.h.log.Debug("streamed command was cut", "command_id", c.ID, "error", err)
+	}
+	return out.send("command", e.h.command(c))
+}
+
+// eventStream writes server-sent events; the first begins the answer.
+type eventStream struct {
+	mu     sync.Mutex
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	open   bool
+	failed func(error)
+}
+
+func (s *eventStream) begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
+}
+
+// send writes one event. []byte in v becomes base64.
+func (s *eventStream) send(event string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.open {
+		s.open = true
+		h := s.w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+		s.w.WriteHeader(http.StatusOK)
+	}
+	return s.write(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, raw))
+}
+
+func (s *eventStream) write(p []byte) error {
+	_ = s.rc.SetWriteDeadline(time.Now().Add(streamPatience))
+	_, err := s.w.Write(p)
+	if err == nil {
+		err = s.rc.Flush()
+	}
+	_ = s.rc.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// beat keeps the stream alive until the returned func is called, which waits for it to stop.
+func (s *eventStream) beat(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTicker(heartbeat)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			s.mu.Lock()
+			var err error
+			if s.open {
+				err = s.write([]byte(": still running\n\n"))
+			}
+			s.mu.Unlock()
+			if err != nil {
+				s.failed(err)
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}

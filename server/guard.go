@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+)
+
+// guard lets a request in to an operation, or answers why not: is the server open, who asks, does the page that asks belong
+// here, may they, has it happened before. It runs before a byte of the body is read.
+func (s *Server) guard(op string) echo.MiddlewareFunc {
+	r, known := policy[op]
+	if r.body == 0 {
+		r.body = maxJSON
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if !known {
+				return fault.New(fault.Internal, "internal", "This operation has no rule.")
+			}
+			ctx := c.Request().Context()
+			call := callOf(ctx)
+			call.writer = c.Response()
+			if err := s.enter(ctx, c, op, r, call); err != nil {
+				return err
+			}
+			call.op = op
+			limitBody(c, r.body)
+			call.request = c.Request()
+			if key := c.Request().Header.Get("Idempotency-Key"); key != "" && r.repeat {
+				return s.once(c, call, key, next)
+			}
+			return next(c)
+		}
+	}
+}
+
+func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, call *call) error {
+	req := c.Request()
+	if r.access != anyone || op == "setup" || op == "login" || op == "getSetup" {
+		if err := s.ready(); err != nil {
+			return err
+		}
+	}
+	cred, err := s.credentialOf(req)
+	if err != nil {
+		return err
+	}
+	call.cred = cred
+	switch {
+	case op == "attachTerminal" || op == "followEvents":
+		err = s.checkSocket(req, cred)
+	default:
+		err = s.checkCrossOrigin(req, cred)
+	}
+	if err != nil {
+		return err
+	}
+	if r.access != anyone {
+		if call.actor, err = s.authenticate(ctx, cred); err != nil {
+			return err
+		}
+	}
+	if req.ContentLength > r.body {
+		return errTooLarge(nil)
+	}
+	return s.admit(ctx, c, r, call)
+}
+
+// sealed is the second lock: an operation that no guard has let in does not run. It guards against a route that was registered
+// without one.
+func sealed(next api.StrictHandlerFunc, _ string) api.StrictHandlerFunc {
+	return func(c echo.Context, request any) (any, error) {
+		if callOf(c.Request().Context()).op == "" {
+			return nil, fault.New(fault.Internal, "internal", "This operation has no rule.")
+		}
+		return next(c, request)
+	}
+}
+
+// bodyPatience is how long a client may send nothing while its body is read.
+const bodyPatience = 60 * time.Second
+
+// limitBody bounds a request's body in bytes, and each wait for more of it in time.
+func limitBody(c echo.Context, most int64) {
+	r := c.Request()
+	if r.Body == nil || r.Body == http.NoBody {
+		return
+	}
+	rc := http.NewResponseController(c.Response())
+	r.Body = &patient{ReadCloser: http.MaxBytesReader(c.Response(), r.Body, most), deadline: rc.SetReadDeadline}
+}
+
+// patient reads a body with a deadline for each piece of it.
+type patient struct {
+	io.ReadCloser
+	deadline func(time.Time) error
+	err      error
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	if p.err != nil {
+		return 0, p.err
+	}
+	_ = p.deadline(time.Now().Add(bodyPatience)) // not every transport has deadlines
+	n, err := p.ReadCloser.Read(b)
+	// Taken back at once: it would else strike the wait for the client to leave, and end the request.
+	_ = p.deadline(time.Time{})
+	if err != nil && !errors.Is(err, io.EOF) {
+		var timeout interface{ Timeout() bool }
+		if errors.As(err, &timeout) && timeout.Timeout() {
+			err = fault.Wrap(err, fault.Timeout, "body_timeout", "The request's body did not arrive in time. Send it again.")
+		}
+		p.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+)
+
+const apiBase = "/api/v1"
+
+var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]{8,64}$`)
+
+// begin gives each request its call and id, and writes the access log when it has been answered.
+func (s *Server) begin(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		started := s.cfg.Now()
+		r := c.Request()
+		call := &call{id: id.New("req"), request: r, writer: c.Response()}
+		// A proxy's id makes its log and ours one story. Anybody else's would let them forge lines.
+		if given := r.Header.Get("X-Request-Id"); given != "" && s.trusted(r) && requestIDForm.MatchString(given) {
+			call.id = given
+		}
+		c.SetRequest(r.WithContext(context.WithValue(r.Context(), callKey{}, call)))
+		call.request = c.Request()
+		c.Response().Header().Set("X-Request-Id", call.id)
+		err := next(c)
+		if err != nil {
+			c.Error(err)
+		}
+		s.logAccess(c, call, started)
+		return nil
+	}
+}
+
+// logAccess writes one line for a request to the API. The path is the route's pattern and the query is left out: both may hold
+// what is nobody's business.
+func (s *Server) logAccess(c echo.Context, call *call, started time.Time) {
+	if !strings.HasPrefix(c.Request().URL.Path, "/api/") {
+		return
+	}
+	status := c.Response().Status
+	if call.status != 0 {
+		status = call.status
+	}
+	level := slog.LevelDebug
+	if m := c.Request().Method; status >= 400 || m != http.MethodGet && m != http.MethodHead {
+		level = slog.LevelInfo
+	}
+	if call.op == "getHealth" {
+		level = slog.LevelDebug
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", call.id), slog.String("method", c.Request().Method), slog.String("route", c.Path()), slog.Int("status", status),
+		slog.Int64("bytes", c.Response().Size), slog.Int64("ms", s.cfg.Now().Sub(started).Milliseconds()), slog.String("ip", c.RealIP()),
+	}
+	if call.actor.User.ID != "" {
+		attrs = append(attrs, slog.String("user_id", call.actor.User.ID))
+	}
+	if call.actor.TokenID != "" {
+		attrs = append(attrs, slog.String("token_id", call.actor.TokenID))
+	}
+	s.log.LogAttrs(c.Request().Context(), level, "request", attrs...)
+}
+
+// rescue turns a panic of a handler into an error answer. One broken request must not end everybody's terminals.
+func (s *Server) rescue(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			err = broken(p)
+		}()
+		return next(c)
+	}
+}
+
+// headers sets what every answer carries, and refuses host names that are not ours.
+func (s *Server) headers(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if s.secure(c.Request()) {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		if strings.HasPrefix(c.Request().URL.Path, "/api/") {
+			h.Set("Cache-Control", "no-store")
+			h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox")
+		}
+		if err := s.checkHost(c.Request()); err != nil {
+			return err
+		}
+		return next(c)
+	}
+}
+
+// routeMissing answers for addresses below /api/ that do not exist; everything else is the web app's.
+func routeMissing(echo.Context) error {
+	return fault.New(fault.NotFound, "route_not_found", "The API has no such address. GET /api/v1/openapi.yaml lists them.")
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// hostName is the name in a Host header, without port and brackets, in lower case.
+func hostName(host string) string {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(host, "]"), "["), "."))
+}
+
+// loopbackHost reports whether a Host header names this very machine.
+func loopbackHost(host string) bool {
+	name := hostName(host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(name)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// checkHost refuses names that do not belong to a server that listens on loopback: a page whose name was pointed at 127.0.0.1
+// would otherwise speak to it as if from its own origin.
+func (s *Server) checkHost(r *http.Request) error {
+	if !s.cfg.Loopback || loopbackHost(r.Host) || s.public != nil && hostName(r.Host) == hostName(s.public.Host) {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "host_not_allowed",
+		"This server listens on this machine only and does not answer to that host name. Behind a proxy, set server.publicUrl to the address people use.")
+}
+
+// trusted reports whether the request's peer is a proxy that config.json names.
+func (s *Server) trusted(r *http.Request) bool {
+	if len(s.cfg.TrustedProxies) == 0 {
+		return false
+	}
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	a := ap.Addr().Unmap()
+	for _, p := range s.cfg.TrustedProxies {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// secure reports whether the browser spoke https, to us or to the proxy before us.
+func (s *Server) secure(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	if s.trusted(r) {
+		switch strings.ToLower(r.Header.Get("X-Forwarded-Proto")) {
+		case "https":
+			return true
+		case "http":
+			return false
+		}
+	}
+	return s.public != nil && s.public.Scheme == "https" && strings.EqualFold(r.Host, s.public.Host)
+}
+
+// sameOrigin reports whether an Origin header names this server: the host of the request itself, or publicUrl.
+func (s *Server) sameOrigin(r *http.Request, origin string) bool {
+	o, err := url.Parse(origin)
+	if err != nil || o.Host == "" || o.Scheme != "http" && o.Scheme != "https" || o.Path != "" || o.RawQuery != "" || o.User != nil {
+		return false
+	}
+	scheme := "http"
+	if s.secure(r) {
+		scheme = "https"
+	}
+	return hostPort(o.Host, o.Scheme) == hostPort(r.Host, schemeFor(r.Host, o.Scheme, scheme)) ||
+		s.public != nil && o.Scheme == s.public.Scheme && hostPort(o.Host, o.Scheme) == hostPort(s.public.Host, s.public.Scheme)
+}
+
+// schemeFor is the scheme that says a host's port when it names none. A proxy we were not told of may have taken the https
+// off: then the browser's own scheme stands, since the host is what must be the same.
+func schemeFor(host, browsers, ours string) string {
+	if _, _, err := net.SplitHostPort(host); err != nil && ours == "http" {
+		return browsers
+	}
+	return ours
+}
+
+// hostPort is a host with its port, which follows from the scheme when it is not written.
+func hostPort(host, scheme string) string {
+	host = strings.ToLower(host)
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	port := "80"
+	if scheme == "https" {
+		port = "443"
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), port)
+}
+
+// checkSocket refuses a WebSocket that a foreign page opens: browsers send cookies with it and keep no page from it. A request
+// without an Origin comes from no page and must show a token.
+func (s *Server) checkSocket(r *http.Request, cred credential) error {
+	origins := r.Header["Origin"]
+	if len(origins) == 0 {
+		if cred.bearer != "" {
+			return nil
+		}
+		return fault.New(fault.Forbidden, "origin_missing", "A socket without an Origin header needs Authorization: Bearer.")
+	}
+	if len(origins) == 1 && s.sameOrigin(r, origins[0]) {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "origin_not_allowed",
+		"This page's origin may not open sockets here. Behind a proxy, set server.publicUrl to the address people use.")
+}
+
+// checkCrossOrigin refuses changes that a foreign page asks for with a person's cookie, signing in included. A token is not sent
+// by browsers on their own: a call with one is from who holds it.
+func (s *Server) checkCrossOrigin(r *http.Request, cred credential) error {
+	if cred.bearer != "" {
+		return nil
+	}
+	if err := s.crossOrigin.Check(r); err != nil {
+		return fault.Wrap(err, fault.Forbidden, "cross_origin", "A page of another origin may not do this. Behind a proxy, set server.publicUrl to the address people use.")
+	}
+	return nil
+}

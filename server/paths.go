@@ -1,0 +1,34 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// maxInput is how many bytes can be typed at once.
+const maxInput = guest.MaxInput
+
+// hostPath turns a folder of the server as the API names it into its bytes.
+func hostPath(wire string) (string, error) {
+	raw := guest.DecodePath(wire)
+	if strings.IndexByte(raw, 0) >= 0 || len(raw) > guest.MaxPath {
+		return "", fault.New(fault.Invalid, "invalid_path", "That is not the path of a folder.").With("field", "path")
+	}
+	return raw, nil
+}
+
+// plainID reports whether s can be an id, or is empty. Anything else names nothing and is kept from the database.
+func plainID(s string) bool {
+	if len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		b := s[i]
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-') {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,220 @@
+package server
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// access says who may use an operation at all.
+type access int
+
+const (
+	anyone   access = iota + 1 // also who is not signed in
+	signedIn                   // whoever is signed in: it is about themselves
+	member                     // members of the team the path leads to, whose role has the action
+)
+
+// finder finds the team an operation is about, by what its path names, and puts what it read into the call.
+type finder func(s *Server, ctx context.Context, c echo.Context, call *call) (teamID string, err error)
+
+// rule is what one operation asks of its caller.
+type rule struct {
+	access access
+	action accounts.Action // members only
+	find   finder          // members only
+	body   int64           // bytes its body may have; 0 = maxJSON
+	repeat bool            // takes an Idempotency-Key
+}
+
+// Limits of bodies.
+const (
+	maxJSON = 4 << 20 // prompts included
+	maxFile = 1 << 30
+)
+
+func of(action accounts.Action, find finder) rule {
+	return rule{access: member, action: action, find: find}
+}
+
+func (r rule) repeatable() rule { r.repeat = true; return r }
+
+// policy is the whole of who may call what: one entry for each operation of openapi.yaml, sockets included. An operation without
+// an entry is refused, and a test fails on it.
+var policy = map[string]rule{
+	"getHealth": {access: anyone},
+	"getSetup":  {access: anyone},
+	"setup":     {access: anyone},
+	"login":     {access: anyone},
+	"getSpec":   {access: anyone},
+	"getDocs":   {access: anyone},
+
+	"logout":             {access: signedIn},
+	"getMe":              {access: signedIn},
+	"changePassword":     {access: signedIn},
+	"listTokens":         {access: signedIn},
+	"createToken":        {access: signedIn},
+	"deleteToken":        {access: signedIn},
+	"listAgentAccounts":  {access: signedIn},
+	"setAgentAccount":    {access: signedIn},
+	"deleteAgentAccount": {access: signedIn},
+	"listTeams":          {access: signedIn},
+	"createTeam":         {access: signedIn},
+
+	"getTeam":       of(accounts.ViewTeam, byTeam),
+	"updateTeam":    of(accounts.ManageTeam, byTeam),
+	"listMembers":   of(accounts.ViewTeam, byTeam),
+	"addMember":     of(accounts.ManageTeam, byTeam),
+	"updateMember":  of(accounts.ManageTeam, byTeam),
+	"removeMember":  of(accounts.ViewTeam, byTeam), // members may leave; the room asks for more to remove another
+	"listExecutors": of(accounts.ViewTeam, byTeam),
+	"listAgents":    of(accounts.ViewTeam, byTeam),
+	"followEvents":  of(accounts.ViewTeam, byTeam),
+
+	"browseFolders": of(accounts.ManageProject, byTeam),
+	"searchFolders": of(accounts.ManageProject, byTeam),
+	"listProjects":  of(accounts.ViewProject, byTeam),
+	"createProject": of(accounts.ManageProject, byTeam).repeatable(),
+	"getProject":    of(accounts.ViewProject, byProject),
+	"updateProject": of(accounts.ManageProject, byProject),
+	"deleteProject": of(accounts.ManageProject, byProject),
+	"listBranches":  of(accounts.ViewProject, byProject), // fetching first asks for more
+	"suggestBranch": of(accounts.ViewProject, byProject),
+
+	"listWorkspaces":   of(accounts.ViewWorkspace, byTeam),
+	"createWorkspace":  of(accounts.CreateWorkspace, byTeam).repeatable(),
+	"getWorkspace":     of(accounts.ViewWorkspace, byWorkspace),
+	"updateWorkspace":  of(accounts.EditWorkspace, byWorkspace),
+	"deleteWorkspace":  of(accounts.EditWorkspace, byWorkspace),
+	"cancelWorkspace":  of(accounts.EditWorkspace, byWorkspace),
+	"retryWorkspace":   of(accounts.EditWorkspace, byWorkspace),
+	"archiveWorkspace": of(accounts.EditWorkspace, byWorkspace),
+	"restoreWorkspace": of(accounts.EditWorkspace, byWorkspace),
+	"getLoss":          of(accounts.ViewWorkspace, byWorkspace),
+	"listActivity":     of(accounts.ViewWorkspace, byWorkspace),
+
+	"getChanges":      of(accounts.ViewWorkspace, byWorkspace),
+	"syncWorkspace":   of(accounts.EditWorkspace, byWorkspace), // may start a sandbox
+	"getDiff":         of(accounts.ViewWorkspace, byWorkspace),
+	"listCommits":     of(accounts.ViewWorkspace, byWorkspace),
+	"commitWorkspace": of(accounts.EditWorkspace, byWorkspace).repeatable(),
+	"mergeWorkspace":  of(accounts.MergeWorkspace, byWorkspace).repeatable(),
+
+	"readFile":   of(accounts.ViewWorkspace, byWorkspace),
+	"listTree":   of(accounts.ViewWorkspace, byWorkspace),
+	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: maxFile},
+	"deleteFile": of(accounts.EditWorkspace, byWorkspace),
+
+	"execCommand":    of(accounts.EditWorkspace, byWorkspace).repeatable(),
+	"getCommand":     of(accounts.ViewWorkspace, byCommand),
+	"cancelCommand":  of(accounts.EditWorkspace, byCommand),
+	"getSandbox":     of(accounts.ViewWorkspace, byWorkspace),
+	"pauseSandbox":   of(accounts.EditWorkspace, byWorkspace),
+	"wakeSandbox":    of(accounts.EditWorkspace, byWorkspace),
+	"destroySandbox": of(accounts.EditWorkspace, byWorkspace),
+
+	"listSessions":   of(accounts.ViewWorkspace, byWorkspace),
+	"createSession":  of(accounts.TypeTerminal, byWorkspace).repeatable(),
+	"getSession":     of(accounts.ViewWorkspace, bySession),
+	"stopSession":    of(accounts.TypeTerminal, bySession),
+	"resumeSession":  of(accounts.TypeTerminal, bySession).repeatable(),
+	"sendInput":      of(accounts.TypeTerminal, bySession).repeatable(),
+	"getOutput":      of(accounts.ViewTerminal, bySession),
+	"getScreen":      of(accounts.ViewTerminal, bySession),
+	"attachTerminal": of(accounts.ViewTerminal, bySession), // typing asks for more
+}
+
+func byTeam(_ *Server, _ context.Context, c echo.Context, call *call) (string, error) {
+	t, ok := call.actor.TeamBySlug(c.Param("team"))
+	if !ok {
+		return "", errNotFound
+	}
+	return t.ID, nil
+}
+
+func byProject(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return "", err
+	}
+	call.project, err = s.cfg.Workspaces.Project(ctx, id)
+	return call.project.TeamID, err
+}
+
+func byWorkspace(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return "", err
+	}
+	call.workspace, err = s.cfg.Workspaces.Workspace(ctx, id)
+	return call.workspace.TeamID, err
+}
+
+func bySession(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return "", err
+	}
+	call.session, err = s.cfg.Sessions.Get(ctx, id)
+	return call.session.TeamID, err
+}
+
+func byCommand(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return "", err
+	}
+	call.command, err = s.cfg.Commands.Command(ctx, id)
+	return call.command.TeamID, err
+}
+
+// pathID returns the id in the path. Ids are letters, digits, _ and -; anything else names nothing, and is kept from the rooms.
+func pathID(c echo.Context) (string, error) {
+	id := c.Param("id")
+	if id == "" || len(id) > 64 {
+		return "", errNotFound
+	}
+	for i := range len(id) {
+		b := id[i]
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '_' || b == '-') {
+			return "", errNotFound
+		}
+	}
+	return id, nil
+}
+
+// admit decides whether the call's actor may use the operation. What does not exist and what is not theirs look the same to
+// people outside the team; a member without the right is told which one is missing.
+func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) error {
+	switch r.access {
+	case anyone:
+		return nil
+	case signedIn:
+		return nil // the guard has seen to it
+	case member:
+	default:
+		return fault.New(fault.Internal, "internal", "This operation has no rule.")
+	}
+	teamID, err := r.find(s, ctx, c, call)
+	if err != nil {
+		if fault.Is(err, fault.NotFound) {
+			return errNotFound
+		}
+		return err
+	}
+	if err := accounts.Can(call.actor, r.action, teamID); err != nil {
+		if fault.Is(err, fault.NotFound) {
+			return errNotFound
+		}
+		return err
+	}
+	for _, m := range call.actor.Memberships {
+		if m.Team.ID == teamID {
+			call.team = m.Team
+		}
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func pageOf(limit *int, cursor *string) page.Page {
+	return page.Page{Limit: val(limit), Cursor: val(cursor)}
+}
+
+func entryOf(e workspaces.Entry) api.FolderEntry {
+	return api.FolderEntry{Name: guest.EncodePath(e.Name), Path: guest.EncodePath(e.Path), Git: e.Git}
+}
+
+func (h handlers) BrowseFolders(ctx context.Context, req api.BrowseFoldersRequestObject) (api.BrowseFoldersResponseObject, error) {
+	path, err := hostPath(val(req.Params.Path))
+	if err != nil {
+		return nil, err
+	}
+	l, err := h.cfg.Workspaces.Browse(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return api.BrowseFolders200JSONResponse{Path: guest.EncodePath(l.Path), Git: l.Git, Breadcrumbs: list(l.Breadcrumbs, entryOf),
+		Entries: list(l.Entries, entryOf), Roots: list(l.Roots, guest.EncodePath), Truncated: l.Truncated}, nil
+}
+
+func (h handlers) SearchFolders(ctx context.Context, req api.SearchFoldersRequestObject) (api.SearchFoldersResponseObject, error) {
+	found, err := h.cfg.Workspaces.SearchRepos(ctx, req.Params.Q)
+	if err != nil {
+		return nil, err
+	}
+	return api.SearchFolders200JSONResponse{Items: list(found, entryOf)}, nil
+}
+
+// projectOf makes the API's project.
+func projectOf(p workspaces.Project, lines map[string]workspaces.ProjectLine) api.Project {
+	src := api.ProjectSource{Kind: api.ProjectSourceKind(p.SourceKind)}
+	switch p.SourceKind {
+	case workspaces.SourceURL:
+		src.Url = text(p.Source)
+	case workspaces.SourcePath:
+		src.Path = text(guest.EncodePath(p.Source))
+	}
+	copied := p.CopyIgnored
+	if copied == nil {
+		copied = []string{}
+	}
+	return api.Project{Id: p.ID, Name: p.Name, Source: src, DefaultBranch: p.DefaultBranch, State: api.ProjectState(p.State), StateReason: p.StateReason,
+		Progress: p.Progress, SetupScript: p.SetupScript, CopyIgnored: copied, FetchedAt: ptr(p.FetchedAt), CreatedAt: p.CreatedAt,
+		Workspaces: lines[p.ID].Active}
+}
+
+func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestObject) (api.ListProjectsResponseObject, error) {
+	team := callOf(ctx).team.ID
+	items, next, err := h.cfg.Workspaces.Projects(ctx, team, pageOf(req.Params.Limit, req.Params.Cursor))
+	if err != nil {
+		return nil, err
+	}
+	lines, err := h.cfg.Workspaces.ProjectLines(ctx, team)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListProjects200JSONResponse{NextCursor: text(next),
+		Items: list(items, func(p workspaces.Project) api.Project { return projectOf(p, lines) })}, nil
+}
+
+func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectRequestObject) (api.CreateProjectResponseObject, error) {
+	call, b := callOf(ctx), req.Body
+	path, err := hostPath(val(b.Source.Path))
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.cfg.Workspaces.CreateProject(ctx, call.actor, call.team.ID, workspaces.NewProject{Name: val(b.Name), Kind: string(b.Source.Kind),
+		URL: val(b.Source.Url), Path: path, DefaultBranch: val(b.DefaultBranch)})
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateProject201JSONResponse(projectOf(p, nil)), nil
+}
+
+func (h handlers) GetProject(ctx context.Context, _ api.GetProjectRequestObject) (api.GetProjectResponseObject, error) {
+	p, err := h.project(ctx, callOf(ctx).project)
+	return api.GetProject200JSONResponse(p), err
+}
+
+// project counts a project's workspaces.
+func (h handlers) project(ctx context.Context, p workspaces.Project) (api.Project, error) {
+	lines, err := h.cfg.Workspaces.ProjectLines(ctx, p.TeamID)
+	return projectOf(p, lines), err
+}
+
+func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectRequestObject) (api.UpdateProjectResponseObject, error) {
+	b := req.Body
+	changed, err := h.cfg.Workspaces.UpdateProject(ctx, req.Id, workspaces.ProjectPatch{Name: b.Name, DefaultBranch: b.DefaultBranch,
+		SetupScript: b.SetupScript, CopyIgnored: b.CopyIgnored})
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.project(ctx, changed)
+	return api.UpdateProject200JSONResponse(p), err
+}
+
+func (h handlers) DeleteProject(ctx context.Context, req api.DeleteProjectRequestObject) (api.DeleteProjectResponseObject, error) {
+	if err := h.cfg.Workspaces.DeleteProject(ctx, req.Id); err != nil {
+		return nil, err
+	}
+	return api.DeleteProject204Response{}, nil
+}
+
+func (h handlers) ListBranches(ctx context.Context, req api.ListBranchesRequestObject) (api.ListBranchesResponseObject, error) {
+	fetch := val(req.Params.Fetch)
+	if fetch { // speaks to a remote with the project's credentials
+		if err := callOf(ctx).can(accounts.CreateWorkspace); err != nil {
+			return nil, err
+		}
+	}
+	b, err := h.cfg.Workspaces.Branches(ctx, req.Id, fetch)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListBranches200JSONResponse{FetchedAt: ptr(b.FetchedAt), FetchError: b.FetchError,
+		Items: list(b.Items, func(b workspaces.Branch) api.Branch {
+			return api.Branch{Name: b.Name, Commit: b.Commit, Subject: b.Subject, CommitAt: b.CommitAt, Remote: b.Remote, Default: b.Default,
+				CheckedOut: b.CheckedOut, Upstream: b.Upstream, Ahead: b.Ahead, Behind: b.Behind}
+		})}, nil
+}
+
+func (h handlers) SuggestBranch(ctx context.Context, req api.SuggestBranchRequestObject) (api.SuggestBranchResponseObject, error) {
+	name, err := h.cfg.Workspaces.SuggestBranch(ctx, req.Id, req.Params.Name)
+	if err != nil {
+		return nil, err
+	}
+	return api.SuggestBranch200JSONResponse{Branch: name}, nil
+}

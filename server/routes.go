@@ -1,0 +1,85 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/server/api"
+)
+
+// byHand are the operations the generated code cannot carry: sockets, which take the connection over, and the description of
+// the API itself.
+func (s *Server) byHand() []handRoute {
+	return []handRoute{
+		{http.MethodGet, "/sessions/:id/terminal", "attachTerminal", s.attachTerminal, []echo.MiddlewareFunc{s.overSocket}},
+		{http.MethodGet, "/teams/:team/events", "followEvents", s.followEvents, []echo.MiddlewareFunc{s.overSocket}},
+		{http.MethodGet, "/openapi.yaml", "getSpec", s.getSpec, nil},
+		{http.MethodHead, "/health", "getHealth", s.headHealth, nil},
+	}
+}
+
+type handRoute struct {
+	method, path, op string
+	handle           echo.HandlerFunc
+	around           []echo.MiddlewareFunc
+}
+
+// routes registers every operation behind its guard.
+func (s *Server) routes() *echo.Echo {
+	e := s.newEcho()
+	guards := make(map[string][]echo.MiddlewareFunc, len(policy))
+	for op := range policy {
+		guards[op] = []echo.MiddlewareFunc{s.guard(op)}
+	}
+	strict := api.NewStrictHandler(handlers{s}, []api.StrictMiddlewareFunc{sealed})
+	api.RegisterHandlersWithOptions(e, strict, api.RegisterHandlersOptions{BaseURL: apiBase, OperationMiddlewares: guards})
+	for _, r := range s.byHand() {
+		e.Add(r.method, apiBase+r.path, r.handle, append(r.around, s.guard(r.op))...)
+	}
+	for path, file := range docsFiles {
+		e.GET("/api/docs"+path, s.docsFile(file), s.guard("getDocs"))
+	}
+	e.RouteNotFound("/api/*", routeMissing)
+	return e
+}
+
+// handlers carries the operations of openapi.yaml, one file for each resource. A handler maps the request, calls one room, and
+// maps the answer.
+type handlers struct{ *Server }
+
+var _ api.StrictServerInterface = handlers{}
+
+// ptr returns nil for 0: times that have not come are null in the API.
+func ptr(ms int64) *int64 {
+	if ms == 0 {
+		return nil
+	}
+	return &ms
+}
+
+// text returns nil for "".
+func text(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// val returns what p points to, or the zero value.
+func val[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}
+
+// list maps items; the answer is never null.
+func list[A, B any](items []A, fn func(A) B) []B {
+	out := make([]B, 0, len(items))
+	for _, it := range items {
+		out = append(out, fn(it))
+	}
+	return out
+}

@@ -1,0 +1,236 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/olahol/melody"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions"
+	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Config is what a Server is made of.
+type Config struct {
+	Version string
+
+	PublicURL      string         // the address people use, "" = whatever they ask for
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For, X-Forwarded-Proto and X-Request-Id are believed
+	Loopback       bool           // listens on this machine only: other host names are refused
+
+	Accounts   *accounts.Service
+	Workspaces *workspaces.Service
+	Places     *executors.Manager
+	Commands   *executors.Commands
+	Files      *filesync.Service
+	Sessions   *sessions.Service
+	Events     *events.Bus
+	Answers    Answers
+
+	DefaultExecutor executors.Kind // what a workspace gets that names none
+	UI              http.Handler   // everything outside /api/
+
+	Drain time.Duration // how long requests under way may take when the server stops; default 10 s
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Validate checks the configuration and fills in the defaults.
+func (c *Config) Validate() error {
+	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil ||
+		c.Events == nil || c.Answers == nil {
+		return errors.New("server: every room is needed")
+	}
+	if c.UI == nil {
+		c.UI = http.NotFoundHandler()
+	}
+	if c.Drain <= 0 {
+		c.Drain = 10 * time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Phases of a server's life.
+const (
+	phaseStarting = iota
+	phaseServing
+	phaseStopping
+)
+
+// Server answers HTTP. Order: New, Serve (health says starting), Open once the rooms have recovered.
+type Server struct {
+	cfg         Config
+	log         *slog.Logger
+	echo        *echo.Echo
+	public      *url.URL // of cfg.PublicURL, nil without one
+	crossOrigin *http.CrossOriginProtection
+	phase       atomic.Int32
+	sockets     *sockets
+	melody      *melody.Melody // while Serve runs
+
+	life context.Context // of every request; ends when Serve gives up waiting for them
+	end  context.CancelCauseFunc
+}
+
+// New makes a Server. It starts nothing.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, log: cfg.Log, crossOrigin: http.NewCrossOriginProtection(), sockets: newSockets()}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	if cfg.PublicURL != "" {
+		u, err := url.Parse(cfg.PublicURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fault.New(fault.Invalid, "invalid_config", "server.publicUrl %q must be an address such as https://parawork.example.com.", cfg.PublicURL)
+		}
+		s.public = u
+		if err := s.crossOrigin.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
+			return nil, fmt.Errorf("trusting server.publicUrl: %w", err)
+		}
+	}
+	s.echo = s.routes()
+	return s, nil
+}
+
+// Open begins to answer calls other than health.
+func (s *Server) Open() { s.phase.CompareAndSwap(phaseStarting, phaseServing) }
+
+// ready reports why the server answers no calls now.
+func (s *Server) ready() error {
+	switch s.phase.Load() {
+	case phaseServing:
+		return nil
+	case phaseStarting:
+		return errStarting
+	}
+	return errStopping
+}
+
+// Serve answers on l until ctx ends. Then it refuses new calls, closes sockets with 4012, lets requests under way finish within
+// Config.Drain, and returns when every goroutine of the server has ended. It is called once.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	s.melody = newMelody()
+	web := &http.Server{
+		Handler:           s.echo,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext:       func(net.Listener) context.Context { return s.life },
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	all.Go(func() { s.watch(work) })
+	all.Go(func() { s.sweep(work) })
+	failed := make(chan error, 1)
+	all.Go(func() { failed <- web.Serve(l) })
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		err = fmt.Errorf("serving HTTP: %w", err)
+	}
+	s.stop(web)
+	stopWork()
+	all.Wait()
+	if cerr := s.melody.Close(); cerr != nil {
+		s.log.Debug("events hub not closed", "error", cerr)
+	}
+	return err
+}
+
+// stop takes no more calls and waits for those under way.
+func (s *Server) stop(web *http.Server) {
+	s.phase.Store(phaseStopping)
+	s.sockets.shut(endRestarting)
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Drain)
+	defer cancel()
+	if err := web.Shutdown(ctx); err != nil {
+		s.log.Info("requests under way are cut", "error", err)
+	}
+	s.sockets.wait(ctx) // Shutdown knows nothing of them
+	s.end(errStopping)
+	// Whoever is still there sees the end of its context; a moment later the connection goes.
+	last, cancelLast := context.WithTimeout(context.Background(), goodbye)
+	defer cancelLast()
+	_ = web.Shutdown(last)
+	_ = web.Close()
+	s.sockets.wait(last)
+}
+
+// sweepEvery is how often kept answers that have grown old are removed.
+const sweepEvery = time.Hour
+
+func (s *Server) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		if _, err := s.cfg.Answers.Drop(ctx, s.cfg.Now().Add(-keepAnswers).UnixMilli()); err != nil && ctx.Err() == nil {
+			s.log.Warn("old answers could not be removed", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// newEcho prepares Echo: our binder, our errors, our way to tell who asks from behind a proxy.
+func (s *Server) newEcho() *echo.Echo {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.Logger.SetOutput(io.Discard) // errors come to fail
+	e.Binder = binder{}
+	e.HTTPErrorHandler = s.fail
+	e.IPExtractor = echo.ExtractIPDirect()
+	if len(s.cfg.TrustedProxies) > 0 {
+		opts := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+		for _, p := range s.cfg.TrustedProxies {
+			_, n, err := net.ParseCIDR(p.String())
+			if err == nil {
+				opts = append(opts, echo.TrustIPRange(n))
+			}
+		}
+		e.IPExtractor = echo.ExtractIPFromXFFHeader(opts...)
+	}
+	// Before routing, so that also what has no route is logged and has its headers.
+	e.Pre(s.begin, s.rescue, s.headers, s.webApp)
+	return e
+}
+
+// webApp hands everything outside /api/ to the web app.
+func (s *Server) webApp(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if p := c.Request().URL.Path; p == "/api" || strings.HasPrefix(p, "/api/") {
+			return next(c)
+		}
+		s.cfg.UI.ServeHTTP(c.Response(), c.Request())
+		return nil
+	}
+}

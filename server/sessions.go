@@ -1,0 +1,146 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+)
+
+func sessionOf(s sessions.Session) api.Session {
+	argv := s.Argv
+	if argv == nil {
+		argv = []string{}
+	}
+	return api.Session{Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, Argv: argv, State: api.SessionState(s.State),
+		StateReason: s.StateReason, StateAt: s.StateAt, Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
+		StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume}
+}
+
+func (h handlers) ListSessions(ctx context.Context, req api.ListSessionsRequestObject) (api.ListSessionsResponseObject, error) {
+	all, err := h.cfg.Sessions.List(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListSessions200JSONResponse{Items: list(all, sessionOf)}, nil
+}
+
+// maxCells bounds columns and rows of a terminal.
+const maxCells = 1000
+
+// cells checks columns or rows that somebody asks for.
+func cells(field string, n *int) (uint16, error) {
+	if n == nil {
+		return 0, nil
+	}
+	if *n < 1 || *n > maxCells {
+		return 0, fault.New(fault.Invalid, "invalid_size", "%s is a number from 1 to %d.", field, maxCells).With("field", field)
+	}
+	return uint16(*n), nil
+}
+
+func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionRequestObject) (api.CreateSessionResponseObject, error) {
+	b := req.Body
+	cols, err := cells("cols", b.Cols)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := cells("rows", b.Rows)
+	if err != nil {
+		return nil, err
+	}
+	s, err := h.cfg.Sessions.Start(ctx, callOf(ctx).actor, req.Id, sessions.StartRequest{Agent: b.Agent, Prompt: val(b.Prompt), Argv: val(b.Argv),
+		Cols: cols, Rows: rows, Env: val(b.Env)})
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateSession201JSONResponse(sessionOf(s)), nil
+}
+
+func (h handlers) GetSession(ctx context.Context, _ api.GetSessionRequestObject) (api.GetSessionResponseObject, error) {
+	return api.GetSession200JSONResponse(sessionOf(callOf(ctx).session)), nil
+}
+
+// maxGrace is the longest a session may be given between TERM and KILL.
+const maxGrace = 10 * time.Minute
+
+func (h handlers) StopSession(ctx context.Context, req api.StopSessionRequestObject) (api.StopSessionResponseObject, error) {
+	grace := time.Duration(0)
+	if req.Body != nil && req.Body.GraceMs != nil {
+		ms := *req.Body.GraceMs
+		if ms < 0 || ms > maxGrace.Milliseconds() {
+			return nil, fault.New(fault.Invalid, "invalid_grace", "grace_ms is a time from 0 to %d.", maxGrace.Milliseconds()).With("field", "grace_ms")
+		}
+		grace = max(time.Duration(ms)*time.Millisecond, time.Millisecond) // 0 = at once, which the room takes for its default
+	}
+	s, err := h.cfg.Sessions.Stop(ctx, callOf(ctx).actor, req.Id, grace)
+	if err != nil {
+		return nil, err
+	}
+	return api.StopSession200JSONResponse(sessionOf(s)), nil
+}
+
+func (h handlers) ResumeSession(ctx context.Context, req api.ResumeSessionRequestObject) (api.ResumeSessionResponseObject, error) {
+	s, err := h.cfg.Sessions.Resume(ctx, callOf(ctx).actor, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.ResumeSession201JSONResponse(sessionOf(s)), nil
+}
+
+func (h handlers) SendInput(ctx context.Context, req api.SendInputRequestObject) (api.SendInputResponseObject, error) {
+	if err := h.cfg.Sessions.Input(ctx, callOf(ctx).actor, req.Id, req.Body.Text); err != nil {
+		return nil, err
+	}
+	return api.SendInput204Response{}, nil
+}
+
+// Bounds of one answer of GetOutput.
+const (
+	defaultOutput = 1 << 20
+	maxOutput     = 16 << 20
+)
+
+func (h handlers) GetOutput(ctx context.Context, req api.GetOutputRequestObject) (api.GetOutputResponseObject, error) {
+	from, limit := val(req.Params.From), defaultOutput
+	if from < 0 {
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is an offset: 0 or more.").With("field", "from")
+	}
+	if req.Params.Limit != nil {
+		limit = *req.Params.Limit
+		if limit < 1 || limit > maxOutput {
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of bytes from 1 to %d.", maxOutput).With("field", "limit")
+		}
+	}
+	b, offset, end, err := h.cfg.Sessions.Output(ctx, req.Id, from, limit)
+	if err != nil {
+		return nil, err
+	}
+	return outputAnswer{b, offset, end, req.Id}, nil
+}
+
+// outputAnswer is a piece of a terminal's output: hostile bytes, to be saved and never shown.
+type outputAnswer struct {
+	bytes       []byte
+	offset, end int64
+	session     string
+}
+
+// VisitGetOutputResponse writes the bytes with where they lie.
+func (o outputAnswer) VisitGetOutputResponse(w http.ResponseWriter) error {
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", `attachment; filename="`+o.session+`.log"`)
+	h.Set("X-Parawork-Offset", strconv.FormatInt(o.offset, 10))
+	h.Set("X-Parawork-End", strconv.FormatInt(o.end, 10))
+	return stream(w, bytes.NewReader(o.bytes), int64(len(o.bytes)))
+}
+
+func (h handlers) GetScreen(context.Context, api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
+	return nil, fault.New(fault.Unsupported, "screen_not_available", "This server has no screen model yet. Read the raw bytes at /sessions/{id}/output.")
+}

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Close codes of sockets.
+const (
+	closeNormal     = 1000
+	closeGone       = 4001 // the session is not here any more
+	closeNotAllowed = 4003
+	closeSlow       = 4008 // reattach with the offset reached
+	closeRestarting = 4012 // retry
+)
+
+// ending is why a socket ends, as the cause of its context.
+type ending struct {
+	code   int
+	reason string
+}
+
+func (e *ending) Error() string { return e.reason }
+
+var (
+	endLeft       = &ending{closeNormal, "the client has left"}
+	endRestarting = &ending{closeRestarting, "the server is restarting"}
+	endNotAllowed = &ending{closeNotAllowed, "you may not use this any more"}
+)
+
+// socket is one open WebSocket: whose it is, what it needs of them, and how to end it.
+type socket struct {
+	cred   credential
+	user   string
+	team   string
+	needs  []accounts.Action
+	cancel context.CancelCauseFunc
+}
+
+// sockets knows the open ones. Those of a person are asked again when what the person may do has become less, and all of them
+// now and then, since another process may have changed that.
+type sockets struct {
+	mu     sync.Mutex
+	open   map[*socket]struct{}
+	dirty  map[string]struct{} // users to ask about
+	closed *ending             // set when no more are taken
+	wake   chan struct{}
+	gone   sync.WaitGroup
+}
+
+func newSockets() *sockets {
+	return &sockets{open: map[*socket]struct{}{}, dirty: map[string]struct{}{}, wake: make(chan struct{}, 1)}
+}
+
+// add takes a socket in. The returned func must be called when it has ended.
+func (ss *sockets) add(k *socket) (done func(), err error) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	if ss.closed != nil {
+		return nil, errStopping
+	}
+	ss.open[k] = struct{}{}
+	ss.gone.Add(1)
+	return func() {
+		ss.mu.Lock()
+		delete(ss.open, k)
+		ss.mu.Unlock()
+		ss.gone.Done()
+	}, nil
+}
+
+// shut ends every socket and takes no more.
+func (ss *sockets) shut(e *ending) {
+	ss.mu.Lock()
+	ss.closed = e
+	for k := range ss.open {
+		k.cancel(e)
+	}
+	ss.mu.Unlock()
+}
+
+// wait returns when every socket has ended, or ctx has.
+func (ss *sockets) wait(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { ss.gone.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// Recheck asks again whether a user's open sockets may stay. It does not wait for the answer. It is made for
+// accounts.Config.Changed.
+func (s *Server) Recheck(userID string) {
+	ss := s.sockets
+	ss.mu.Lock()
+	ss.dirty[userID] = struct{}{}
+	ss.mu.Unlock()
+	select {
+	case ss.wake <- struct{}{}:
+	default:
+	}
+}
+
+// recheckEvery is how often all sockets are asked again.
+const recheckEvery = time.Minute
+
+// watch asks sockets again until ctx ends.
+func (s *Server) watch(ctx context.Context) {
+	tick := time.NewTicker(recheckEvery)
+	defer tick.Stop()
+	for {
+		all := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			all = true
+		case <-s.sockets.wake:
+		}
+		for _, k := range s.sockets.due(all) {
+			if !s.mayStay(ctx, k) {
+				k.cancel(endNotAllowed)
+			}
+		}
+	}
+}
+
+// due returns the sockets to ask about.
+func (ss *sockets) due(all bool) []*socket {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	var out []*socket
+	for k := range ss.open {
+		if _, ok := ss.dirty[k.user]; ok || all {
+			out = append(out, k)
+		}
+	}
+	clear(ss.dirty)
+	return out
+}
+
+// mayStay asks who a socket belongs to now, and whether they still have what it needs. A database that does not answer ends no
+// socket.
+func (s *Server) mayStay(ctx context.Context, k *socket) bool {
+	actor, err := s.authenticate(ctx, k.cred)
+	if err != nil {
+		if kind := fault.KindOf(err); kind == fault.Unauthorized || kind == fault.NotFound {
+			return false
+		}
+		if ctx.Err() == nil {
+			s.log.Warn("socket could not be checked", "user_id", k.user, "error", err)
+		}
+		return true
+	}
+	for _, a := range k.needs {
+		if accounts.Can(actor, a, k.team) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// endingOf is why a socket's context ended.
+func endingOf(ctx context.Context) *ending {
+	if e, ok := errors.AsType[*ending](context.Cause(ctx)); ok {
+		return e
+	}
+	return endLeft
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+)
+
+func teamOf(m accounts.Membership) api.Team {
+	return api.Team{Id: m.Team.ID, Slug: m.Team.Slug, Name: m.Team.Name, Role: api.Role(m.Role), CreatedAt: m.Team.CreatedAt,
+		Actions: list(accounts.Actions(m.Role), func(a accounts.Action) string { return string(a) })}
+}
+
+func (h handlers) ListTeams(ctx context.Context, _ api.ListTeamsRequestObject) (api.ListTeamsResponseObject, error) {
+	return api.ListTeams200JSONResponse{Items: list(callOf(ctx).actor.Memberships, teamOf)}, nil
+}
+
+func (h handlers) CreateTeam(ctx context.Context, req api.CreateTeamRequestObject) (api.CreateTeamResponseObject, error) {
+	t, err := h.cfg.Accounts.CreateTeam(ctx, callOf(ctx).actor, req.Body.Name, val(req.Body.Slug))
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateTeam201JSONResponse(teamOf(accounts.Membership{Team: t, Role: accounts.Owner})), nil
+}
+
+func (h handlers) GetTeam(ctx context.Context, _ api.GetTeamRequestObject) (api.GetTeamResponseObject, error) {
+	call := callOf(ctx)
+	return api.GetTeam200JSONResponse(teamOf(accounts.Membership{Team: call.team, Role: call.actor.RoleIn(call.team.ID)})), nil
+}
+
+func (h handlers) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObject) (api.UpdateTeamResponseObject, error) {
+	call := callOf(ctx)
+	t := call.team
+	if req.Body.Name != nil {
+		var err error
+		if t, err = h.cfg.Accounts.UpdateTeam(ctx, call.actor, t.ID, *req.Body.Name); err != nil {
+			return nil, err
+		}
+	}
+	return api.UpdateTeam200JSONResponse(teamOf(accounts.Membership{Team: t, Role: call.actor.RoleIn(t.ID)})), nil
+}
+
+func memberOf(m accounts.TeamMember) api.Member {
+	return api.Member{User: userOf(m.User), Role: api.Role(m.Role), CreatedAt: m.JoinedAt}
+}
+
+func (h handlers) ListMembers(ctx context.Context, _ api.ListMembersRequestObject) (api.ListMembersResponseObject, error) {
+	all, err := h.cfg.Accounts.Members(ctx, callOf(ctx).team.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListMembers200JSONResponse{Items: list(all, memberOf)}, nil
+}
+
+func (h handlers) AddMember(ctx context.Context, req api.AddMemberRequestObject) (api.AddMemberResponseObject, error) {
+	call := callOf(ctx)
+	m, err := h.cfg.Accounts.AddMember(ctx, call.actor, call.team.ID, req.Body.Email, accounts.Role(req.Body.Role))
+	if err != nil {
+		return nil, err
+	}
+	return api.AddMember201JSONResponse(memberOf(m)), nil
+}
+
+func (h handlers) UpdateMember(ctx context.Context, req api.UpdateMemberRequestObject) (api.UpdateMemberResponseObject, error) {
+	call := callOf(ctx)
+	m, err := h.cfg.Accounts.SetRole(ctx, call.actor, call.team.ID, req.Id, accounts.Role(req.Body.Role))
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateMember200JSONResponse(memberOf(m)), nil
+}
+
+func (h handlers) RemoveMember(ctx context.Context, req api.RemoveMemberRequestObject) (api.RemoveMemberResponseObject, error) {
+	call := callOf(ctx)
+	if err := h.cfg.Accounts.RemoveMember(ctx, call.actor, call.team.ID, req.Id); err != nil {
+		return nil, err
+	}
+	return api.RemoveMember204Response{}, nil
+}
+
+func (h handlers) ListExecutors(ctx context.Context, _ api.ListExecutorsRequestObject) (api.ListExecutorsResponseObject, error) {
+	caps := h.cfg.Places.Capabilities(ctx)
+	def := h.cfg.DefaultExecutor
+	if def == "" || def == executors.Auto {
+		for _, c := range caps { // in the order of choice
+			if c.Available {
+				def = c.Kind
+				break
+			}
+		}
+	}
+	return api.ListExecutors200JSONResponse{Items: list(caps, func(c executors.Capabilities) api.Executor {
+		return api.Executor{Kind: string(c.Kind), Name: c.Name, Available: c.Available, Reason: c.Reason, Cure: c.Cure, Isolation: c.Isolation,
+			Isolated: c.Isolated, PriceNanoPerHour: c.PriceNano, Default: c.Kind == def}
+	})}, nil
+}
+
+// ListAgents always looks for the programs anew; only their versions are remembered, until the program itself changes.
+func (h handlers) ListAgents(ctx context.Context, _ api.ListAgentsRequestObject) (api.ListAgentsResponseObject, error) {
+	infos, err := h.cfg.Sessions.Agents(ctx, callOf(ctx).actor)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListAgents200JSONResponse{Items: list(infos, func(a sessions.AgentInfo) api.Agent {
+		out := api.Agent{Agent: a.Agent, Name: a.Name, Enabled: a.Enabled, Installed: a.Installed, Version: a.Version, Path: a.Path,
+			Install: a.Install, NeedsAccount: a.NeedsAccount}
+		if a.Account != nil {
+			account := agentAccountOf(*a.Account)
+			out.Account = &account
+		}
+		return out
+	})}, nil
+}

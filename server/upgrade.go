@@ -1,0 +1,66 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/websocket"
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// overSocket tells a refused WebSocket why. A page is shown neither status nor body of a refused handshake, so it is told by the
+// close code of a socket that is opened for nothing else; scripts are answered like everywhere, but for a missing right, whose
+// close code is part of the protocol. Foreign pages and people who are not signed in get no socket at all.
+func (s *Server) overSocket(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		err := next(c)
+		r := c.Request()
+		call := callOf(r.Context())
+		if err == nil || c.Response().Committed || !websocket.IsWebSocketUpgrade(r) || s.checkSocket(r, call.cred) != nil {
+			return err
+		}
+		_, page := r.Header["Origin"]
+		code := 0
+		switch fault.KindOf(err) {
+		case fault.Forbidden:
+			code = closeNotAllowed
+		case fault.NotFound, fault.Gone:
+			if page {
+				code = closeGone
+			}
+		case fault.Unavailable:
+			if page {
+				code = closeRestarting
+			}
+		}
+		if code == 0 {
+			return err
+		}
+		conn, uerr := upgrader.Upgrade(c.Response(), r, http.Header{"X-Request-Id": {call.id}})
+		if uerr != nil {
+			call.status = http.StatusBadRequest
+			return nil
+		}
+		defer conn.Close()
+		call.status = translate(err).status // for the log
+		deadline := time.Now().Add(goodbye)
+		_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, closeReason(translate(err).body.Message)), deadline)
+		_ = conn.SetReadDeadline(deadline)
+		for uerr == nil {
+			_, _, uerr = conn.NextReader()
+		}
+		return nil
+	}
+}
+
+// closeReason cuts a message to what a close frame can carry.
+func closeReason(s string) string {
+	const most = 120
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "")
+	}
+	return s
+}

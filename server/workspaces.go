@@ -1,0 +1,161 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func (h handlers) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRequestObject) (api.ListWorkspacesResponseObject, error) {
+	team := callOf(ctx).team.ID
+	f := workspaces.Filter{ProjectID: val(req.Params.ProjectId), Show: workspaces.Show(val(req.Params.Show))}
+	switch f.Show {
+	case "", workspaces.ShowActive, workspaces.ShowArchived, workspaces.ShowTrash, workspaces.ShowAll:
+	default:
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "show is one of active, archived, trash and all.").With("field", "show")
+	}
+	if !plainID(f.ProjectID) {
+		return api.ListWorkspaces200JSONResponse{Items: []api.Workspace{}}, nil
+	}
+	items, next, err := h.cfg.Workspaces.List(ctx, team, f, pageOf(req.Params.Limit, req.Params.Cursor))
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.compose(ctx, team, items)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListWorkspaces200JSONResponse{Items: out, NextCursor: text(next)}, nil
+}
+
+func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRequestObject) (api.CreateWorkspaceResponseObject, error) {
+	call, b := callOf(ctx), req.Body
+	if val(b.RunnerId) != "" {
+		return nil, fault.New(fault.Unsupported, "runner_unsupported", "This server has no runners. Leave out runner_id.")
+	}
+	if b.Resources != nil && len(*b.Resources) > 0 {
+		return nil, fault.New(fault.Unsupported, "resources_unsupported", "No place of this server has resources to choose. Leave out resources.")
+	}
+	if !plainID(b.ProjectId) {
+		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
+	}
+	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
+		Branch: val(b.Branch), Executor: val(b.Executor)})
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.one(ctx, w)
+	return api.CreateWorkspace201JSONResponse(one), err
+}
+
+func (h handlers) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {
+	one, err := h.one(ctx, callOf(ctx).workspace)
+	return api.GetWorkspace200JSONResponse(one), err
+}
+
+func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRequestObject) (api.UpdateWorkspaceResponseObject, error) {
+	w := callOf(ctx).workspace
+	if req.Body.Name != nil {
+		var err error
+		if w, err = h.cfg.Workspaces.Rename(ctx, w.ID, *req.Body.Name); err != nil {
+			return nil, err
+		}
+	}
+	one, err := h.one(ctx, w)
+	return api.UpdateWorkspace200JSONResponse(one), err
+}
+
+func (h handlers) DeleteWorkspace(ctx context.Context, req api.DeleteWorkspaceRequestObject) (api.DeleteWorkspaceResponseObject, error) {
+	w, err := h.cfg.Workspaces.Delete(ctx, callOf(ctx).actor, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.one(ctx, w)
+	return api.DeleteWorkspace200JSONResponse(one), err
+}
+
+func (h handlers) CancelWorkspace(ctx context.Context, req api.CancelWorkspaceRequestObject) (api.CancelWorkspaceResponseObject, error) {
+	w, err := h.cfg.Workspaces.Cancel(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.one(ctx, w)
+	return api.CancelWorkspace200JSONResponse(one), err
+}
+
+func (h handlers) RetryWorkspace(ctx context.Context, req api.RetryWorkspaceRequestObject) (api.RetryWorkspaceResponseObject, error) {
+	w, err := h.cfg.Workspaces.RetryCreate(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.one(ctx, w)
+	return api.RetryWorkspace200JSONResponse(one), err
+}
+
+func (h handlers) ArchiveWorkspace(ctx context.Context, req api.ArchiveWorkspaceRequestObject) (api.ArchiveWorkspaceResponseObject, error) {
+	w, err := h.cfg.Workspaces.Archive(ctx, callOf(ctx).actor, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.one(ctx, w)
+	return api.ArchiveWorkspace200JSONResponse(one), err
+}
+
+func (h handlers) RestoreWorkspace(ctx context.Context, req api.RestoreWorkspaceRequestObject) (api.RestoreWorkspaceResponseObject, error) {
+	w, err := h.cfg.Workspaces.Restore(ctx, callOf(ctx).actor, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.one(ctx, w)
+	return api.RestoreWorkspace200JSONResponse(one), err
+}
+
+func (h handlers) GetLoss(ctx context.Context, req api.GetLossRequestObject) (api.GetLossResponseObject, error) {
+	l, err := h.cfg.Workspaces.Loss(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetLoss200JSONResponse{Uncommitted: list(l.Uncommitted, guest.EncodePath), UncommittedCount: l.UncommittedCount,
+		UnmergedCommits: l.UnmergedCommits, RunningSessions: l.RunningSessions, Restorable: l.Restorable}, nil
+}
+
+func (h handlers) ListActivity(ctx context.Context, req api.ListActivityRequestObject) (api.ListActivityResponseObject, error) {
+	items, next, err := h.cfg.Workspaces.Activity(ctx, req.Id, pageOf(req.Params.Limit, req.Params.Cursor))
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.names(ctx, callOf(ctx).team.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListActivity200JSONResponse{NextCursor: text(next), Items: list(items, func(a workspaces.Activity) api.Activity {
+		name := names[a.ActorID]
+		switch {
+		case a.ActorID == "":
+			name = "Parawork"
+		case name == "":
+			name = "a former member"
+		}
+		data := a.Data
+		if data == nil {
+			data = map[string]any{}
+		}
+		return api.Activity{Id: a.ID, At: a.At, ActorId: a.ActorID, ActorName: name, Kind: a.Kind, Text: a.Text, Data: data}
+	})}, nil
+}
+
+// names returns the names of a team's members by their ids.
+func (h handlers) names(ctx context.Context, teamID string) (map[string]string, error) {
+	members, err := h.cfg.Accounts.Members(ctx, teamID)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]string, len(members))
+	for _, m := range members {
+		out[m.User.ID] = m.User.Name
+	}
+	return out, nil
+}
