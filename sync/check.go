@@ -99,13 +99,13 @@ func checkInfo(i *guest.FileInfo) error {
 	switch {
 	case i.Path != "" && i.Path != "." && !validPath(i.Path):
 		return fmt.Errorf("%w: an invalid path", errLie)
-	case len(i.Name) > guest.MaxPath || strings.ContainsAny(i.Name, "/\x00") || !utf8.ValidString(i.Name):
+	case len(i.Name) > 4*guest.MaxPath || strings.ContainsAny(i.Name, "/\x00") || !utf8.ValidString(i.Name):
 		return fmt.Errorf("%w: an invalid name", errLie)
 	case i.Size < 0 || i.Size > maxSize:
 		return fmt.Errorf("%w: an impossible size", errLie)
 	case i.Hash != "" && !fileHash.MatchString(i.Hash):
 		return fmt.Errorf("%w: an invalid hash", errLie)
-	case len(i.Link) > guest.MaxPath:
+	case len(i.Link) > 4*guest.MaxPath:
 		return fmt.Errorf("%w: an invalid link", errLie)
 	}
 	switch i.Type {

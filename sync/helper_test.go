@@ -40,12 +40,18 @@ type house struct {
 
 var baseA, baseB = strings.Repeat("a", 40), strings.Repeat("b", 40)
 
-func newHouse(t *testing.T, db *store.DB) *house {
+func newHouse(t *testing.T, db *store.DB) *house { return newHouseWith(t, db, nil) }
+
+// newHouseWith joins the Service to real places, when places is given.
+func newHouseWith(t *testing.T, db *store.DB, places filesync.Places) *house {
 	t.Helper()
 	user, team := storetest.Seed(t, db)
 	h := &house{t: t, db: db, store: store.NewChanges(db), teamID: team.ID, base: baseA, places: make(map[string]*executors.Place)}
 	h.workspaceID = h.addWorkspace(user.ID, 1)
-	h.service = filesync.New(filesync.Config{Store: h.store, Places: h, Workspaces: h, Events: h, Log: slog.New(slog.DiscardHandler)})
+	if places == nil {
+		places = h
+	}
+	h.service = filesync.New(filesync.Config{Store: h.store, Places: places, Workspaces: h, Events: h, Log: slog.New(slog.DiscardHandler)})
 	return h
 }
 

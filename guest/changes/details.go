@@ -115,17 +115,18 @@ func (d *details) usable(r rawChange) bool {
 // buildIndex makes the index of the comparison: ours, plus every untracked file as if it were tracked, so that git itself
 // finds renames, counts lines and tells binary files for them too, and every conflicted path with what is on the disk.
 // The recorded content is that of an empty file and is never looked at, because times that cannot match send git to the disk.
+// Large files are left out: git would read them whole to name their content. They are told by start and addOwn.
 func (d *details) buildIndex(ctx context.Context) error {
 	var feed bytes.Buffer
 	for i, p := range d.paths {
 		st := d.stats[i]
 		odd := st.exists() && st.gitMode() == "" // a FIFO or the like in a file's place: for git the file is gone
-		if p.unmerged || odd {
+		if p.unmerged || odd || large(st) && !p.untracked() {
 			fmt.Fprintf(&feed, "0 %s 0\t%s\x00", zeroID(d.base), p.path)
 		} else if !p.untracked() || p.nested {
 			continue
 		}
-		if (st.regular() && st.size <= bigFile) || st.link() {
+		if st.regular() && !large(st) || st.link() {
 			fmt.Fprintf(&feed, "%s %s 0\t%s\x00", st.gitMode(), emptyID(d.base), p.path)
 		}
 	}
@@ -185,6 +186,16 @@ func (d *details) start(r rawChange) *entry {
 	} else {
 		e.st, _ = lstat(filepath.Join(d.s.repo.root, r.path))
 	}
+	if _, ok := d.dirty[r.path]; ok && large(e.st) && (r.status == 'D' || r.status == 'A') {
+		e.nums = &counts{binary: true}
+		if r.status == 'D' { // left out by buildIndex
+			e.raw.status, e.raw.newMode = 'M', e.st.gitMode()
+			if r.oldMode == "120000" {
+				e.raw.status = 'T'
+			}
+		}
+		r = e.raw
+	}
 	if r.newMode == "" {
 		e.st = fileStat{} // gone for git, whatever a linked folder above it may lead to
 	}
@@ -194,13 +205,16 @@ func (d *details) start(r rawChange) *entry {
 		return e
 	}
 	e.read, e.hash, e.binary = old.read, old.hash, old.binary
-	if o := old.raw; o.status == r.status && o.oldID == r.oldID && o.oldMode == r.oldMode && o.oldPath == r.oldPath {
+	if o := old.raw; e.nums == nil && o.status == r.status && o.oldID == r.oldID && o.oldMode == r.oldMode && o.oldPath == r.oldPath {
 		e.nums = old.nums
 	}
 	return e
 }
 
-// addOwn adds what git is not asked about: untracked repositories, large untracked files, conflicts without a file and, while
+// large says that a file is not compared line by line.
+func large(st fileStat) bool { return st.regular() && st.size > bigFile }
+
+// addOwn adds what git is not asked about: untracked repositories, large new files, conflicts without a file and, while
 // untracked files cannot be listed, those known from before.
 func (d *details) addOwn(entries map[string]*entry) {
 	for i, p := range d.paths {
@@ -211,10 +225,8 @@ func (d *details) addOwn(entries map[string]*entry) {
 		switch {
 		case p.nested:
 			entries[p.path] = &entry{raw: rawChange{status: 'A', newMode: "040000", path: p.path}, nums: &counts{}, read: true}
-		case p.untracked() && st.regular() && st.size > bigFile:
-			e := d.start(rawChange{status: 'A', newMode: st.gitMode(), path: p.path})
-			e.nums = &counts{binary: true}
-			entries[p.path] = e
+		case large(st):
+			entries[p.path] = d.start(rawChange{status: 'A', newMode: st.gitMode(), path: p.path})
 		case p.unmerged:
 			entries[p.path] = &entry{raw: rawChange{status: 'U', newMode: st.gitMode(), path: p.path}, st: st, nums: &counts{}}
 		}

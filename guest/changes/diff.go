@@ -35,11 +35,11 @@ func (p *Poller) Diff(ctx context.Context, req guest.DiffRequest, w io.Writer) e
 	if !commitID.MatchString(req.Base) {
 		return fault.New(fault.Invalid, "invalid_base", "The base must be the full id of a commit.")
 	}
-	if err := guest.CheckPath(req.Path); err != nil {
+	if err := checkPath(req.Path); err != nil {
 		return err
 	}
 	if req.OldPath != "" {
-		if err := guest.CheckPath(req.OldPath); err != nil {
+		if err := checkPath(req.OldPath); err != nil {
 			return err
 		}
 	}
@@ -58,6 +58,19 @@ func (p *Poller) Diff(ctx context.Context, req guest.DiffRequest, w io.Writer) e
 		context: min(max(req.Context, 0), maxContext), w: &cappedWriter{w: w, left: maxDiff},
 	}
 	return d.write(ctx)
+}
+
+// checkPath refuses what is no path below the root, and git's own folder.
+func checkPath(path string) error {
+	if err := guest.CheckPath(path); err != nil {
+		return err
+	}
+	for part := range strings.SplitSeq(guest.DecodePath(path), "/") {
+		if strings.EqualFold(part, ".git") {
+			return fault.New(fault.Forbidden, "git_directory", "Files of .git cannot be read or written here.")
+		}
+	}
+	return nil
 }
 
 // prepared brings the shadow up to date and gives the turn back: a long diff must not hold up a poll.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -383,7 +384,12 @@ func TestLargeFile(t *testing.T) {
 	tr := newTree(t)
 	p := tr.poller()
 	const size = 512 << 20
-	for _, name := range []string{"huge.bin", "README.md"} {
+	for _, name := range []string{"huge.bin", "README.md", "staged.bin", "link"} {
+		tr.remove(name)
+		if name == "staged.bin" {
+			tr.write(name, "x")
+			tr.git("add", name)
+		}
 		f, err := os.Create(tr.path(name))
 		if err != nil {
 			t.Fatal(err)
@@ -396,15 +402,15 @@ func TestLargeFile(t *testing.T) {
 	tr.remove("src/old.go") // so that git looks for renames
 	begin := time.Now()
 	got := tr.poll(p)
-	for _, name := range []string{"huge.bin", "README.md"} {
-		if c := got[name]; c.Size != size || c.Hash != "" || !c.Binary {
+	for name, status := range map[string]string{"huge.bin": "untracked", "README.md": "modified", "staged.bin": "added", "link": "type_changed"} {
+		if c := got[name]; c.Size != size || c.Hash != "" || !c.Binary || c.Status != status || c.Mode != "100644" {
 			t.Errorf("%s: %+v", name, c)
 		}
 		if text := tr.diff(p, name, ""); !strings.Contains(text, NoteMark+"the file is too large") {
 			t.Errorf("diff of %s: %s", name, text)
 		}
 	}
-	if d := time.Since(begin); d > 10*time.Second {
+	if d := time.Since(begin); d > 5*time.Second {
 		t.Errorf("it took %v", d)
 	}
 }
@@ -503,5 +509,58 @@ func TestIndexLockOfTheAgentIsNeverTaken(t *testing.T) {
 	after, _ := os.ReadFile(filepath.Join(gitDir, "index"))
 	if !bytes.Equal(before, after) {
 		t.Error("the worktree's own index was written")
+	}
+}
+
+func TestLongDiffIsCut(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	p := tr.poller()
+	lines := func(c string) string { return strings.Repeat(strings.Repeat(c, 99)+"\n", 83_800) }
+	tr.write("long", lines("a"))
+	tr.git("add", "-A")
+	tr.git("commit", "-qm", "long")
+	tr.base = tr.git("rev-parse", "HEAD")
+	tr.write("long", lines("b"))
+	text := tr.diff(p, "long", "")
+	if len(text) < maxDiff || len(text) > maxDiff+200 || !strings.HasSuffix(text, "the rest is not shown.\n") || !strings.Contains(text[maxDiff:], "\n"+NoteMark) {
+		t.Fatalf("%d bytes, ending %q", len(text), text[max(0, len(text)-100):])
+	}
+}
+
+// Everything at once, beside an agent that works: nothing breaks, and the end is right.
+func TestEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	tr := newTree(t)
+	p := tr.poller()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = p.PollNow(ctx, tr.base)
+				p.Hint()
+			}
+		})
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_ = p.Diff(ctx, guest.DiffRequest{Base: tr.base, Path: "README.md", Context: 3}, &bytes.Buffer{})
+			}
+		})
+		wg.Go(func() { _ = p.Watch(ctx, tr.base, 0, func(guest.ChangeSet) error { return nil }) })
+	}
+	for i := range 15 {
+		tr.write(fmt.Sprintf("file%d", i), "x\n")
+		tr.write("README.md", fmt.Sprintln(i))
+		if i%5 == 0 {
+			tr.git("add", "-A") // never meets a lock of ours
+			tr.git("commit", "-qm", "x")
+		}
+	}
+	cancel()
+	wg.Wait()
+	if got := tr.poll(p); len(got) != 16 || got["README.md"].Hash != hashOf("14\n") || !got["file10"].Committed || got["file11"].Status != "untracked" {
+		t.Fatalf("got %+v", got)
 	}
 }

@@ -25,7 +25,8 @@ type schedule struct {
 	strongAt  time.Time // first strong hint since the last poll began
 	weakAt    time.Time // first weak one
 	lastBegin time.Time
-	duringWas bool // the poll under way answers a strong hint
+	running   bool // a poll is under way
+	duringWas bool // it answers a strong hint
 }
 
 // hint notes that something may have changed, and says whether that can bring the next poll forward.
@@ -45,13 +46,13 @@ func (s *schedule) hint(now time.Time, strong bool) bool {
 func (s *schedule) begin(now time.Time) {
 	s.duringWas = !s.strongAt.IsZero()
 	s.strongAt, s.weakAt = time.Time{}, time.Time{}
-	s.lastBegin = now
+	s.lastBegin, s.running = now, true
 }
 
 // end notes that a poll ended, what it cost in CPU time, and whether it found anything. covered says that the file system tells
 // us of writes in every folder we know of.
 func (s *schedule) end(now time.Time, cost time.Duration, changed, covered bool) {
-	s.polled = true
+	s.polled, s.running = true, false
 	s.earliest = now.Add(min(costFactor*cost, costMax))
 	idleTop, weakTop := idleMax, weakMax
 	if covered {
@@ -71,6 +72,9 @@ func (s *schedule) end(now time.Time, cost time.Duration, changed, covered bool)
 
 // due is when to look next; the zero time means at once.
 func (s *schedule) due() time.Time {
+	if s.running { // its end brings another answer
+		return s.lastBegin.Add(time.Hour)
+	}
 	if !s.polled {
 		return time.Time{}
 	}

@@ -1,0 +1,280 @@
+package filesync_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/storetest"
+)
+
+// realHouse has a Manager, a guest and a git worktree.
+type realHouse struct {
+	*house
+	world   *fake.World
+	manager *executors.Manager
+	root    string
+}
+
+// Spec says where the workspace lives.
+func (r *realHouse) Spec(_ context.Context, workspaceID string) (executors.Spec, executors.Kind, error) {
+	return executors.Spec{TeamID: r.teamID, WorkspaceID: workspaceID, Root: r.root}, fake.New(r.world).Kind(), nil
+}
+
+func newRealHouse(t *testing.T) *realHouse {
+	t.Helper()
+	db := storetest.SQLite(t)
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &realHouse{root: filepath.Join(dir, "wt")}
+	repo := filepath.Join(dir, "repo")
+	put(t, filepath.Join(repo, "README.md"), "hello\n")
+	put(t, filepath.Join(repo, "src/lib.go"), strings.Repeat("line\n", 30))
+	git(t, repo, "init", "-q", "-b", "main")
+	git(t, repo, "add", "-A")
+	git(t, repo, "commit", "-qm", "base")
+	git(t, repo, "worktree", "add", "-q", "-b", "work", r.root)
+
+	log := slog.New(slog.DiscardHandler)
+	r.world = fake.NewWorld(filepath.Join(dir, "world"), log)
+	r.manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{fake.New(r.world)},
+		Store: store.NewExecutors(db), Workspaces: r, Log: log})
+	r.house = newHouseWith(t, db, r.manager)
+	r.setBase(git(t, r.root, "rev-parse", "HEAD"))
+	r.manager.OnPlace(r.service.Follow)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.manager.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		r.world.Close()
+	})
+	r.run() // ends before the manager
+	return r
+}
+
+func put(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@example.org",
+		"GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@example.org"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (r *realHouse) put(name, text string) { r.t.Helper(); put(r.t, filepath.Join(r.root, name), text) }
+
+func (r *realHouse) diff(path string) string {
+	r.t.Helper()
+	body, err := r.service.Diff(r.t.Context(), r.workspaceID, path, 3)
+	if err != nil {
+		r.t.Fatalf("diff of %q: %v", path, err)
+	}
+	defer body.Close()
+	b, err := io.ReadAll(body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func find(items []guest.Change, path string) guest.Change {
+	for _, c := range items {
+		if c.Path == path {
+			return c
+		}
+	}
+	return guest.Change{}
+}
+
+func TestARealPlace(t *testing.T) {
+	t.Parallel()
+	r := newRealHouse(t)
+	set, err := r.service.SyncNow(t.Context(), r.workspaceID)
+	if err != nil || set.Version != 1 || len(set.Items) != 0 || set.Branch != "work" || set.HeadCommit != r.base || set.Error != "" {
+		t.Fatalf("%+v %v", set, err)
+	}
+	odd := guest.EncodePath("caf\xe9\nx")
+	r.put("caf\xe9\nx", "x\n")
+	r.put("README.md", "hello\nworld\n")
+	eventually(t, "the write is followed", func() bool {
+		s := r.changes()
+		return find(s.Items, odd).Status == "untracked" && find(s.Items, "README.md").Additions == 1
+	})
+	if text := r.diff("README.md"); !strings.Contains(text, "+world") {
+		t.Errorf("diff: %s", text)
+	}
+	if text := r.diff(odd); !strings.Contains(text, "+x") {
+		t.Errorf("diff: %s", text)
+	}
+	if text := r.diff("caf\xe9\nx"); !strings.Contains(text, "+x") { // raw bytes, as a script may send them
+		t.Errorf("diff: %s", text)
+	}
+	git(t, r.root, "mv", "src/lib.go", "src/moved.go")
+	if set, err = r.service.SyncNow(t.Context(), r.workspaceID); err != nil || find(set.Items, "src/moved.go").OldPath != "src/lib.go" {
+		t.Fatalf("%+v %v", set, err)
+	}
+	if text := r.diff("src/moved.go"); !strings.Contains(text, "rename from src/lib.go") {
+		t.Errorf("diff: %s", text)
+	}
+	if sums, err := r.service.Summaries(t.Context(), r.teamID); err != nil || sums[r.workspaceID].Files != 3 {
+		t.Errorf("%+v %v", sums, err)
+	}
+
+	// The base moves: what was committed is no difference any more.
+	git(t, r.root, "add", "-A")
+	git(t, r.root, "commit", "-qm", "all")
+	r.setBase(git(t, r.root, "rev-parse", "HEAD"))
+	before := r.changes().Version
+	if set, err = r.service.SyncNow(t.Context(), r.workspaceID); err != nil || len(set.Items) != 0 || set.Version <= before {
+		t.Fatalf("%+v %v", set, err)
+	}
+	r.put("after.txt", "x\n")
+	eventually(t, "the stream follows the new base", func() bool { return find(r.changes().Items, "after.txt").Status == "untracked" })
+
+	// The place is destroyed: the set stays; a new place goes on with the version.
+	before = r.changes().Version
+	if err := r.manager.Destroy(t.Context(), r.workspaceID); err != nil {
+		t.Fatal(err)
+	}
+	if set := r.changes(); len(set.Items) != 1 || set.Version != before {
+		t.Fatalf("%+v", set)
+	}
+	r.put("more.txt", "x\n")
+	if set, err = r.service.SyncNow(t.Context(), r.workspaceID); err != nil || len(set.Items) != 2 || set.Version <= before {
+		t.Fatalf("%+v %v", set, err)
+	}
+	eventually(t, "the last version is told", func() bool {
+		e := r.published()
+		return len(e) > 0 && e[len(e)-1].Version == r.changes().Version
+	})
+}
+
+func TestFilesOfARealPlace(t *testing.T) {
+	t.Parallel()
+	r := newRealHouse(t)
+	ctx := t.Context()
+	sum := func(s string) string { h := sha256.Sum256([]byte(s)); return hex.EncodeToString(h[:]) }
+
+	info, err := r.service.Write(ctx, r.workspaceID, "new/deep/file.txt", strings.NewReader("one"), "")
+	if err != nil || info.Hash != sum("one") || info.Size != 3 {
+		t.Fatalf("%+v %v", info, err)
+	}
+	body, info, err := r.service.Read(ctx, r.workspaceID, "new/deep/file.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(body)
+	body.Close()
+	if err != nil || string(b) != "one" || info.Size != 3 {
+		t.Fatalf("%q %+v %v", b, info, err)
+	}
+	if _, err := r.service.Write(ctx, r.workspaceID, "new/deep/file.txt", strings.NewReader("two"), sum("other")); !fault.Is(err, fault.Precondition) {
+		t.Fatalf("a file that moved on: %v", err)
+	}
+	if _, err := r.service.Write(ctx, r.workspaceID, "new/deep/file.txt", strings.NewReader("two"), `"`+sum("one")+`"`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.service.Write(ctx, r.workspaceID, "x", strings.NewReader("two"), "latest"); !fault.Is(err, fault.Invalid) {
+		t.Fatalf("no hash: %v", err)
+	}
+	eventually(t, "the write is followed", func() bool { return find(r.changes().Items, "new/deep/file.txt").Hash == sum("two") })
+
+	odd := guest.EncodePath("\xff name")
+	if _, err := r.service.Write(ctx, r.workspaceID, odd, strings.NewReader("z"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(r.root, "\xff name")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"", "."} {
+		entries, err := r.service.Tree(ctx, r.workspaceID, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := make(map[string]string)
+		for _, e := range entries {
+			names[e.Path] = e.Type
+		}
+		if names["src"] != "dir" || names["README.md"] != "file" || names[odd] != "file" {
+			t.Fatalf("got %v", names)
+		}
+	}
+	if entries, err := r.service.Tree(ctx, r.workspaceID, "new/deep"); err != nil || len(entries) != 1 || entries[0].Path != "new/deep/file.txt" {
+		t.Fatalf("%+v %v", entries, err)
+	}
+	if err := r.service.Remove(ctx, r.workspaceID, odd); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.service.Read(ctx, r.workspaceID, odd); !fault.Is(err, fault.NotFound) {
+		t.Fatalf("after its removal: %v", err)
+	}
+	put(t, filepath.Join(filepath.Dir(r.root), "secret"), "secret")
+	if err := os.Symlink("../secret", filepath.Join(r.root, "leak")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"../secret", "/etc/passwd", "a/../../secret", "leak", "\x00", ".git", "src/.git/config"} {
+		if body, _, err := r.service.Read(ctx, r.workspaceID, path); err == nil {
+			b, _ := io.ReadAll(body)
+			t.Errorf("%q reads %q", path, b)
+		}
+		if _, err := r.service.Write(ctx, r.workspaceID, path, strings.NewReader("x"), ""); err == nil && path != "leak" {
+			t.Errorf("%q is written", path)
+		}
+		if path != "leak" {
+			if err := r.service.Remove(ctx, r.workspaceID, path); err == nil {
+				t.Errorf("%q is removed", path)
+			}
+			if body, err := r.service.Diff(ctx, r.workspaceID, path, 3); err == nil {
+				if b, err := io.ReadAll(body); err == nil {
+					t.Errorf("%q diffs as %q", path, b)
+				}
+				body.Close()
+			}
+		}
+	}
+	if b, _ := os.ReadFile(filepath.Join(filepath.Dir(r.root), "secret")); string(b) != "secret" {
+		t.Errorf("a file outside holds %q", b)
+	}
+}
+
+func TestAWorkspaceWithoutABase(t *testing.T) {
+	t.Parallel()
+	r := newRealHouse(t)
+	r.setBase("")
+	if _, err := r.service.SyncNow(t.Context(), r.workspaceID); !fault.Is(err, fault.Conflict) {
+		t.Fatal(err)
+	}
+	if _, err := r.service.Diff(t.Context(), r.workspaceID, "x", 3); !fault.Is(err, fault.Conflict) {
+		t.Fatal(err)
+	}
+}
