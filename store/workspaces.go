@@ -1,0 +1,382 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Workspaces keeps projects, workspaces and their timelines.
+type Workspaces struct{ db *DB }
+
+var _ workspaces.Store = (*Workspaces)(nil)
+
+// NewWorkspaces returns the storage of projects and workspaces in db.
+func NewWorkspaces(db *DB) *Workspaces { return &Workspaces{db: db} }
+
+const projectColumns = `id, team_id, name, source_kind, source, git_dir, default_branch, state, state_reason, setup_script,
+	copy_ignored, fetched_at, created_by, created_at`
+
+func scanProject(r interface{ Scan(...any) error }) (workspaces.Project, error) {
+	var p workspaces.Project
+	var patterns string
+	err := r.Scan(&p.ID, &p.TeamID, &p.Name, &p.SourceKind, &p.Source, &p.GitDir, &p.DefaultBranch, &p.State, &p.StateReason,
+		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt)
+	if err == nil {
+		err = fromJSON(patterns, &p.CopyIgnored)
+	}
+	return p, err
+}
+
+// InsertProject stores a new project.
+func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) error {
+	patterns, err := toJSON(p.CopyIgnored)
+	if err != nil {
+		return err
+	}
+	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		p.ID, p.TeamID, p.Name, p.SourceKind, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript,
+		patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt)
+	if err != nil {
+		return fmt.Errorf("inserting project: %w", err)
+	}
+	return nil
+}
+
+// Project returns a project that is not deleted.
+func (s *Workspaces) Project(ctx context.Context, id string) (workspaces.Project, error) {
+	return scanProject(s.db.QueryRow(ctx, `SELECT `+projectColumns+` FROM projects WHERE id = ? AND deleted_at = 0`, id))
+}
+
+// Projects returns a page of the team's projects, the newest first.
+func (s *Workspaces) Projects(ctx context.Context, teamID string, pg page.Page) ([]workspaces.Project, string, error) {
+	query := `SELECT ` + projectColumns + ` FROM projects WHERE team_id = ? AND deleted_at = 0`
+	query, args, err := keyset(query, "created_at", []any{teamID}, pg)
+	if err != nil {
+		return nil, "", err
+	}
+	items, err := s.projects(ctx, query, args...)
+	if err != nil {
+		return nil, "", err
+	}
+	items, next := page.Cut(pg, items, func(p workspaces.Project) page.Key { return page.Key{At: p.CreatedAt, ID: p.ID} })
+	return items, next, nil
+}
+
+// ProjectsIn returns every project in this state.
+func (s *Workspaces) ProjectsIn(ctx context.Context, state workspaces.ProjectState) ([]workspaces.Project, error) {
+	return s.projects(ctx, `SELECT `+projectColumns+` FROM projects WHERE state = ? AND deleted_at = 0 ORDER BY id`, string(state))
+}
+
+// ProjectsAt returns every project with this git dir.
+func (s *Workspaces) ProjectsAt(ctx context.Context, gitDir string) ([]workspaces.Project, error) {
+	return s.projects(ctx, `SELECT `+projectColumns+` FROM projects WHERE git_dir = ? AND deleted_at = 0 ORDER BY id`, gitDir)
+}
+
+func (s *Workspaces) projects(ctx context.Context, query string, args ...any) ([]workspaces.Project, error) {
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading projects: %w", err)
+	}
+	return readRows(rows, func() (workspaces.Project, error) { return scanProject(rows) })
+}
+
+// EditProject changes a project in one transaction.
+func (s *Workspaces) EditProject(ctx context.Context, id string, fn func(*workspaces.Project) error) (workspaces.Project, error) {
+	var p workspaces.Project
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		// The write takes the row's lock before the read, on both databases.
+		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND deleted_at = 0`, id); err != nil {
+			return err
+		}
+		var err error
+		if p, err = s.Project(ctx, id); err != nil {
+			return err
+		}
+		if err := fn(&p); err != nil {
+			return err
+		}
+		patterns, err := toJSON(p.CopyIgnored)
+		if err != nil {
+			return err
+		}
+		_, err = s.db.Exec(ctx, `UPDATE projects SET name = ?, source = ?, git_dir = ?, default_branch = ?, state = ?, state_reason = ?,
+			setup_script = ?, copy_ignored = ?, fetched_at = ? WHERE id = ?`, p.Name, p.Source, p.GitDir, p.DefaultBranch,
+			string(p.State), p.StateReason, p.SetupScript, patterns, p.FetchedAt, id)
+		return err
+	})
+	return p, err
+}
+
+// DeleteProject marks a project deleted that has no workspaces left.
+func (s *Workspaces) DeleteProject(ctx context.Context, id string, at int64) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.touch(ctx, `UPDATE projects SET deleted_at = ? WHERE id = ? AND deleted_at = 0`, at, id); err != nil {
+			return err
+		}
+		var n int
+		if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM workspaces WHERE project_id = ? AND deleted_at = 0`, id).Scan(&n); err != nil {
+			return err
+		}
+		if n > 0 {
+			return fault.New(fault.Conflict, "project_has_workspaces", "The project still has %d workspaces. Delete them first.", n)
+		}
+		return nil
+	})
+}
+
+// UndeleteProject brings a deleted project back.
+func (s *Workspaces) UndeleteProject(ctx context.Context, id string) error {
+	return s.touch(ctx, `UPDATE projects SET deleted_at = 0 WHERE id = ?`, id)
+}
+
+// touch runs a statement that must change a row.
+func (s *Workspaces) touch(ctx context.Context, query string, args ...any) error {
+	res, err := s.db.Exec(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		return ErrNotFound
+	}
+	return err
+}
+
+const workspaceColumns = `id, team_id, project_id, num, name, branch, base, base_commit, executor, state, state_reason, path, steps,
+	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at`
+
+func scanWorkspace(r interface{ Scan(...any) error }) (workspaces.Workspace, error) {
+	var w workspaces.Workspace
+	var steps, snapshot string
+	err := r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Branch, &w.Base, &w.BaseCommit, &w.Executor, &w.State,
+		&w.StateReason, &w.Path, &steps, &w.MergedAt, &w.MergedCommit, &snapshot, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt,
+		&w.ArchivedAt, &w.DeletedAt)
+	if err == nil {
+		err = fromJSON(steps, &w.Steps)
+	}
+	if err == nil && snapshot != "" {
+		err = fromJSON(snapshot, &w.Snapshot)
+	}
+	return w, err
+}
+
+// InsertWorkspace takes the team's next number and stores the workspace with it, in one transaction.
+func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace) (workspaces.Workspace, error) {
+	steps, snapshot, err := workspaceJSON(w)
+	if err != nil {
+		return w, err
+	}
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		err := s.db.QueryRow(ctx, `UPDATE teams SET next_workspace_num = next_workspace_num + 1 WHERE id = ?
+			RETURNING next_workspace_num - 1`, w.TeamID).Scan(&w.Num)
+		if err != nil {
+			return err
+		}
+		// A project that is being deleted takes no workspace: the row's lock is taken first.
+		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND team_id = ? AND deleted_at = 0`, w.ProjectID, w.TeamID); err != nil {
+			return err
+		}
+		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+			w.ID, w.TeamID, w.ProjectID, w.Num, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor, string(w.State), w.StateReason,
+			w.Path, steps, w.MergedAt, w.MergedCommit, snapshot, w.CreatedBy, w.CreatedAt, w.UpdatedAt, w.ArchivedAt, w.DeletedAt)
+		return err
+	})
+	if err != nil {
+		return w, fmt.Errorf("inserting workspace: %w", err)
+	}
+	return w, nil
+}
+
+// Workspace returns a workspace, deleted ones too.
+func (s *Workspaces) Workspace(ctx context.Context, id string) (workspaces.Workspace, error) {
+	return scanWorkspace(s.db.QueryRow(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE id = ?`, id))
+}
+
+// Workspaces returns a page of the team's workspaces, the newest first.
+func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces.Filter, pg page.Page) ([]workspaces.Workspace, string, error) {
+	query := `SELECT ` + workspaceColumns + ` FROM workspaces WHERE team_id = ?`
+	args := []any{teamID}
+	if f.ProjectID != "" {
+		query, args = query+` AND project_id = ?`, append(args, f.ProjectID)
+	}
+	switch f.Show {
+	case workspaces.ShowTrash:
+		query += ` AND deleted_at <> 0 AND snapshot <> ''`
+	case workspaces.ShowArchived:
+		query += ` AND deleted_at = 0 AND archived_at <> 0`
+	case workspaces.ShowAll:
+		query += ` AND deleted_at = 0`
+	default:
+		query += ` AND deleted_at = 0 AND archived_at = 0`
+	}
+	query, args, err := keyset(query, "created_at", args, pg)
+	if err != nil {
+		return nil, "", err
+	}
+	items, err := s.workspaces(ctx, query, args...)
+	if err != nil {
+		return nil, "", err
+	}
+	items, next := page.Cut(pg, items, func(w workspaces.Workspace) page.Key { return page.Key{At: w.CreatedAt, ID: w.ID} })
+	return items, next, nil
+}
+
+// WorkspacesOf returns every workspace of a project that is not deleted.
+func (s *Workspaces) WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error) {
+	return s.workspaces(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE project_id = ? AND deleted_at = 0 ORDER BY num`, projectID)
+}
+
+// WorkspacesIn returns every workspace in one of these states that is not deleted.
+func (s *Workspaces) WorkspacesIn(ctx context.Context, states ...workspaces.State) ([]workspaces.Workspace, error) {
+	if len(states) == 0 {
+		return nil, nil
+	}
+	args := make([]any, len(states))
+	for i, st := range states {
+		args[i] = string(st)
+	}
+	return s.workspaces(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE deleted_at = 0 AND state IN (?`+
+		strings.Repeat(",?", len(states)-1)+`) ORDER BY id`, args...)
+}
+
+func (s *Workspaces) workspaces(ctx context.Context, query string, args ...any) ([]workspaces.Workspace, error) {
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading workspaces: %w", err)
+	}
+	return readRows(rows, func() (workspaces.Workspace, error) { return scanWorkspace(rows) })
+}
+
+// EditWorkspace changes a workspace in one transaction.
+func (s *Workspaces) EditWorkspace(ctx context.Context, id string, fn func(*workspaces.Workspace) error) (workspaces.Workspace, error) {
+	var w workspaces.Workspace
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := s.touch(ctx, `UPDATE workspaces SET state = state WHERE id = ?`, id); err != nil {
+			return err
+		}
+		var err error
+		if w, err = s.Workspace(ctx, id); err != nil {
+			return err
+		}
+		if err := fn(&w); err != nil {
+			return err
+		}
+		steps, snapshot, err := workspaceJSON(w)
+		if err != nil {
+			return err
+		}
+		_, err = s.db.Exec(ctx, `UPDATE workspaces SET name = ?, branch = ?, base = ?, base_commit = ?, executor = ?, state = ?,
+			state_reason = ?, path = ?, steps = ?, merged_at = ?, merged_commit = ?, snapshot = ?, updated_at = ?, archived_at = ?,
+			deleted_at = ? WHERE id = ?`, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor, string(w.State), w.StateReason, w.Path,
+			steps, w.MergedAt, w.MergedCommit, snapshot, w.UpdatedAt, w.ArchivedAt, w.DeletedAt, id)
+		return err
+	})
+	return w, err
+}
+
+func workspaceJSON(w workspaces.Workspace) (steps, snapshot string, err error) {
+	if steps, err = toJSON(w.Steps); err != nil || w.Snapshot == nil {
+		return steps, "", err
+	}
+	snapshot, err = toJSON(w.Snapshot)
+	return steps, snapshot, err
+}
+
+// InsertActivity stores one line of a timeline.
+func (s *Workspaces) InsertActivity(ctx context.Context, a workspaces.Activity) error {
+	data := "{}"
+	if len(a.Data) > 0 {
+		var err error
+		if data, err = toJSON(a.Data); err != nil {
+			return err
+		}
+	}
+	_, err := s.db.Exec(ctx, `INSERT INTO activity (id, team_id, workspace_id, at, actor_id, kind, text, data) VALUES (?,?,?,?,?,?,?,?)`,
+		a.ID, a.TeamID, a.WorkspaceID, a.At, a.ActorID, a.Kind, a.Text, data)
+	if err != nil {
+		return fmt.Errorf("inserting activity: %w", err)
+	}
+	return nil
+}
+
+// Activity returns a page of a workspace's timeline, the newest first.
+func (s *Workspaces) Activity(ctx context.Context, workspaceID string, pg page.Page) ([]workspaces.Activity, string, error) {
+	query, args, err := keyset(`SELECT id, team_id, workspace_id, at, actor_id, kind, text, data FROM activity WHERE workspace_id = ?`,
+		"at", []any{workspaceID}, pg)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading activity: %w", err)
+	}
+	items, err := readRows(rows, func() (workspaces.Activity, error) {
+		var a workspaces.Activity
+		var data string
+		err := rows.Scan(&a.ID, &a.TeamID, &a.WorkspaceID, &a.At, &a.ActorID, &a.Kind, &a.Text, &data)
+		if err == nil {
+			err = fromJSON(data, &a.Data)
+		}
+		return a, err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	items, next := page.Cut(pg, items, func(a workspaces.Activity) page.Key { return page.Key{At: a.At, ID: a.ID} })
+	return items, next, nil
+}
+
+// keyset adds order, cursor and limit to a query whose rows are listed by (column, id), the newest first.
+func keyset(query, column string, args []any, pg page.Page) (string, []any, error) {
+	k, ok, err := pg.Key()
+	if err != nil {
+		return "", nil, err
+	}
+	if ok {
+		query += ` AND (` + column + ` < ? OR (` + column + ` = ? AND id < ?))`
+		args = append(args, k.At, k.At, k.ID)
+	}
+	return query + ` ORDER BY ` + column + ` DESC, id DESC LIMIT ?`, append(args, pg.Size()+1), nil
+}
+
+// readRows reads every row and closes rows.
+func readRows[T any](rows *sql.Rows, scan func() (T, error)) ([]T, error) {
+	defer rows.Close()
+	items := []T{}
+	for rows.Next() {
+		v, err := scan()
+		if err != nil {
+			return nil, fmt.Errorf("reading a row: %w", err)
+		}
+		items = append(items, v)
+	}
+	return items, rows.Err()
+}
+
+func toJSON(v any) (string, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("encoding: %w", err)
+	}
+	if string(b) == "null" {
+		return "[]", nil
+	}
+	return string(b), nil
+}
+
+func fromJSON(s string, v any) error {
+	if s == "" {
+		return nil
+	}
+	if err := json.Unmarshal([]byte(s), v); err != nil {
+		return fmt.Errorf("decoding: %w", err)
+	}
+	return nil
+}

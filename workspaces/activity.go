@@ -1,0 +1,40 @@
+package workspaces
+
+import (
+	"context"
+	"strings"
+
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/page"
+)
+
+// Activity returns a page of a workspace's timeline, the newest first.
+func (s *Service) Activity(ctx context.Context, workspaceID string, pg page.Page) ([]Activity, string, error) {
+	return s.store.Activity(ctx, workspaceID, pg)
+}
+
+// Record adds a line to a workspace's timeline. ID and At are filled in when they are empty; the team is the workspace's.
+func (s *Service) Record(ctx context.Context, a Activity) error {
+	if a.TeamID == "" {
+		w, err := s.store.Workspace(ctx, a.WorkspaceID)
+		if err != nil {
+			return err
+		}
+		a.TeamID = w.TeamID
+	}
+	if a.ID == "" {
+		a.ID = id.New("act")
+	}
+	if a.At == 0 {
+		a.At = s.now()
+	}
+	a.Text = strings.ReplaceAll(strings.ToValidUTF8(a.Text, "\uFFFD"), "\x00", "")
+	return s.store.InsertActivity(ctx, a)
+}
+
+// note records what has already happened: a timeline that cannot be written is logged and stops nothing.
+func (s *Service) note(ctx context.Context, a Activity) {
+	if err := s.Record(context.WithoutCancel(ctx), a); err != nil {
+		s.cfg.Log.WarnContext(ctx, "activity could not be recorded", "workspace_id", a.WorkspaceID, "kind", a.Kind, "error", err)
+	}
+}

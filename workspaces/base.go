@@ -1,0 +1,153 @@
+package workspaces
+
+import (
+	"context"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// checkBase checks the shape of a base a person named.
+func (s *Service) checkBase(ctx context.Context, base string) error {
+	name := base
+	for _, prefix := range [...]string{headsPrefix, "refs/remotes/"} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	if strings.HasPrefix(name, "refs/") {
+		return fault.New(fault.Invalid, "base_invalid", "A base is a branch, such as main or origin/main.")
+	}
+	return s.checkBranch(ctx, name)
+}
+
+// exactBase reports whether base names one ref in full: it is then taken as it is, without asking the remote.
+func exactBase(base string) bool { return strings.HasPrefix(base, "refs/") }
+
+// resolveBase returns the commit a new workspace starts from, and what to tell about it. For a cloned project the local
+// branch is kept in step with the remote's; where they have parted the person must say which one is meant.
+func (s *Service) resolveBase(ctx context.Context, p Project, base string) (commit, note string, err error) {
+	if exactBase(base) {
+		commit, err = s.commitOf(ctx, p.GitDir, base)
+		return s.foundBase(p, base, commit, err)
+	}
+	local, err := s.commitOf(ctx, p.GitDir, headsPrefix+base)
+	if err != nil {
+		return "", "", err
+	}
+	if p.SourceKind != SourceURL {
+		if local == "" {
+			local, err = s.commitOf(ctx, p.GitDir, "refs/remotes/"+base)
+		}
+		return s.foundBase(p, base, local, err)
+	}
+	remote, err := s.commitOf(ctx, p.GitDir, "refs/remotes/origin/"+base)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case local == "" && remote == "":
+		commit, err = s.commitOf(ctx, p.GitDir, "refs/remotes/"+base)
+		return s.foundBase(p, base, commit, err)
+	case remote == "":
+		return local, "The remote has no branch " + base + ": it is used as it is here.", nil
+	}
+	ahead, behind, err := s.stepBase(ctx, p, base)
+	if err != nil {
+		return "", "", err
+	}
+	switch {
+	case ahead > 0 && behind > 0:
+		return "", "", fault.New(fault.Conflict, "base_diverged",
+			"%s here has %d commits the remote has not, and lacks %d of its. Start from origin/%s (the remote's) or from refs/heads/%s (as it is here).",
+			base, ahead, behind, base, base).With("ahead", ahead).With("behind", behind)
+	case ahead > 0:
+		return local, plural(ahead, "commit is", "commits are") + " here that the remote has not.", nil
+	}
+	return remote, "", nil
+}
+
+func (s *Service) foundBase(p Project, base, commit string, err error) (string, string, error) {
+	if err == nil && commit == "" {
+		err = fault.New(fault.Invalid, "base_missing", "The project %q has no branch %q. Choose one of its branches.", p.Name, base)
+	}
+	return commit, "", err
+}
+
+// stepBase makes or fast-forwards the local branch of a cloned project to the remote's, and says how far they differ after
+// that. A branch that is checked out somewhere is not moved under whoever works there.
+func (s *Service) stepBase(ctx context.Context, p Project, base string) (ahead, behind int, err error) {
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer unlock()
+	local, err := s.commitOf(ctx, p.GitDir, headsPrefix+base)
+	if err != nil {
+		return 0, 0, err
+	}
+	remote, err := s.commitOf(ctx, p.GitDir, "refs/remotes/origin/"+base)
+	if err != nil || remote == "" {
+		return 0, 0, err
+	}
+	if local == "" {
+		err = s.updateRefs(ctx, p.GitDir, "follow origin/"+base, refCreate(headsPrefix+base, remote))
+		return 0, 0, gitFault(err, fault.Conflict, "base_blocked", "Making the branch "+base)
+	}
+	if ahead, behind, err = s.aheadBehind(ctx, p.GitDir, local, remote); err != nil {
+		return 0, 0, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing "+base+" with the remote")
+	}
+	if ahead > 0 || behind == 0 {
+		return ahead, behind, nil
+	}
+	at, err := s.checkedOut(ctx, p.GitDir, headsPrefix+base)
+	if err != nil || at != nil {
+		return 0, behind, err
+	}
+	if err := s.updateRefs(ctx, p.GitDir, "follow origin/"+base, refUpdate(headsPrefix+base, remote, local)); err != nil {
+		return 0, behind, gitFault(err, fault.Conflict, "base_moved", "Bringing "+base+" up to date")
+	}
+	return 0, 0, nil
+}
+
+// checkedOut returns the worktree that has the ref checked out, nil when none has.
+func (s *Service) checkedOut(ctx context.Context, gitDir, ref string) (*worktree, error) {
+	list, err := s.worktrees(ctx, gitDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range list {
+		if w.branch == ref && !w.gone {
+			return &w, nil
+		}
+	}
+	return nil, nil
+}
+
+// target returns the local branch work based on base is merged into.
+func (s *Service) target(ctx context.Context, p Project, base string) (string, error) {
+	if name, ok := strings.CutPrefix(base, headsPrefix); ok {
+		return name, nil
+	}
+	remoteName, isRemote := strings.CutPrefix(base, "refs/remotes/")
+	if !isRemote {
+		c, err := s.commitOf(ctx, p.GitDir, headsPrefix+base)
+		if err != nil || c != "" {
+			return base, err
+		}
+		if c, err = s.commitOf(ctx, p.GitDir, "refs/remotes/"+base); err != nil || c == "" {
+			return base, err
+		}
+		remoteName = base
+	}
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"remote"}})
+	if err != nil {
+		return "", gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the remotes")
+	}
+	best := ""
+	for _, r := range strings.Split(out, "\n") {
+		if r != "" && strings.HasPrefix(remoteName, r+"/") && len(r) > len(best) {
+			best = r
+		}
+	}
+	return strings.TrimPrefix(remoteName, best+"/"), nil
+}

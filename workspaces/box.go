@@ -1,0 +1,205 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// Bounds of a git call in a sandbox.
+const (
+	boxTimeout = 10 * time.Minute
+	boxOutput  = 64 << 20
+)
+
+// box runs git where the agent works: whatever the agent's hooks, filters and nested repositories run, they run there and not
+// on the host. What a box answers is checked before it is used outside.
+type box struct {
+	places Places
+	ws     Workspace
+	env    map[string]string // of every call
+	gitDir string            // the worktree's own git dir, as the box sees it
+	index  string            // the temporary index
+}
+
+// openBox makes the sandbox if need be and a temporary index that holds HEAD, so that the agent's own is not disturbed.
+func (s *Service) openBox(ctx context.Context, w Workspace) (*box, error) {
+	places, _, err := s.rooms()
+	if err != nil {
+		return nil, err
+	}
+	if err := places.Ensure(ctx, w.ID); err != nil {
+		return nil, err
+	}
+	b := &box{places: places, ws: w, env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
+		"GIT_PAGER": "cat", "GIT_LITERAL_PATHSPECS": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}}
+	out, err := b.git(ctx, nil, "rev-parse", "--absolute-git-dir", "--show-prefix")
+	if err != nil {
+		return nil, boxFault(err, "worktree_unreadable", "Opening the worktree")
+	}
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	if len(lines) != 2 || !path.IsAbs(lines[0]) || lines[1] != "" {
+		return nil, fault.New(fault.Conflict, "worktree_unreadable",
+			"The workspace's folder is no longer the top of its git worktree. Restore its .git file in the terminal.")
+	}
+	b.gitDir = lines[0]
+	return b, nil
+}
+
+// head returns the commit the worktree is at and the branch it is on, "" when detached.
+func (b *box) head(ctx context.Context) (commit, branch string, err error) {
+	out, err := b.git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+	if err != nil {
+		return "", "", boxFault(err, "worktree_unreadable", "Reading the worktree's commit")
+	}
+	if commit = strings.TrimSpace(out); !isCommitID(commit) {
+		return "", "", fmt.Errorf("box: HEAD is %q", commit)
+	}
+	out, err = b.git(ctx, nil, "symbolic-ref", "--quiet", "HEAD")
+	if err != nil && boxCode(err) != 1 {
+		return "", "", boxFault(err, "worktree_unreadable", "Reading the worktree's branch")
+	}
+	branch, _ = strings.CutPrefix(strings.TrimSuffix(out, "\n"), headsPrefix)
+	return commit, branch, nil
+}
+
+// underWay are the operations of git that leave a worktree between two states, by the file that marks them.
+var underWay = [...]struct{ file, name, cure string }{
+	{"MERGE_HEAD", "merge", "git merge --continue, or git merge --abort"},
+	{"rebase-merge", "rebase", "git rebase --continue, or git rebase --abort"},
+	{"rebase-apply", "rebase", "git rebase --continue, or git rebase --abort"},
+	{"CHERRY_PICK_HEAD", "cherry-pick", "git cherry-pick --continue, or --abort"},
+	{"REVERT_HEAD", "revert", "git revert --continue, or --abort"},
+}
+
+// idle refuses while a merge, rebase or the like is under way in the worktree.
+func (b *box) idle(ctx context.Context) error {
+	r, err := b.run(ctx, executors.BoxCommand{Argv: []string{"ls", "-A", "--", b.gitDir}})
+	if err != nil {
+		return err
+	}
+	names := strings.Split(string(r.Stdout), "\n")
+	for _, op := range underWay {
+		if slices.Contains(names, op.file) {
+			return fault.New(fault.Conflict, "operation_in_progress", "A %s is under way in the workspace. Finish it in the terminal first: %s.", op.name, op.cure)
+		}
+	}
+	return nil
+}
+
+// fresh makes the temporary index: HEAD, with what the real index knows of the files, so that only changed ones are read.
+func (b *box) fresh(ctx context.Context) error {
+	b.index = path.Join(b.gitDir, id.New("parawork")+".index")
+	if _, err := b.git(ctx, nil, "read-tree", "--reset", "--index-output="+b.index, "HEAD"); err == nil {
+		return nil
+	}
+	// The real index may be broken or locked: do without it.
+	_, err := b.indexGit(ctx, nil, "read-tree", "HEAD")
+	return boxFault(err, "worktree_unreadable", "Reading the worktree's commit")
+}
+
+// close removes the temporary index.
+func (b *box) close(ctx context.Context) {
+	if b.index == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	_, _ = b.run(ctx, executors.BoxCommand{Argv: []string{"rm", "-f", "--", b.index, b.index + ".lock"}})
+}
+
+// keepForced adds to the temporary index what was added by hand although it is ignored: nothing else would find it.
+func (b *box) keepForced(ctx context.Context) error {
+	out, err := b.git(ctx, nil, "diff-index", "--cached", "--no-renames", "--diff-filter=A", "--name-only", "-z", "--ignore-submodules=all", "HEAD")
+	if err != nil || out == "" {
+		return boxFault(err, "worktree_unreadable", "Reading what is staged")
+	}
+	_, err = b.indexGit(ctx, []byte(out), "update-index", "--add", "--remove", "-z", "--stdin")
+	return boxFault(err, "worktree_unreadable", "Reading what is staged")
+}
+
+// git runs git in the box with the agent's own index.
+func (b *box) git(ctx context.Context, stdin []byte, args ...string) (string, error) {
+	return b.gitEnv(ctx, nil, stdin, args...)
+}
+
+// indexGit runs git in the box with the temporary index.
+func (b *box) indexGit(ctx context.Context, stdin []byte, args ...string) (string, error) {
+	return b.gitEnv(ctx, map[string]string{"GIT_INDEX_FILE": b.index}, stdin, args...)
+}
+
+func (b *box) gitEnv(ctx context.Context, env map[string]string, stdin []byte, args ...string) (string, error) {
+	argv := append([]string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
+		"-c", "maintenance.auto=false", "-c", "core.quotePath=false", "-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"}, args...)
+	r, err := b.run(ctx, executors.BoxCommand{Argv: argv, Env: env, Stdin: stdin})
+	if err != nil {
+		return "", err
+	}
+	if r.ExitCode != 0 {
+		return string(r.Stdout), &boxError{sub: args[0], result: r}
+	}
+	return string(r.Stdout), nil
+}
+
+func (b *box) run(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+	env := make(map[string]string, len(b.env)+len(c.Env))
+	for k, v := range b.env {
+		env[k] = v
+	}
+	for k, v := range c.Env {
+		env[k] = v
+	}
+	c.Env = env
+	c.TimeoutMs, c.MaxOutput = boxTimeout.Milliseconds(), boxOutput
+	return b.places.RunInBox(ctx, b.ws.ID, c)
+}
+
+// identity is who git shall say made a commit.
+func identity(role string, u accounts.User) map[string]string {
+	name, email := cleanIdent(u.Name), cleanIdent(u.Email)
+	if name == "" {
+		name = "Parawork user"
+	}
+	if email == "" {
+		email = "user@localhost"
+	}
+	return map[string]string{"GIT_" + role + "_NAME": name, "GIT_" + role + "_EMAIL": email}
+}
+
+// cleanIdent removes what git does not take in a name.
+func cleanIdent(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '<' || r == '>' || r < ' ' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if strings.Trim(s, " .,:;\"'\\") == "" {
+		return ""
+	}
+	return strings.TrimSpace(s)
+}
+
+// boxError is a git call in the box that did not exit with 0.
+type boxError struct {
+	sub    string
+	result executors.BoxResult
+}
+
+func (e *boxError) Error() string {
+	if e.result.Signal != "" {
+		return fmt.Sprintf("git %s was ended by %s", e.sub, e.result.Signal)
+	}
+	return fmt.Sprintf("git %s: exit %d: %s", e.sub, e.result.ExitCode, e.words())
+}
+
+func (e *boxError) words() string { return hostgit.Words(string(e.result.Stderr)) }

@@ -1,0 +1,437 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// Steps of a creation, in their order.
+const (
+	stepFetch    = "fetch"
+	stepWorktree = "worktree"
+	stepCopy     = "copy_files"
+	stepSandbox  = "sandbox"
+	stepSetup    = "setup"
+)
+
+// States of a step.
+const (
+	stepPending   = "pending"
+	stepRunning   = "running"
+	stepDone      = "done"
+	stepFailed    = "failed"
+	stepCancelled = "cancelled"
+	stepSkipped   = "skipped"
+)
+
+func newSteps() []Step {
+	return []Step{
+		{Name: stepFetch, Title: "Fetch the base branch", State: stepPending},
+		{Name: stepWorktree, Title: "Make the worktree", State: stepPending},
+		{Name: stepCopy, Title: "Copy ignored files", State: stepPending},
+		{Name: stepSandbox, Title: "Start the sandbox", State: stepPending},
+		{Name: stepSetup, Title: "Run the setup script", State: stepPending},
+	}
+}
+
+// outcome of a step that did not fail.
+type outcome struct {
+	detail  string
+	skipped bool
+}
+
+// build is the job behind a creation. It ends with the workspace ready, or failed with nothing left behind.
+func (s *Service) build(ctx context.Context, workspaceID string) {
+	err := s.buildSteps(ctx, workspaceID)
+	if err == nil {
+		err = s.finishBuild(ctx, workspaceID)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		s.failCreate(context.WithoutCancel(ctx), workspaceID, err)
+	}
+}
+
+func (s *Service) buildSteps(ctx context.Context, workspaceID string) error {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return err
+	}
+	for _, st := range []struct {
+		name  string
+		limit time.Duration
+		do    func(ctx context.Context) (outcome, error)
+	}{
+		{stepFetch, s.cfg.FetchTimeout + s.cfg.GitTimeout, func(ctx context.Context) (outcome, error) { return s.buildFetch(ctx, &p, &w) }},
+		{stepWorktree, s.cfg.StepTimeout, func(ctx context.Context) (outcome, error) { return s.buildWorktree(ctx, p, w) }},
+		{stepCopy, s.cfg.StepTimeout, func(ctx context.Context) (outcome, error) { return s.buildCopy(ctx, p, w) }},
+		{stepSandbox, s.cfg.StepTimeout, func(ctx context.Context) (outcome, error) { return s.buildSandbox(ctx, w) }},
+		{stepSetup, s.cfg.SetupTimeout, func(ctx context.Context) (outcome, error) { return s.buildSetup(ctx, p, w) }},
+	} {
+		if err := s.step(ctx, workspaceID, st.name, st.limit, st.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step runs one step under its limit and keeps its times, state and detail in the row.
+func (s *Service) step(ctx context.Context, workspaceID, name string, limit time.Duration, do func(ctx context.Context) (outcome, error)) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := s.setStep(ctx, workspaceID, name, func(st *Step) {
+		*st = Step{Name: st.Name, Title: st.Title, State: stepRunning, StartedAt: s.now()}
+	}); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	out, err := do(limited)
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // failCreate marks the step
+	}
+	if err != nil && limited.Err() != nil && !fault.Is(err, fault.Timeout) {
+		err = fault.Wrap(err, fault.Timeout, "step_timeout", "It took longer than %s and was ended.", limit)
+	}
+	if err != nil {
+		why := reason(err)
+		_ = s.setStep(context.WithoutCancel(ctx), workspaceID, name, func(st *Step) { st.State, st.Detail, st.EndedAt = stepFailed, why, s.now() })
+		return err
+	}
+	return s.setStep(ctx, workspaceID, name, func(st *Step) {
+		st.State, st.Detail, st.EndedAt = stepDone, out.detail, s.now()
+		if out.skipped {
+			st.State = stepSkipped
+		}
+	})
+}
+
+func (s *Service) setStep(ctx context.Context, workspaceID, name string, fn func(*Step)) error {
+	_, err := s.edit(ctx, workspaceID, func(w *Workspace) error {
+		for i := range w.Steps {
+			if w.Steps[i].Name == name {
+				fn(&w.Steps[i])
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// buildFetch fetches and resolves the base. What cannot be fetched is never quietly replaced by what was known before: only a
+// branch of this server's own, which is what was asked for, may be used without, and the step says so.
+func (s *Service) buildFetch(ctx context.Context, p *Project, w *Workspace) (outcome, error) {
+	out := outcome{skipped: true}
+	if exactBase(w.Base) {
+		out.detail = "Used as it is here, without asking the remote."
+	} else if p.SourceKind == SourceSample {
+		out.detail = "The sample has no remote."
+	} else {
+		did, err := s.fetch(ctx, p)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return out, err
+		case err != nil:
+			own := ""
+			if p.SourceKind == SourcePath {
+				if own, _ = s.commitOf(ctx, p.GitDir, headsPrefix+w.Base); own == "" {
+					return out, err
+				}
+			}
+			if own == "" {
+				return out, err
+			}
+			out.detail = fmt.Sprintf("%s is a branch of this folder and is used as it is. The remote could not be asked: %s", w.Base, reason(err))
+		case !did:
+			out.detail = "The repository has no remote."
+		default:
+			out.skipped = false
+		}
+	}
+	commit, note, err := s.resolveBase(ctx, *p, w.Base)
+	if err != nil {
+		return out, err
+	}
+	w.BaseCommit = commit
+	out.detail = strings.TrimSpace(strings.Join([]string{out.detail, note, "Starts at " + commit[:12] + "."}, " "))
+	_, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.BaseCommit = commit; return nil })
+	return out, err
+}
+
+// buildWorktree makes branch and worktree. The branch and the mark that it is ours appear in one transaction, so that a
+// clean-up after a crash never removes a branch somebody else made.
+func (s *Service) buildWorktree(ctx context.Context, p Project, w Workspace) (outcome, error) {
+	if err := os.MkdirAll(s.workspaceDir(w.ID), 0o700); err != nil {
+		return outcome{}, diskFault(err, "Making the workspace's folder")
+	}
+	if err := s.addWorktree(ctx, p, w); err != nil {
+		return outcome{}, err
+	}
+	return outcome{detail: "Branch " + w.Branch}, s.checkout(ctx, p, w)
+}
+
+func (s *Service) addWorktree(ctx context.Context, p Project, w Workspace) error {
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.claimBranch(ctx, p, w.Branch, w.ID); err != nil {
+		return err
+	}
+	err = s.updateRefs(ctx, p.GitDir, "create "+w.Key(), refCreate(headsPrefix+w.Branch, w.BaseCommit), refCreate(creatingRef(w.ID), w.BaseCommit),
+		refSet(baseRef(w.ID), w.BaseCommit))
+	if err != nil {
+		return gitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
+	}
+	return s.linkWorktree(ctx, p, w)
+}
+
+// linkWorktree registers the worktree with its branch, which follows nothing, without files. The repository's lock is held.
+func (s *Service) linkWorktree(ctx context.Context, p Project, w Workspace) error {
+	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"worktree", "add", "--quiet", "--no-checkout", w.Path, w.Branch}})
+	return gitFault(err, fault.Unavailable, "worktree_failed", "Making the worktree")
+}
+
+// checkout writes the files, on several workers at once.
+func (s *Service) checkout(ctx context.Context, p Project, w Workspace) error {
+	return s.checkoutTree(ctx, p, w, "HEAD")
+}
+
+// checkoutTree writes the files of a commit into the new worktree. What differs from its HEAD is left as uncommitted changes.
+func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, commit string) error {
+	admin, err := adminDir(p.GitDir, w.Path)
+	if err != nil || admin == "" {
+		return fault.Wrap(err, fault.Unavailable, "worktree_failed", "The repository does not know the new worktree.")
+	}
+	config, err := s.noFilters(ctx, p)
+	if err != nil {
+		return err
+	}
+	told := s.cfg.Now()
+	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Timeout: s.cfg.StepTimeout,
+		Config: append(config, "checkout.workers="+strconv.Itoa(s.cfg.CheckoutWorkers), "checkout.thresholdForParallelism=1"),
+		Args:   []string{"read-tree", "--reset", "-u", "-v", commit},
+		Progress: func(line string) {
+			if now := s.cfg.Now(); now.Sub(told) >= time.Second {
+				told = now
+				_ = s.setStep(ctx, w.ID, stepWorktree, func(st *Step) { st.Detail = line })
+			}
+		}})
+	if err == nil && commit != "HEAD" {
+		_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Args: []string{"read-tree", "--reset", "HEAD"}})
+	}
+	return gitFault(err, fault.Unavailable, "checkout_failed", "Writing the files")
+}
+
+// noFilters switches off the content filters in the config of a repository that is ours: there are none but what somebody
+// else wrote into it. In a folder of a person's the filters are that person's.
+func (s *Service) noFilters(ctx context.Context, p Project) ([]string, error) {
+	if p.SourceKind == SourcePath {
+		return nil, nil
+	}
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--name-only", "-z", "--get-regexp", `^filter\.`}})
+	if err != nil && hostgit.ExitCode(err) != 1 {
+		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the repository's config")
+	}
+	var config []string
+	for _, key := range strings.Split(out, "\x00") {
+		if i := strings.LastIndexByte(key, '.'); i > len("filter") {
+			config = append(config, key[:i]+".process=", key[:i]+".smudge=", key[:i]+".clean=", key[:i]+".required=false")
+		}
+	}
+	return config, nil
+}
+
+func (s *Service) buildCopy(ctx context.Context, p Project, w Workspace) (outcome, error) {
+	if len(p.CopyIgnored) == 0 {
+		return outcome{"The project names no files to copy.", true}, nil
+	}
+	if fi, err := os.Lstat(p.Source + "/.git"); p.SourceKind == SourceURL || err != nil || !fi.IsDir() {
+		return outcome{"The project has no folder of its own with ignored files.", true}, nil
+	}
+	names, err := s.copyIgnored(ctx, p, w.Path)
+	if err != nil {
+		return outcome{}, err
+	}
+	if len(names) == 0 {
+		return outcome{"No such files in the project's folder.", true}, nil
+	}
+	for i := range names {
+		names[i] = hostgit.Clean(names[i])
+	}
+	text := strings.Join(names[:min(len(names), 5)], ", ")
+	if len(names) > 5 {
+		text += fmt.Sprintf(" and %d more", len(names)-5)
+	}
+	return outcome{detail: text}, nil
+}
+
+func (s *Service) buildSandbox(ctx context.Context, w Workspace) (outcome, error) {
+	places, _, err := s.rooms()
+	if err != nil {
+		return outcome{}, err
+	}
+	return outcome{}, places.Ensure(ctx, w.ID)
+}
+
+// buildSetup runs the project's setup script as a session everybody can watch.
+func (s *Service) buildSetup(ctx context.Context, p Project, w Workspace) (outcome, error) {
+	if strings.TrimSpace(p.SetupScript) == "" {
+		return outcome{"The project has no setup script.", true}, nil
+	}
+	_, sessions, err := s.rooms()
+	if err != nil {
+		return outcome{}, err
+	}
+	w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.State = SettingUp; return nil })
+	if err != nil {
+		return outcome{}, err
+	}
+	sid, err := sessions.StartSetup(ctx, w, p.SetupScript, map[string]string{"PARAWORK_WORKSPACE": w.Key(), "PARAWORK_WORKSPACE_ID": w.ID,
+		"PARAWORK_BRANCH": w.Branch, "PARAWORK_BASE": w.Base, "PARAWORK_PROJECT": p.Name})
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := s.setStep(ctx, w.ID, stepSetup, func(st *Step) { st.SessionID = sid }); err != nil {
+		return outcome{}, err
+	}
+	code, why, err := sessions.WaitEnd(ctx, sid)
+	if err != nil {
+		return outcome{}, err
+	}
+	if code != 0 {
+		if why != "" {
+			why = ": " + hostgit.Clean(why)
+		}
+		return outcome{}, fault.New(fault.Conflict, "setup_failed", "The setup script ended with exit code %d%s. Its terminal shows why.", code, why)
+	}
+	return outcome{}, nil
+}
+
+func (s *Service) finishBuild(ctx context.Context, workspaceID string) error {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return err
+	}
+	if _, err = s.edit(ctx, workspaceID, func(w *Workspace) error { w.State, w.StateReason = Ready, ""; return nil }); err != nil {
+		return err
+	}
+	// From here on the branch is the person's: a mark that stays is only a ref too many.
+	if err := s.updateRefs(context.WithoutCancel(ctx), p.GitDir, "ready", refDrop(creatingRef(workspaceID))); err != nil {
+		s.cfg.Log.WarnContext(ctx, "creation mark could not be removed", "workspace_id", workspaceID, "error", err)
+	}
+	return nil
+}
+
+// failCreate removes everything a creation made and keeps the row, failed, with the reason and the steps.
+func (s *Service) failCreate(ctx context.Context, workspaceID string, cause error) {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTime)
+	defer cancel()
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		s.cfg.Log.ErrorContext(ctx, "failed creation could not be read", "workspace_id", workspaceID, "error", err)
+		return
+	}
+	why := reason(cause)
+	s.cfg.Log.InfoContext(ctx, "creation failed", "workspace_id", workspaceID, "error", why)
+	if err := s.undo(ctx, w); err != nil {
+		s.cfg.Log.ErrorContext(ctx, "creation could not be cleaned up", "workspace_id", workspaceID, "error", err)
+		why += " Not everything it made could be removed: " + reason(err)
+	}
+	ended := stepFailed
+	if errors.Is(cause, errCancelled) || errors.Is(cause, errShutdown) {
+		ended = stepCancelled
+	}
+	_, err = s.edit(ctx, workspaceID, func(w *Workspace) error {
+		w.State, w.StateReason = Failed, why
+		for i := range w.Steps {
+			switch st := &w.Steps[i]; st.State {
+			case stepRunning:
+				st.State, st.EndedAt = ended, s.now()
+				if ended == stepCancelled {
+					st.Detail = ""
+				}
+			case stepPending:
+				st.State = stepSkipped
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.cfg.Log.ErrorContext(ctx, "failed creation could not be stored", "workspace_id", workspaceID, "error", err)
+		return
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.failed", Text: why})
+}
+
+// undo removes sandbox, worktree and branch of a creation or restore that did not end well. Only a branch that carries the
+// mark of it is removed.
+func (s *Service) undo(ctx context.Context, w Workspace) error {
+	var errs []error
+	reached := func(step string) bool {
+		for _, st := range w.Steps {
+			if st.Name == step {
+				return st.State != stepPending
+			}
+		}
+		return false
+	}
+	if places, sessions, err := s.rooms(); err == nil && reached(stepSandbox) {
+		if reached(stepSetup) {
+			errs = append(errs, sessions.StopAll(ctx, w.ID))
+		}
+		errs = append(errs, places.Destroy(ctx, w.ID))
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	if err := s.discard(s.workspaceDir(w.ID)); err != nil {
+		errs = append(errs, err)
+	}
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	defer unlock()
+	errs = append(errs, forgetWorktree(p.GitDir, w.Path))
+	mark, err := s.commitOf(ctx, p.GitDir, creatingRef(w.ID))
+	if err != nil || mark == "" {
+		return errors.Join(append(errs, err)...)
+	}
+	edits := []refEdit{refDelete(creatingRef(w.ID), mark)}
+	creating := w.State == Creating || w.State == SettingUp
+	if creating {
+		edits = append(edits, refDrop(baseRef(w.ID)))
+	}
+	tip, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	switch {
+	case tip == "":
+	case tip == mark:
+		edits = append(edits, refDelete(headsPrefix+w.Branch, tip))
+	case creating: // a setup script that commits
+		edits = append(edits, refSet(trashHead(w.ID), tip), refDelete(headsPrefix+w.Branch, tip))
+	}
+	errs = append(errs, err, s.updateRefs(ctx, p.GitDir, "undo "+w.Key(), edits...))
+	return errors.Join(errs...)
+}

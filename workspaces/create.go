@@ -1,0 +1,186 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// Create stores a workspace in state creating and returns it; its steps go on under Run and show in the row.
+func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID string, n NewWorkspace) (Workspace, error) {
+	name, err := checkName(n.Name, "workspace")
+	if err != nil {
+		return Workspace{}, err
+	}
+	p, err := s.store.Project(ctx, n.ProjectID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	if p.TeamID != teamID {
+		return Workspace{}, fault.New(fault.NotFound, "not_found", "There is no such project.")
+	}
+	if p.State != ProjectReady {
+		return Workspace{}, notReady(p)
+	}
+	if n.Base == "" {
+		n.Base = p.DefaultBranch
+	}
+	if err := s.checkBase(ctx, n.Base); err != nil {
+		return Workspace{}, err
+	}
+	if n.Executor == "" {
+		n.Executor = s.cfg.DefaultExecutor
+	}
+	now := s.now()
+	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor,
+		State: Creating, Steps: newSteps(), CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
+	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
+
+	w, err = s.reserve(ctx, p, w)
+	if err != nil {
+		return Workspace{}, err
+	}
+	s.note(ctx, Activity{TeamID: teamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
+		Text: fmt.Sprintf("Created from %s on branch %s", hostgit.Clean(w.Base), w.Branch), Data: map[string]any{"base": w.Base, "branch": w.Branch}})
+	s.publishWorkspace(ctx, w)
+	if err := s.jobs.add(w.ID, func(ctx context.Context) { s.build(ctx, w.ID) }); err != nil {
+		s.failCreate(context.WithoutCancel(ctx), w.ID, err)
+		return Workspace{}, err
+	}
+	return w, nil
+}
+
+// reserve settles the branch's name and stores the row, which keeps the name from others until the branch exists.
+func (s *Service) reserve(ctx context.Context, p Project, w Workspace) (Workspace, error) {
+	unlock, err := s.names.lock(ctx, p.ID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	defer unlock()
+	if w.Branch == "" {
+		w.Branch, err = s.freeBranch(ctx, p, s.cfg.BranchPrefix+slug(w.Name), "")
+	} else {
+		err = s.claimBranch(ctx, p, w.Branch, "")
+	}
+	if err != nil {
+		return Workspace{}, err
+	}
+	return s.store.InsertWorkspace(ctx, w)
+}
+
+// pathSlug is a folder's name: ASCII only, because not every tool an agent runs copes with more.
+func pathSlug(name string) string {
+	keep := strings.Map(func(r rune) rune {
+		if r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return -1
+	}, slug(name))
+	if keep = strings.Trim(keep, "-"); keep == "" {
+		return "work"
+	}
+	return keep
+}
+
+// Workspace returns a workspace, also one in the trash.
+func (s *Service) Workspace(ctx context.Context, id string) (Workspace, error) {
+	return s.store.Workspace(ctx, id)
+}
+
+// List returns a page of the team's workspaces, the newest first.
+func (s *Service) List(ctx context.Context, teamID string, f Filter, pg page.Page) ([]Workspace, string, error) {
+	return s.store.Workspaces(ctx, teamID, f, pg)
+}
+
+// Trash returns a page of the team's deleted workspaces that can be restored.
+func (s *Service) Trash(ctx context.Context, teamID string, pg page.Page) ([]Workspace, string, error) {
+	return s.store.Workspaces(ctx, teamID, Filter{Show: ShowTrash}, pg)
+}
+
+// Rename gives a workspace another name; branch and folder stay.
+func (s *Service) Rename(ctx context.Context, workspaceID, name string) (Workspace, error) {
+	name, err := checkName(name, "workspace")
+	if err != nil {
+		return Workspace{}, err
+	}
+	return s.edit(ctx, workspaceID, func(w *Workspace) error { w.Name = name; return nil })
+}
+
+// edit changes a workspace, notes when, and tells the team.
+func (s *Service) edit(ctx context.Context, workspaceID string, fn func(*Workspace) error) (Workspace, error) {
+	w, err := s.store.EditWorkspace(ctx, workspaceID, func(w *Workspace) error {
+		w.UpdatedAt = s.now()
+		return fn(w)
+	})
+	if err != nil {
+		return Workspace{}, err
+	}
+	s.publishWorkspace(ctx, w)
+	return w, nil
+}
+
+// Cancel ends a creation under way. It returns when everything the creation made is removed.
+func (s *Service) Cancel(ctx context.Context, workspaceID string) (Workspace, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	var done <-chan struct{}
+	if w.State == Creating || w.State == SettingUp {
+		done = s.jobs.cancel(workspaceID, errCancelled)
+	}
+	if done == nil {
+		return Workspace{}, fault.New(fault.Conflict, "not_creating", "%s is not being created.", w.Key())
+	}
+	select {
+	case <-done:
+		return s.store.Workspace(ctx, workspaceID)
+	case <-ctx.Done():
+		return Workspace{}, context.Cause(ctx)
+	}
+}
+
+// RetryCreate starts a failed creation again, under the same key, branch and base.
+func (s *Service) RetryCreate(ctx context.Context, workspaceID string) (Workspace, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	unlock, err := s.names.lock(ctx, p.ID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	defer unlock()
+	if w.State != Failed || w.DeletedAt != 0 {
+		return Workspace{}, fault.New(fault.Conflict, "not_failed", "%s is %s: only a failed creation can be tried again.", w.Key(), stateWord(w))
+	}
+	if err := s.claimBranch(ctx, p, w.Branch, w.ID); err != nil {
+		return Workspace{}, err
+	}
+	w, err = s.edit(ctx, workspaceID, func(w *Workspace) error {
+		if w.State != Failed || w.DeletedAt != 0 {
+			return fault.New(fault.Conflict, "not_failed", "%s is %s: only a failed creation can be tried again.", w.Key(), stateWord(*w))
+		}
+		w.State, w.StateReason, w.Steps, w.BaseCommit = Creating, "", newSteps(), ""
+		return nil
+	})
+	if err != nil {
+		return Workspace{}, err
+	}
+	if err := s.jobs.add(w.ID, func(ctx context.Context) { s.build(ctx, w.ID) }); err != nil {
+		s.failCreate(context.WithoutCancel(ctx), w.ID, err)
+		return Workspace{}, err
+	}
+	return w, nil
+}

@@ -1,0 +1,326 @@
+package workspaces_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func TestWorkspaceFromFolder(t *testing.T) {
+	t.Parallel()
+	eachHouse(t, func(t *testing.T, h *house) {
+		t.Parallel()
+		dir := h.repo("app")
+		write(t, dir, ".env", "SECRET=1\n")
+		write(t, dir, "ignored/.env", "SECRET=2\n")
+		must(t, os.Chmod(filepath.Join(dir, ".env"), 0o600))
+		p := h.pathProject(dir)
+		if p.Name != "app" || p.DefaultBranch != "main" || p.State != workspaces.ProjectReady || p.GitDir != filepath.Join(dir, ".git") {
+			t.Fatalf("project %+v", p)
+		}
+		script := "echo made > made.txt; test -n \"$PARAWORK_WORKSPACE\""
+		p, err := h.s.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{SetupScript: &script})
+		must(t, err)
+		w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "Fix the Login!"})
+		if w.Key() != "PW-1" || w.Branch != "parawork/fix-the-login" || w.Base != "main" || w.Executor != "local" {
+			t.Fatalf("workspace %+v", w)
+		}
+		if got := git(t, w.Path, "status", "--porcelain"); got != "?? made.txt" {
+			t.Errorf("status %q", got)
+		}
+		if got := git(t, w.Path, "symbolic-ref", "HEAD"); got != "refs/heads/"+w.Branch {
+			t.Errorf("HEAD %q", got)
+		}
+		if read(t, w.Path, ".env") != "SECRET=1\n" || exists(w.Path, "ignored/.env") {
+			t.Errorf("the .env at the top, and only that, should be copied (an ignored folder nobody named is not walked)")
+		}
+		if fi, err := os.Stat(filepath.Join(w.Path, ".env")); err != nil || fi.Mode().Perm() != 0o600 {
+			t.Errorf("mode of the copy: %v %v", fi.Mode(), err)
+		}
+		for _, st := range w.Steps {
+			if st.StartedAt == 0 || st.EndedAt < st.StartedAt || st.State != "done" && st.State != "skipped" {
+				t.Errorf("step %+v", st)
+			}
+		}
+		if s := stepOf(t, w, "setup"); s.SessionID == "" || s.State != "done" {
+			t.Errorf("setup %+v", s)
+		}
+		second := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "fix the login"})
+		if second.Key() != "PW-2" || second.Branch != "parawork/fix-the-login-2" {
+			t.Errorf("second %s %s", second.Key(), second.Branch)
+		}
+		if name, err := h.s.SuggestBranch(t.Context(), p.ID, "Fix the login"); err != nil || name != "parawork/fix-the-login-3" {
+			t.Errorf("suggestion %q %v", name, err)
+		}
+		list, _, err := h.s.List(t.Context(), h.team, workspaces.Filter{ProjectID: p.ID}, page.Page{})
+		if err != nil || len(list) != 2 {
+			t.Errorf("list %d %v", len(list), err)
+		}
+		acts, _, err := h.s.Activity(t.Context(), w.ID, page.Page{})
+		if err != nil || len(acts) != 1 || acts[0].Kind != "workspace.created" || acts[0].ActorID != h.actor.User.ID {
+			t.Errorf("activity %+v %v", acts, err)
+		}
+		if h.bus.count("workspace.updated") < 5 {
+			t.Errorf("the team was not told of the steps")
+		}
+	})
+}
+
+func TestNamesOfWorkspacesAndBranches(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	git(t, dir, "branch", "taken")
+	git(t, dir, "branch", "nest/ed")
+	p := h.pathProject(dir)
+	for name, branch := range map[string]string{
+		"Ünïcode Straße": "parawork/unicode-straße", "修复登录": "parawork/修复登录", "  a   b  ": "parawork/a-b", "../../etc": "parawork/etc",
+		"--force": "parawork/force", "🙂": "parawork/work", "x.lock": "parawork/x-lock", "-": "parawork/work-2", strings.Repeat("long ", 40): "parawork/" + strings.Repeat("long-", 9) + "long",
+	} {
+		w := h.create(workspaces.NewWorkspace{ProjectID: p.ID, Name: name})
+		if w.Branch != branch && !(strings.HasPrefix(branch, "parawork/work") && strings.HasPrefix(w.Branch, "parawork/work")) {
+			t.Errorf("branch of %q is %q, want %q", name, w.Branch, branch)
+		}
+		if w = h.settled(w.ID); w.State != workspaces.Ready {
+			t.Errorf("%q: %s", name, w.StateReason)
+		}
+	}
+	for branch, code := range map[string]string{
+		"a..b": "branch_invalid", "-x": "branch_invalid", "--force": "branch_invalid", "a b": "branch_invalid", "a\nb": "branch_invalid", "HEAD": "branch_invalid",
+		"x.lock": "branch_invalid", "/a": "branch_invalid", "a/": "branch_invalid", "@{-1}": "branch_invalid", "a~1": "branch_invalid", "refs/../x": "branch_invalid",
+		"\x1b[31m": "branch_invalid", strings.Repeat("x", 300): "branch_invalid",
+		"taken": "branch_exists", "main": "branch_checked_out", "nest": "branch_blocked", "taken/below": "branch_blocked",
+	} {
+		_, err := h.s.Create(t.Context(), h.actor, h.team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "x", Branch: branch})
+		wantCode(t, err, code)
+	}
+	for name, code := range map[string]string{"": "name_missing", "  ": "name_missing", "a\x00b": "name_invalid", "a\nb": "name_invalid", "\xff": "name_invalid",
+		"\u202egpj": "name_invalid", strings.Repeat("x", 201): "name_too_long"} {
+		_, err := h.s.Create(t.Context(), h.actor, h.team, workspaces.NewWorkspace{ProjectID: p.ID, Name: name})
+		wantCode(t, err, code)
+	}
+	for base, code := range map[string]string{"-x": "branch_invalid", "a..b": "branch_invalid", "refs/parawork/x": "base_invalid", "HEAD~1": "branch_invalid"} {
+		_, err := h.s.Create(t.Context(), h.actor, h.team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "x", Base: base})
+		wantCode(t, err, code)
+	}
+	w := h.settled(h.create(workspaces.NewWorkspace{ProjectID: p.ID, Name: "no base", Base: "nowhere"}).ID)
+	if w.State != workspaces.Failed || !strings.Contains(w.StateReason, `no branch "nowhere"`) || stepOf(t, w, "fetch").State != "failed" || stepOf(t, w, "setup").State != "skipped" {
+		t.Errorf("%s %s %+v", w.State, w.StateReason, w.Steps)
+	}
+	_, err := h.s.Create(t.Context(), h.actor, "team_other", workspaces.NewWorkspace{ProjectID: p.ID, Name: "x"})
+	wantCode(t, err, "not_found")
+}
+
+func TestFailedCreationLeavesNothing(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	p := h.pathProject(h.repo("app"))
+	script := "echo hi > x; git commit -q --allow-empty -m mine 2>/dev/null; exit 7"
+	_, err := h.s.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{SetupScript: &script})
+	must(t, err)
+	w := h.settled(h.create(workspaces.NewWorkspace{ProjectID: p.ID}).ID)
+	if w.State != workspaces.Failed || !strings.Contains(w.StateReason, "exit code 7") {
+		t.Fatalf("%s %q", w.State, w.StateReason)
+	}
+	h.nothingLeft(p, w)
+	if h.ses.stopped == 0 || h.box.destroy.Load() == 0 {
+		t.Errorf("sessions and sandbox were not ended")
+	}
+	boom := errors.New("no sandbox today")
+	h.box.fail(boom)
+	w2 := h.settled(h.create(workspaces.NewWorkspace{ProjectID: p.ID, Name: "two"}).ID)
+	if w2.State != workspaces.Failed || stepOf(t, w2, "sandbox").State != "failed" || stepOf(t, w2, "worktree").State != "done" {
+		t.Fatalf("%s %+v", w2.StateReason, w2.Steps)
+	}
+	h.nothingLeft(p, w2)
+	h.box.fail(nil)
+	none := ""
+	_, err = h.s.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{SetupScript: &none})
+	must(t, err)
+	again, err := h.s.RetryCreate(t.Context(), w2.ID)
+	must(t, err)
+	if again.State != workspaces.Creating || again.StateReason != "" {
+		t.Errorf("retry: %+v", again)
+	}
+	if w2 = h.settled(w2.ID); w2.State != workspaces.Ready || w2.Key() != "PW-2" {
+		t.Fatalf("retry: %s %s", w2.State, w2.StateReason)
+	}
+	_, err = h.s.RetryCreate(t.Context(), w2.ID)
+	wantCode(t, err, "not_failed")
+	_, err = h.s.Cancel(t.Context(), w2.ID)
+	wantCode(t, err, "not_creating")
+}
+
+func TestCancelInEachStep(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"sandbox", "setup"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			h := sqliteHouse(t)
+			p := h.pathProject(h.repo("app"))
+			if at == "sandbox" {
+				h.box.onEnsure = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+			} else {
+				script := "exec sleep 600"
+				_, err := h.s.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{SetupScript: &script})
+				must(t, err)
+			}
+			w := h.create(workspaces.NewWorkspace{ProjectID: p.ID})
+			waitFor(t, at, func() bool {
+				now, err := h.s.Workspace(t.Context(), w.ID)
+				must(t, err)
+				return stepOf(t, now, at).State == "running" && (at != "setup" || now.State == workspaces.SettingUp)
+			})
+			w, err := h.s.Cancel(t.Context(), w.ID)
+			must(t, err)
+			if w.State != workspaces.Failed || w.StateReason != "Cancelled." || stepOf(t, w, at).State != "cancelled" {
+				t.Errorf("%s %q %+v", w.State, w.StateReason, w.Steps)
+			}
+			h.nothingLeft(p, w)
+		})
+	}
+}
+
+func TestCancelDuringFetchAndCheckout(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	p := h.pathProject(dir)
+	// A filter of the person's own that never ends stands for a checkout that takes long.
+	git(t, dir, "config", "filter.slow.smudge", "sleep 600")
+	write(t, dir, ".gitattributes", "a.txt filter=slow\n")
+	git(t, dir, "-c", "filter.slow.smudge=", "add", "-A")
+	git(t, dir, "commit", "-q", "-m", "slow")
+	w := h.create(workspaces.NewWorkspace{ProjectID: p.ID})
+	waitFor(t, "worktree", func() bool { return exists(h.data, "worktrees/"+w.ID+"/fix-it/.git") })
+	w, err := h.s.Cancel(t.Context(), w.ID)
+	must(t, err)
+	if w.State != workspaces.Failed || stepOf(t, w, "worktree").State != "cancelled" {
+		t.Errorf("%s %+v", w.StateReason, w.Steps)
+	}
+	h.nothingLeft(p, w)
+
+	// A remote that never answers.
+	git(t, dir, "remote", "add", "origin", "ssh://nobody.invalid/x")
+	h.stop()
+	slow := filepath.Join(h.data, "ssh-slow")
+	must(t, os.MkdirAll(slow, 0o755))
+	must(t, os.WriteFile(filepath.Join(slow, "ssh"), []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
+	h.cfg.Env = func(k string) string {
+		if k == "PATH" {
+			return slow + ":" + os.Getenv("PATH")
+		}
+		return ""
+	}
+	h.start()
+	w = h.create(workspaces.NewWorkspace{ProjectID: p.ID})
+	waitFor(t, "fetch", func() bool {
+		now, err := h.s.Workspace(t.Context(), w.ID)
+		must(t, err)
+		return stepOf(t, now, "fetch").State == "running"
+	})
+	w, err = h.s.Cancel(t.Context(), w.ID)
+	must(t, err)
+	if w.State != workspaces.Failed || stepOf(t, w, "fetch").State != "cancelled" {
+		t.Errorf("%s %+v", w.StateReason, w.Steps)
+	}
+	h.nothingLeft(p, w)
+}
+
+func TestShutdownAndCrashCleanUp(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	p := h.pathProject(h.repo("app"))
+	reached := make(chan struct{}, 1)
+	h.box.onEnsure = func(ctx context.Context) error { reached <- struct{}{}; <-ctx.Done(); return context.Cause(ctx) }
+	w := h.create(workspaces.NewWorkspace{ProjectID: p.ID})
+	<-reached
+	h.stop()
+	got, err := h.store.Workspace(t.Context(), w.ID)
+	must(t, err)
+	if got.State != workspaces.Failed || !strings.Contains(got.StateReason, "server was stopped") {
+		t.Fatalf("%s %s", got.State, got.StateReason)
+	}
+	h.nothingLeft(p, got)
+
+	// A crash: the row says creating, branch, mark and worktree exist.
+	h.box.onEnsure = nil
+	h.start()
+	w = h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "crashed"})
+	h.stop()
+	git(t, p.GitDir, "update-ref", "refs/parawork/creating/"+w.ID, w.BaseCommit)
+	_, err = h.store.EditWorkspace(t.Context(), w.ID, func(w *workspaces.Workspace) error {
+		w.State, w.Steps[3].State, w.Steps[4].State = workspaces.Creating, "running", "pending"
+		return nil
+	})
+	must(t, err)
+	must(t, os.MkdirAll(filepath.Join(h.data, "worktrees", ".doomed-x"), 0o755))
+	h.start()
+	if w, err = h.s.Workspace(t.Context(), w.ID); err != nil || w.State != workspaces.Failed || stepOf(t, w, "sandbox").State != "cancelled" {
+		t.Fatalf("%+v %v", w, err)
+	}
+	h.nothingLeft(p, w)
+}
+
+func TestCleanUpKeepsBranchesOfOthers(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	p := h.pathProject(dir)
+	h.stop() // the creation waits
+	h.s = workspaces.New(h.cfg)
+	h.s.Connect(h.box, h.ses)
+	w := h.create(workspaces.NewWorkspace{ProjectID: p.ID})
+	git(t, dir, "branch", w.Branch) // somebody is quicker
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = h.s.Run(ctx) }()
+	h.stop = func() { cancel(); <-done }
+	if w = h.settled(w.ID); w.State != workspaces.Failed || !strings.Contains(w.StateReason, "exists already") {
+		t.Fatalf("%s %s", w.State, w.StateReason)
+	}
+	if git(t, dir, "branch", "--list", w.Branch) == "" {
+		t.Error("a branch of somebody else's was removed")
+	}
+}
+
+func TestCopyIgnoredFollowsNoLinks(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	secret := filepath.Join(h.data, "secret.key")
+	must(t, os.WriteFile(secret, []byte("key"), 0o600))
+	write(t, dir, ".gitignore", ".env*\ncerts/\nfifo.local\nlink.local\nlinked\nbig/\n")
+	commitAll(t, dir, "ignore")
+	write(t, dir, ".env.local", "x")
+	write(t, dir, "sub/.env", "sub")
+	write(t, dir, "certs/deep/a.pem", "pem")
+	write(t, dir, "certs/deep/readme", "no")
+	write(t, dir, "big/node_modules/x/.env", "no")
+	must(t, os.Symlink(secret, filepath.Join(dir, ".env")))
+	must(t, os.Symlink(filepath.Dir(secret), filepath.Join(dir, "linked")))
+	must(t, syscall.Mkfifo(filepath.Join(dir, "fifo.local"), 0o600))
+	p := h.pathProject(dir)
+	patterns := []string{".env", ".env.*", "certs/**/*.pem", "fifo.local", "linked/", "secret.key"}
+	_, err := h.s.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{CopyIgnored: &patterns})
+	must(t, err)
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	for name, want := range map[string]bool{".env": false, ".env.local": true, "sub/.env": true, "certs/deep/a.pem": true, "certs/deep/readme": false,
+		"fifo.local": false, "linked": false, "big": false} {
+		if exists(w.Path, name) != want {
+			t.Errorf("%s: exists %v, want %v", name, !want, want)
+		}
+	}
+	for _, bad := range []string{"", "/", "../x", "a/../../x", ".git/config", "*", "**", "a\x00", "[", "x\ny"} {
+		list := []string{bad}
+		_, err := h.s.UpdateProject(t.Context(), p.ID, workspaces.ProjectPatch{CopyIgnored: &list})
+		wantCode(t, err, "pattern_invalid")
+	}
+}

@@ -1,0 +1,134 @@
+package workspaces
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// doomedPrefix marks folders that are being removed. A folder is renamed before anything in it is touched, so that no half
+// of it can be taken for the whole; what a crash leaves is swept at the next start.
+const doomedPrefix = ".doomed-"
+
+// discard removes a folder of ours and everything in it. What is not there is no error.
+func (s *Service) discard(dir string) error {
+	doomed, err := doom(dir)
+	if err != nil || doomed == "" {
+		return err
+	}
+	return removeTree(doomed)
+}
+
+// doom renames dir within its parent and returns the new name, "" when dir does not exist.
+func doom(dir string) (string, error) {
+	doomed := filepath.Join(filepath.Dir(dir), doomedPrefix+filepath.Base(dir)+"-"+rand.Text()[:8])
+	if err := os.Rename(dir, doomed); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		return "", fmt.Errorf("setting the folder aside: %w", err)
+	}
+	return doomed, nil
+}
+
+// removeTree removes dir, also where folders in it forbid writing. Links are removed, never followed.
+func removeTree(dir string) error {
+	if err := os.RemoveAll(dir); err == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			_ = os.Chmod(p, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// samePath compares paths as git may have resolved them.
+func samePath(a, b string) bool {
+	if a == b {
+		return true
+	}
+	ra, errA := filepath.EvalSymlinks(a)
+	rb, errB := filepath.EvalSymlinks(b)
+	return errA == nil && errB == nil && ra == rb
+}
+
+// workspaceDir holds a workspace's worktree and nothing else.
+func (s *Service) workspaceDir(workspaceID string) string {
+	return filepath.Join(s.cfg.DataDir, "worktrees", workspaceID)
+}
+
+// adminDir returns git's own folder of the linked worktree at path, "" when the repository knows none. It is found from the
+// repository's side: the .git file in the worktree may be anything by now.
+func adminDir(gitDir, path string) (string, error) {
+	entries, err := os.ReadDir(filepath.Join(gitDir, "worktrees"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the repository's worktrees: %w", err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(gitDir, "worktrees", e.Name())
+		fi, err := os.Lstat(filepath.Join(dir, "gitdir"))
+		if err != nil || !fi.Mode().IsRegular() || fi.Size() > 64<<10 {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, "gitdir"))
+		if err != nil {
+			continue
+		}
+		file := strings.TrimSuffix(string(b), "\n")
+		if file == filepath.Join(path, ".git") || filepath.Base(file) == ".git" && samePath(filepath.Dir(file), path) {
+			return dir, nil
+		}
+	}
+	return "", nil
+}
+
+// forgetWorktree removes git's own folder of a worktree that is gone. Others are left alone, also those whose folder cannot
+// be seen just now.
+func forgetWorktree(gitDir, path string) error {
+	dir, err := adminDir(gitDir, path)
+	if err != nil || dir == "" {
+		return err
+	}
+	if err := removeTree(dir); err != nil {
+		return fmt.Errorf("forgetting the worktree: %w", err)
+	}
+	_ = os.Remove(filepath.Join(gitDir, "worktrees")) // only when it is empty
+	return nil
+}
+
+// holdsTrash reports whether a repository keeps work of deleted workspaces.
+func (s *Service) holdsTrash(ctx context.Context, p Project) bool {
+	if _, err := os.Stat(p.GitDir); err != nil {
+		return false
+	}
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--count=1", "--format=%(refname)", "refs/parawork/trash"}})
+	return err != nil || out != ""
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func folderExists(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.IsDir()
+}
+
+// mkdirs makes a folder of ours and those above it.
+func mkdirs(dir string) error { return os.MkdirAll(dir, 0o700) }

@@ -1,0 +1,281 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Caps of the directory browser and the search.
+const (
+	maxEntries   = 1000  // shown of one folder
+	maxReadDir   = 20000 // read of one folder
+	maxFound     = 50    // repositories a search answers
+	searchDepth  = 6     // folders below a root
+	searchVisits = 20000 // folders a search opens
+	searchTime   = 5 * time.Second
+)
+
+// skipDirs are folders no search goes into: large, and never the home of a project.
+var skipDirs = map[string]bool{"node_modules": true, "vendor": true, "__pycache__": true, "target": true, "proc": true, "sys": true, "dev": true}
+
+// allowed resolves path and its links and checks that it lies below an allowed root and outside Parawork's own data.
+func (s *Service) allowed(path string) (string, error) {
+	deny := fault.New(fault.Forbidden, "path_not_allowed",
+		"This folder is not below an allowed root. An operator can allow it in config.json, projects.allowedRoots.")
+	if len(s.cfg.AllowedRoots) == 0 {
+		return "", fault.New(fault.Forbidden, "no_allowed_roots",
+			"No folders are allowed on this server. An operator can allow some in config.json, projects.allowedRoots.")
+	}
+	if path == "" || strings.ContainsRune(path, 0) || !filepath.IsAbs(path) || len(path) > 4096 {
+		return "", fault.New(fault.Invalid, "path_invalid", "Give the folder's full path.")
+	}
+	clean := filepath.Clean(path)
+	// The name as given is checked first, so that what lies outside cannot be probed for.
+	if !slices.ContainsFunc(s.rootNames(), func(r string) bool { return below(clean, r) }) {
+		return "", deny
+	}
+	real, err := filepath.EvalSymlinks(clean)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			return "", fault.New(fault.NotFound, "path_not_found", "This folder does not exist.")
+		}
+		return "", fault.Wrap(err, fault.Invalid, "path_unreadable", "This folder cannot be read.")
+	}
+	if !s.inRoots(real) {
+		return "", deny
+	}
+	return real, nil
+}
+
+// inRoots reports whether the resolved path lies below an allowed root and not in Parawork's data.
+func (s *Service) inRoots(real string) bool {
+	if data, err := filepath.EvalSymlinks(s.cfg.DataDir); err == nil && below(real, data) {
+		return false
+	}
+	for _, r := range s.cfg.AllowedRoots {
+		if rr, err := filepath.EvalSymlinks(r); err == nil && below(real, rr) {
+			return true
+		}
+	}
+	return false
+}
+
+// rootNames are the allowed roots as configured and as they resolve.
+func (s *Service) rootNames() []string {
+	var names []string
+	for _, r := range s.cfg.AllowedRoots {
+		names = append(names, filepath.Clean(r))
+		if rr, err := filepath.EvalSymlinks(r); err == nil && rr != filepath.Clean(r) {
+			names = append(names, rr)
+		}
+	}
+	return names
+}
+
+// below reports whether p is root or lies in it. Both are clean.
+func below(p, root string) bool {
+	return p == root || root == "/" || strings.HasPrefix(p, root+string(filepath.Separator))
+}
+
+// Browse lists the folders in path, git repositories marked, hidden ones left out. An empty path lists the allowed roots.
+func (s *Service) Browse(ctx context.Context, path string) (Listing, error) {
+	l := Listing{Roots: slices.Clone(s.cfg.AllowedRoots), Entries: []Entry{}, Breadcrumbs: []Entry{}}
+	if path == "" {
+		for _, r := range s.cfg.AllowedRoots {
+			l.Entries = append(l.Entries, Entry{Name: r, Path: r, Git: looksLikeRepo(r)})
+		}
+		return l, nil
+	}
+	real, err := s.allowed(path)
+	if err != nil {
+		return l, err
+	}
+	l.Path, l.Git = real, looksLikeRepo(real)
+	l.Breadcrumbs = s.breadcrumbs(real)
+	if n := len(l.Breadcrumbs); n > 1 {
+		l.Parent = l.Breadcrumbs[n-2].Path
+	}
+	names, more, err := subfolders(real)
+	if err != nil {
+		return l, err
+	}
+	l.Truncated = more
+	for _, n := range names {
+		if err := ctx.Err(); err != nil {
+			return l, err
+		}
+		p := filepath.Join(real, n)
+		if !s.inRoots(p) {
+			continue
+		}
+		if len(l.Entries) == maxEntries {
+			l.Truncated = true
+			break
+		}
+		l.Entries = append(l.Entries, Entry{Name: n, Path: p, Git: looksLikeRepo(p)})
+	}
+	return l, nil
+}
+
+// breadcrumbs are the folders from the root that holds real down to real.
+func (s *Service) breadcrumbs(real string) []Entry {
+	root := ""
+	for _, r := range s.rootNames() {
+		if below(real, r) && len(r) > len(root) {
+			root = r
+		}
+	}
+	if root == "" {
+		return []Entry{}
+	}
+	out := []Entry{{Name: root, Path: root, Git: looksLikeRepo(root)}}
+	rel, err := filepath.Rel(root, real)
+	if err != nil || rel == "." {
+		return out
+	}
+	at := root
+	for _, part := range strings.Split(rel, string(filepath.Separator)) {
+		at = filepath.Join(at, part)
+		out = append(out, Entry{Name: part, Path: at, Git: looksLikeRepo(at)})
+	}
+	return out
+}
+
+// subfolders returns the sorted names of the folders in dir that are not hidden. Links are not followed.
+func subfolders(dir string) (names []string, more bool, err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, false, fault.New(fault.Forbidden, "path_unreadable", "The server may not read this folder.")
+		}
+		return nil, false, fault.Wrap(err, fault.NotFound, "path_not_found", "This folder does not exist.")
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(maxReadDir)
+	if err != nil && len(entries) == 0 {
+		if errors.Is(err, syscall.ENOTDIR) {
+			return nil, false, fault.New(fault.Invalid, "path_not_a_folder", "This is a file, not a folder.")
+		}
+		return nil, false, nil // an empty folder ends with io.EOF
+	}
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	sort.Slice(names, func(i, j int) bool { return strings.ToLower(names[i]) < strings.ToLower(names[j]) })
+	return names, len(entries) == maxReadDir, nil
+}
+
+// looksLikeRepo reports whether dir is the top of a worktree or a bare repository, without running git.
+func looksLikeRepo(dir string) bool {
+	if fi, err := os.Lstat(filepath.Join(dir, ".git")); err == nil && (fi.IsDir() || fi.Mode().IsRegular()) {
+		return true
+	}
+	for _, sub := range [...]string{"objects", "refs"} {
+		if fi, err := os.Lstat(filepath.Join(dir, sub)); err != nil || !fi.IsDir() {
+			return false
+		}
+	}
+	fi, err := os.Lstat(filepath.Join(dir, "HEAD"))
+	return err == nil && fi.Mode().IsRegular()
+}
+
+// SearchRepos finds git repositories below the allowed roots whose path contains every word of q, the best first.
+func (s *Service) SearchRepos(ctx context.Context, q string) ([]Entry, error) {
+	words := strings.Fields(strings.ToLower(q))
+	if len(words) == 0 {
+		return []Entry{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, searchTime)
+	defer cancel()
+	type found struct {
+		Entry
+		rank int
+	}
+	var hits []found
+	seen := make(map[string]bool)
+	visits := 0
+	for _, root := range s.cfg.AllowedRoots {
+		real, err := filepath.EvalSymlinks(root)
+		if err != nil || seen[real] {
+			continue
+		}
+		type place struct {
+			path  string
+			depth int
+		}
+		queue := []place{{real, 0}} // breadth first: what lies near is found before the caps bite
+		for len(queue) > 0 && visits < searchVisits && len(hits) < 4*maxFound && ctx.Err() == nil {
+			at := queue[0]
+			queue = queue[1:]
+			if seen[at.path] || !s.inRoots(at.path) {
+				continue
+			}
+			seen[at.path] = true
+			visits++
+			if looksLikeRepo(at.path) {
+				rel := strings.ToLower(strings.TrimPrefix(at.path, real))
+				if at.depth == 0 {
+					rel = strings.ToLower(filepath.Base(real))
+				}
+				if rank := rankOf(rel, words); rank > 0 {
+					hits = append(hits, found{Entry{Name: filepath.Base(at.path), Path: at.path, Git: true}, rank*100 + at.depth})
+				}
+				continue // repositories inside repositories are not projects
+			}
+			if at.depth == searchDepth {
+				continue
+			}
+			names, _, err := subfolders(at.path)
+			if err != nil {
+				continue
+			}
+			for _, n := range names {
+				if !skipDirs[n] {
+					queue = append(queue, place{filepath.Join(at.path, n), at.depth + 1})
+				}
+			}
+		}
+	}
+	sort.SliceStable(hits, func(i, j int) bool {
+		if hits[i].rank != hits[j].rank {
+			return hits[i].rank < hits[j].rank
+		}
+		return hits[i].Path < hits[j].Path
+	})
+	out := make([]Entry, 0, min(len(hits), maxFound))
+	for _, h := range hits[:min(len(hits), maxFound)] {
+		out = append(out, h.Entry)
+	}
+	return out, nil
+}
+
+// rankOf says how well a path matches: 1 the name itself, 2 its beginning, 3 inside it, 4 elsewhere in the path, 0 not.
+func rankOf(rel string, words []string) int {
+	for _, w := range words {
+		if !strings.Contains(rel, w) {
+			return 0
+		}
+	}
+	base, all := filepath.Base(rel), strings.Join(words, " ")
+	switch {
+	case base == all:
+		return 1
+	case strings.HasPrefix(base, words[0]):
+		return 2
+	case strings.Contains(base, words[len(words)-1]):
+		return 3
+	}
+	return 4
+}

@@ -1,0 +1,116 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// gitFault turns a failed git call into an error a person can act on: what was tried, git's own words, what to do.
+func gitFault(err error, kind fault.Kind, code, doing string) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	g, ok := errors.AsType[*hostgit.Error](err)
+	if !ok {
+		return fault.Wrap(err, kind, code, "%s failed.", doing)
+	}
+	words := g.Words()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fault.Wrap(err, fault.Timeout, code+"_timeout", "%s took too long and was ended. %s", doing, words)
+	case errors.Is(err, context.Canceled), errors.Is(err, errCancelled), errors.Is(err, errShutdown):
+		return err
+	case errors.Is(err, hostgit.ErrTooMuch):
+		return fault.Wrap(err, fault.TooLarge, code+"_too_large", "%s gave more output than Parawork reads.", doing)
+	case strings.Contains(words, "No space left on device"):
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. %s", doing, words)
+	}
+	if words == "" {
+		words = "git said nothing more"
+	}
+	return fault.Wrap(err, kind, code, "%s failed: %s%s", doing, words, cure(words))
+}
+
+// cures says what to do about git's commonest words about remotes.
+var cures = [...]struct{ words, cure string }{
+	{"could not read Username", "The repository is private or does not exist. Put a token into the URL (https://TOKEN@host/...) or use an ssh URL."},
+	{"could not read Password", "The repository is private. Put user and token into the URL (https://USER:TOKEN@host/...) or use an ssh URL."},
+	{"Authentication failed", "The credentials were not accepted. Add the project with a valid token in the URL."},
+	{"Permission denied (publickey", "Add the server user's public ssh key to the git host, or use an https URL with a token."},
+	{"Host key verification failed", "The host's key is not the one known for it. Check known_hosts on the server."},
+	{"Could not resolve host", "Check the host's name and the server's network."},
+	{"transport '", "An operator decides which protocols are allowed."},
+	{"dubious ownership", "The folder belongs to another user of the server: run Parawork as its owner, or change the owner."},
+}
+
+func cure(words string) string {
+	for _, c := range cures {
+		if strings.Contains(words, c.words) {
+			return "\n" + c.cure
+		}
+	}
+	return ""
+}
+
+// reason is what a failed row says to people.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, errCancelled):
+		return "Cancelled."
+	case errors.Is(err, errShutdown):
+		return "The server was stopped in the middle of it. Try again."
+	}
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Message
+	}
+	if g, ok := errors.AsType[*hostgit.Error](err); ok {
+		return g.Error()
+	}
+	return hostgit.Clean(err.Error())
+}
+
+// diskFault turns an error of the file system into one a person can act on.
+func diskFault(err error, doing string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full.", doing)
+	}
+	return fault.Wrap(err, fault.Unavailable, "disk_failed", "%s failed.", doing)
+}
+
+// boxCode returns the exit code of a git call in the box, -1 when it did not end by itself.
+func boxCode(err error) int {
+	if e, ok := errors.AsType[*boxError](err); ok && e.result.Signal == "" {
+		return e.result.ExitCode
+	}
+	return -1
+}
+
+// boxFault is gitFault for calls in the box.
+func boxFault(err error, code, doing string) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*boxError](err)
+	if !ok {
+		return err // of the sandbox: it speaks for itself
+	}
+	words := e.words()
+	if strings.Contains(words, "No space left on device") {
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the disk is full. %s", doing, words)
+	}
+	if words == "" {
+		words = e.Error()
+	}
+	return fault.Wrap(err, fault.Conflict, code, "%s failed: %s", doing, words)
+}

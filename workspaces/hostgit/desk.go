@@ -1,0 +1,75 @@
+package hostgit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Desk is a git dir of our own, thrown away after use, over the objects of another repository: reading and merging objects
+// there sees no config, attributes, hooks, filters, merge drivers or refs an agent could have written.
+type Desk struct {
+	git     *Git
+	dir     string
+	objects string
+	env     []string
+}
+
+// Desk makes a desk in a new folder below parent over the repository gitDir. Close it.
+func (g *Git) Desk(ctx context.Context, parent, gitDir string) (*Desk, error) {
+	format, err := g.Text(ctx, Call{GitDir: gitDir, Args: []string{"rev-parse", "--show-object-format"}})
+	if err != nil {
+		return nil, fmt.Errorf("reading the object format: %w", err)
+	}
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(parent, "desk-")
+	if err != nil {
+		return nil, err
+	}
+	d := &Desk{git: g, dir: dir, objects: filepath.Join(gitDir, "objects")}
+	config := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+	if format != "sha1" {
+		config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = " + format + "\n"
+	}
+	for _, f := range [...]struct{ name, text string }{{"HEAD", "ref: refs/heads/none\n"}, {"config", config}} {
+		if err := os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o600); err != nil {
+			_ = d.Close()
+			return nil, err
+		}
+	}
+	for _, sub := range [...]string{"refs/heads", "objects/info"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+			_ = d.Close()
+			return nil, err
+		}
+	}
+	if shallow := filepath.Join(gitDir, "shallow"); fileExists(shallow) {
+		d.env = []string{"GIT_SHALLOW_FILE=" + shallow}
+	}
+	return d, nil
+}
+
+// Close removes the desk. Objects made on it stay in the repository.
+func (d *Desk) Close() error { return os.RemoveAll(d.dir) }
+
+// Run runs git on the desk. Call.GitDir and Objects are set here.
+func (d *Desk) Run(ctx context.Context, c Call) ([]byte, error) {
+	c.GitDir, c.Objects = d.dir, d.objects
+	c.Env = append(c.Env[:len(c.Env):len(c.Env)], d.env...)
+	return d.git.Run(ctx, c)
+}
+
+// Text is Run without the final newline.
+func (d *Desk) Text(ctx context.Context, args ...string) (string, error) {
+	b, err := d.Run(ctx, Call{Args: args})
+	return strings.TrimRight(string(b), "\n"), err
+}
+
+func fileExists(p string) bool {
+	_, err := os.Lstat(p)
+	return err == nil
+}

@@ -1,0 +1,243 @@
+// Package hostgit runs git on the host, hardened: every call has its own process group, a deadline, an output cap, an
+// explicit git dir and an environment made from nothing. It knows how to call git, not what a project or a workspace is.
+//
+// The profile closes what an agent-writable config could run through git (hooks, fsmonitor, pagers, prompts, protocols).
+// Filters and merge drivers cannot be closed by flags: see Desk for work that must not see a repository's config at all.
+package hostgit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Config is what a Git is made of.
+type Config struct {
+	Path      string              // the program
+	StateDir  string              // a folder of ours for known_hosts; made on first use
+	Protocols []string            // that network calls may use, such as https and ssh
+	Env       func(string) string // the server's environment, of which only an allow-list is passed on; nil = none
+	Timeout   time.Duration       // of a call that names none; default 2 min
+}
+
+// Git calls git. Safe for concurrent use.
+type Git struct{ cfg Config }
+
+// New makes a Git. It starts nothing.
+func New(cfg Config) *Git {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 2 * time.Minute
+	}
+	if cfg.Env == nil {
+		cfg.Env = func(string) string { return "" }
+	}
+	return &Git{cfg: cfg}
+}
+
+// DefaultMax is how many bytes of output a call may have that names no cap.
+const DefaultMax = 32 << 20
+
+// stderrKeep is how many bytes of a call's stderr are kept: the last ones.
+const stderrKeep = 16 << 10
+
+// killGrace is how long git has after SIGTERM to clean up behind itself.
+const killGrace = 3 * time.Second
+
+// Call is one call of git.
+type Call struct {
+	GitDir   string   // GIT_DIR; "" only for calls that need no repository
+	WorkTree string   // GIT_WORK_TREE, also the working directory; "" = none
+	Dir      string   // working directory when there is no work tree; "" = the git dir
+	Discover bool     // leave GIT_DIR unset and let git find the repository of Dir, with its own ownership check
+	Objects  string   // GIT_OBJECT_DIRECTORY
+	Args     []string // subcommand and arguments
+	Config   []string // further key=value settings
+	Env      []string // further KEY=value
+	Stdin    io.Reader
+	Stdout   io.Writer // gets the output instead of the result; not capped
+	Max      int64     // cap of the output in bytes; 0 = DefaultMax
+	Timeout  time.Duration
+	Progress func(line string) // gets each line git writes to stderr, also those ended by \r
+	Network  bool              // may talk to other hosts
+	Home     string            // HOME, for credentials of a network call
+	Also     []string          // protocols this network call may use beside the configured ones
+}
+
+// Error is a call of git that did not succeed.
+type Error struct {
+	Sub    string // the subcommand
+	Code   int    // exit code, -1 when ended by a signal
+	Stderr string // git's own words, the last of them
+	Err    error  // context.DeadlineExceeded, context.Canceled, ErrTooMuch or what exec said
+}
+
+func (e *Error) Error() string {
+	w := e.Words()
+	if e.Err != nil {
+		if w == "" {
+			return fmt.Sprintf("git %s: %v", e.Sub, e.Err)
+		}
+		return fmt.Sprintf("git %s: %v: %s", e.Sub, e.Err, w)
+	}
+	return fmt.Sprintf("git %s: exit %d: %s", e.Sub, e.Code, w)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Words returns git's own words without progress and hint lines, at most 2,000 bytes of valid UTF-8 without control
+// characters.
+func (e *Error) Words() string { return Words(e.Stderr) }
+
+// ErrTooMuch says that a call printed more than its cap.
+var ErrTooMuch = errors.New("output is over the cap")
+
+// ExitCode returns the exit code in err when git ended by itself with one, otherwise -1.
+func ExitCode(err error) int {
+	if e, ok := errors.AsType[*Error](err); ok && e.Err == nil {
+		return e.Code
+	}
+	return -1
+}
+
+// Run runs the call and returns what it printed. The output is returned beside an *Error, too.
+func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
+	if c.Timeout <= 0 {
+		c.Timeout = g.cfg.Timeout
+	}
+	if c.Max <= 0 {
+		c.Max = DefaultMax
+	}
+	runCtx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+
+	cmd := exec.CommandContext(runCtx, g.cfg.Path, g.args(c)...)
+	cmd.Env = g.env(c)
+	cmd.Dir = c.dir()
+	cmd.Stdin = c.Stdin
+	out := &capped{max: c.Max, over: cancel}
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	} else {
+		cmd.Stdout = out
+	}
+	words := &lines{fn: c.Progress}
+	cmd.Stderr = words
+	// A session of its own: no controlling terminal to prompt on, and one group to kill.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = killGrace
+
+	err := cmd.Run()
+	words.flush()
+	if cmd.Process != nil && runCtx.Err() != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what outlived git's own end
+	}
+	if err == nil {
+		return out.buf.Bytes(), nil
+	}
+	e := &Error{Sub: c.Args[0], Code: -1, Stderr: string(words.tail)}
+	exit, isExit := errors.AsType[*exec.ExitError](err)
+	switch {
+	case out.hit:
+		e.Err = ErrTooMuch
+	case ctx.Err() != nil:
+		e.Err = context.Cause(ctx)
+	case runCtx.Err() != nil:
+		e.Err = fmt.Errorf("it took longer than %s: %w", c.Timeout, context.DeadlineExceeded)
+	case isExit && exit.Exited():
+		e.Code = exit.ExitCode()
+	default:
+		e.Err = err
+	}
+	return out.buf.Bytes(), e
+}
+
+// Text runs the call and returns its output without the final newline.
+func (g *Git) Text(ctx context.Context, c Call) (string, error) {
+	b, err := g.Run(ctx, c)
+	return strings.TrimRight(string(b), "\n"), err
+}
+
+// OK runs the call and reports whether git exited with 0; exit code 1 is false, anything else an error.
+func (g *Git) OK(ctx context.Context, c Call) (bool, error) {
+	_, err := g.Run(ctx, c)
+	if err == nil {
+		return true, nil
+	}
+	if ExitCode(err) == 1 {
+		return false, nil
+	}
+	return false, err
+}
+
+func (c Call) dir() string {
+	switch {
+	case c.WorkTree != "":
+		return c.WorkTree
+	case c.Dir != "":
+		return c.Dir
+	case c.GitDir != "":
+		return c.GitDir
+	}
+	return os.TempDir()
+}
+
+// capped keeps at most max bytes and calls over when more come.
+type capped struct {
+	buf  bytes.Buffer
+	max  int64
+	hit  bool
+	over func()
+}
+
+func (w *capped) Write(p []byte) (int, error) {
+	if int64(w.buf.Len()+len(p)) > w.max {
+		if !w.hit {
+			w.hit = true
+			w.over()
+		}
+		return 0, ErrTooMuch
+	}
+	return w.buf.Write(p)
+}
+
+// lines keeps the last stderrKeep bytes and hands on each line.
+type lines struct {
+	tail []byte
+	part []byte
+	fn   func(string)
+}
+
+func (w *lines) Write(p []byte) (int, error) {
+	w.tail = append(w.tail, p...)
+	if n := len(w.tail) - stderrKeep; n > 0 {
+		w.tail = append(w.tail[:0], w.tail[n:]...)
+	}
+	if w.fn == nil {
+		return len(p), nil
+	}
+	for _, b := range p {
+		if b == '\r' || b == '\n' {
+			w.flush()
+			continue
+		}
+		if len(w.part) < 1000 {
+			w.part = append(w.part, b)
+		}
+	}
+	return len(p), nil
+}
+
+func (w *lines) flush() {
+	if w.fn != nil && len(w.part) > 0 {
+		w.fn(Clean(string(w.part)))
+	}
+	w.part = w.part[:0]
+}

@@ -1,0 +1,192 @@
+package workspaces
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// snapshotOnHost takes a snapshot without a sandbox. git only lists names, from a desk of ours; the files are read by the
+// server itself below the worktree and streamed to git fast-import: no filter, hook, config or nested repository of the
+// worktree's is ever looked at by git.
+func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (taken, error) {
+	head, err := s.hostHead(ctx, p, w)
+	if err != nil {
+		return taken{}, err
+	}
+	if head == "" {
+		return taken{}, errors.New("the worktree is at no commit")
+	}
+	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	if err != nil {
+		return taken{}, err
+	}
+	defer func() { _ = desk.Close() }()
+	if _, err := desk.Text(ctx, "read-tree", head); err != nil {
+		return taken{}, err
+	}
+	tracked, err := desk.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Args: []string{"ls-files", "-s", "-z"}})
+	if err != nil {
+		return taken{}, err
+	}
+	others, err := desk.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Args: []string{"ls-files", "-z", "--others", "--exclude-standard"}})
+	if err != nil {
+		return taken{}, fmt.Errorf("listing untracked files: %w", err)
+	}
+	root, err := os.OpenRoot(w.Path)
+	if err != nil {
+		return taken{}, err
+	}
+	defer root.Close()
+
+	t := taken{head: head}
+	pr, pw := io.Pipe()
+	imp := importer{root: root, w: bufio.NewWriterSize(pw, 1<<20), taken: &t}
+	done := make(chan error, 1)
+	go func() { // owned by this call: ends when the pipe is read to its end or closed below
+		err := imp.write(head, w.Key(), string(tracked), string(others), s.cfg.Now().Unix())
+		pw.CloseWithError(err)
+		done <- err
+	}()
+	_, err = desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: s.cfg.StepTimeout})
+	pr.CloseWithError(io.ErrClosedPipe)
+	if werr := <-done; werr != nil && !errors.Is(werr, io.ErrClosedPipe) {
+		return taken{}, werr
+	}
+	if err != nil {
+		return taken{}, gitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
+	}
+	t.commit, err = desk.Text(ctx, "rev-parse", "--verify", "refs/heads/snapshot")
+	if err != nil || !isCommitID(t.commit) {
+		return taken{}, fmt.Errorf("reading the snapshot: %w", err)
+	}
+	return t, nil
+}
+
+// hostHead is the commit the worktree is at, as the repository knows it; its branch's when the worktree is at none.
+func (s *Service) hostHead(ctx context.Context, p Project, w Workspace) (string, error) {
+	if dir := linkedDir(p, w); dir != "" {
+		if c, err := s.commitOf(ctx, dir, "HEAD"); err == nil && c != "" {
+			return c, nil
+		}
+	}
+	return s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+}
+
+// importer writes a fast-import stream.
+type importer struct {
+	root  *os.Root
+	w     *bufio.Writer
+	taken *taken
+	seen  map[string]bool
+}
+
+func (i *importer) write(head, key, tracked, others string, now int64) error {
+	msg := "parawork: snapshot of " + key + "\n"
+	fmt.Fprintf(i.w, "commit refs/heads/snapshot\ncommitter Parawork <parawork@localhost> %d +0000\ndata %d\n%sfrom %s\ndeleteall\n", now, len(msg), msg, head)
+	i.seen = make(map[string]bool)
+	for _, e := range strings.Split(tracked, "\x00") {
+		meta, name, ok := strings.Cut(e, "\t")
+		f := strings.Fields(meta)
+		if !ok || len(f) != 3 {
+			continue
+		}
+		if f[0] == "160000" { // a submodule stays what it is; its folder is kept apart
+			fmt.Fprintf(i.w, "M 160000 %s %s\n", f[1], quotePath(name))
+			i.taken.nested = append(i.taken.nested, name)
+			continue
+		}
+		if err := i.file(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range strings.Split(others, "\x00") {
+		switch {
+		case name == "":
+		case strings.HasSuffix(name, "/"): // a repository of its own
+			i.taken.nested = append(i.taken.nested, strings.TrimSuffix(name, "/"))
+		default:
+			if err := i.file(name); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := i.w.WriteString("\ndone\n"); err != nil {
+		return err
+	}
+	return i.w.Flush()
+}
+
+// file writes one file or link. What is not there any more is left out; what cannot be read is an error, for it would be lost.
+func (i *importer) file(name string) error {
+	if i.seen[name] || !plainParents(i.root, name) {
+		return nil
+	}
+	i.seen[name] = true
+	fi, err := i.root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", name, err)
+	}
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		to, err := i.root.Readlink(name)
+		if err != nil {
+			return fmt.Errorf("reading the link %q: %w", name, err)
+		}
+		_, err = fmt.Fprintf(i.w, "M 120000 inline %s\ndata %d\n%s\n", quotePath(name), len(to), to)
+		return err
+	case !fi.Mode().IsRegular():
+		return nil // a FIFO, socket, device, or a folder where a file was
+	}
+	f, err := i.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return fmt.Errorf("reading %q: %w", name, err)
+	}
+	defer f.Close()
+	if fi, err = f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return fmt.Errorf("reading %q: it changed meanwhile", name)
+	}
+	mode := "100644"
+	if fi.Mode()&0o100 != 0 {
+		mode = "100755"
+	}
+	fmt.Fprintf(i.w, "M %s inline %s\ndata %d\n", mode, quotePath(name), fi.Size())
+	if n, err := io.CopyN(i.w, f, fi.Size()); err != nil {
+		return fmt.Errorf("reading %q after %d bytes: %w", name, n, err)
+	}
+	return i.w.WriteByte('\n')
+}
+
+// quotePath quotes a path as fast-import reads it.
+func quotePath(p string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(p) {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ':
+			b.WriteString(`\` + leftPad(strconv.FormatInt(int64(c), 8)))
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func leftPad(octal string) string { return strings.Repeat("0", 3-len(octal)) + octal }

@@ -1,0 +1,102 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// land makes the planned commit the base. Where the base is checked out in a folder of a person's, folder and branch move
+// together or not at all. errBaseMoved when the base is no longer where the plan began.
+func (m *merger) land(ctx context.Context, res MergeResult) error {
+	unlock, err := m.s.repos.lock(ctx, m.p.GitDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ref := headsPrefix + m.target
+	now, err := m.s.commitOf(ctx, m.p.GitDir, ref)
+	if err != nil {
+		return err
+	}
+	if now != "" && now != res.BaseCommit {
+		return errBaseMoved
+	}
+	at, err := m.s.checkedOut(ctx, m.p.GitDir, ref)
+	if err != nil {
+		return err
+	}
+	// From here on the caller may go: half a landing is what must not be.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.s.cfg.GitTimeout)
+	defer cancel()
+	if at != nil {
+		return m.landInFolder(ctx, *at, res)
+	}
+	edit := refUpdate(ref, res.Commit, now)
+	if now == "" {
+		edit = refCreate(ref, res.Commit)
+	}
+	if err := m.s.updateRefs(ctx, m.p.GitDir, "merge "+m.w.Key(), edit); err != nil {
+		if moved, e := m.s.commitOf(ctx, m.p.GitDir, ref); e == nil && moved != now {
+			return errBaseMoved
+		}
+		return gitFault(err, fault.Conflict, "merge_failed", "Moving "+m.target)
+	}
+	return nil
+}
+
+// landInFolder fast-forwards a folder that has the base checked out. git refuses when a local change would be overwritten.
+func (m *merger) landInFolder(ctx context.Context, at worktree, res MergeResult) error {
+	s := m.s
+	if place := s.placeName(ctx, m.p, at.path); place != at.path {
+		return fault.New(fault.Conflict, "base_in_workspace", "%s is checked out in %s. Switch that workspace back to its own branch, then merge.", m.target, place)
+	}
+	admin, err := adminDir(m.p.GitDir, at.path)
+	if err != nil {
+		return err
+	}
+	if admin == "" {
+		admin = m.p.GitDir // the repository's main folder
+	}
+	config, err := s.noFilters(ctx, m.p)
+	if err != nil {
+		return err
+	}
+	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: at.path, Config: append(config, "merge.autoStash=false"),
+		Args: []string{"merge", "--ff-only", "--no-stat", "--quiet", "--no-verify-signatures", "--no-autostash", res.Commit}})
+	if err == nil {
+		return nil
+	}
+	if now, e := s.commitOf(ctx, m.p.GitDir, headsPrefix+m.target); e == nil && now == res.Commit {
+		return nil // the branch moved; what failed came after
+	} else if e == nil && now != res.BaseCommit {
+		return errBaseMoved
+	}
+	if hostgit.ExitCode(err) > 0 {
+		words := ""
+		if g, ok := errors.AsType[*hostgit.Error](err); ok {
+			words = g.Words()
+		}
+		if strings.Contains(words, "would be overwritten") {
+			return fault.Wrap(err, fault.Conflict, "base_dirty",
+				"%s is checked out in %s, and files there have local changes the merge would overwrite. Commit or stash them there, then merge again.\n%s",
+				m.target, at.path, words)
+		}
+	}
+	return gitFault(err, fault.Conflict, "base_folder_failed", "Fast-forwarding the folder "+at.path)
+}
+
+// identityEnv is identity as environment entries.
+func identityEnv(u accounts.User, roles ...string) []string {
+	var env []string
+	for _, r := range roles {
+		for k, v := range identity(r, u) {
+			env = append(env, k+"="+v)
+		}
+	}
+	return env
+}

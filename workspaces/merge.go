@@ -1,0 +1,166 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// errBaseMoved says that the base got another commit between looking and landing.
+var errBaseMoved = errors.New("the base moved")
+
+// mergeAttempts is how often a merge is computed anew when the base moves meanwhile.
+const mergeAttempts = 4
+
+// Merge brings the workspace's branch into its base, or says in a dry run what that would do. The result is computed from
+// objects alone, on a desk of ours, and lands in one step: conflicts, a base that moved, or local changes in a folder that has
+// the base checked out leave everything as it was.
+func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID string, r MergeRequest) (MergeResult, error) {
+	if !slices.Contains([]string{StrategyMerge, StrategySquash, StrategyRebase}, r.Strategy) {
+		return MergeResult{}, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge, squash or rebase.")
+	}
+	if len(r.Message) > 64<<10 || !utf8.ValidString(r.Message) || strings.ContainsRune(r.Message, 0) {
+		return MergeResult{}, fault.New(fault.Invalid, "message_invalid", "The message must be text of at most 64 KiB.")
+	}
+	w, p, release, err := s.begin(ctx, workspaceID)
+	if err != nil {
+		return MergeResult{}, err
+	}
+	defer release()
+	target, err := s.target(ctx, p, w.Base)
+	if err != nil {
+		return MergeResult{}, err
+	}
+	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	if err != nil {
+		return MergeResult{}, gitFault(err, fault.Unavailable, "merge_failed", "Preparing the merge")
+	}
+	defer func() { _ = desk.Close() }()
+
+	warnings := s.freshBase(ctx, &p, target)
+	warnings = append(warnings, s.workspaceWarnings(ctx, w)...)
+	m := merger{s: s, desk: desk, actor: actor, p: p, w: w, target: target, req: r}
+	for range mergeAttempts {
+		res, err := m.plan(ctx)
+		if err != nil {
+			return MergeResult{}, err
+		}
+		res.Warnings = append(slices.Clone(warnings), res.Warnings...)
+		if r.DryRun || res.UpToDate || len(res.Conflicts) > 0 {
+			return res, nil
+		}
+		err = m.land(ctx, res)
+		if errors.Is(err, errBaseMoved) {
+			continue
+		}
+		if err != nil {
+			return MergeResult{}, err
+		}
+		res.Merged = true
+		return res, m.keep(ctx, res)
+	}
+	return MergeResult{}, fault.New(fault.Conflict, "base_moved", "%s keeps moving. Nothing was merged: try again in a moment.", target)
+}
+
+// freshBase brings a cloned project's base up to date and says what kept it from being so.
+func (s *Service) freshBase(ctx context.Context, p *Project, target string) []string {
+	if p.SourceKind != SourceURL {
+		return nil
+	}
+	if s.now()-p.FetchedAt > mergeFetchAge {
+		if _, err := s.fetch(ctx, p); err != nil {
+			return []string{fmt.Sprintf("The remote could not be asked, %s is as it is here. %s", target, reason(err))}
+		}
+	}
+	ahead, behind, err := s.stepBase(ctx, *p, target)
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("%s could not be brought up to date with the remote: %s", target, reason(err))}
+	case ahead > 0 && behind > 0:
+		return []string{fmt.Sprintf("%s here and origin/%s have parted: %s only here, %s only there. Merge origin/%s into the workspace's branch in the terminal to join them.",
+			target, target, plural(ahead, "commit", "commits"), plural(behind, "commit", "commits"), target)}
+	}
+	return nil
+}
+
+// mergeFetchAge is how many ms old a fetch may be before a merge asks the remote again.
+const mergeFetchAge = 30_000
+
+// workspaceWarnings says what of the workspace's work a merge would not take along. It stays where it is.
+func (s *Service) workspaceWarnings(ctx context.Context, w Workspace) []string {
+	b, err := s.openBox(ctx, w)
+	if err != nil {
+		return []string{"Whether the workspace has uncommitted changes could not be seen: " + reason(err)}
+	}
+	var out []string
+	if _, branch, err := b.head(ctx); err == nil && branch != w.Branch {
+		at := "a detached HEAD"
+		if branch != "" {
+			at = "the branch " + branch
+		}
+		out = append(out, fmt.Sprintf("The workspace's folder is on %s: commits made there are not part of %s and are not merged.", at, w.Branch))
+	}
+	paths, err := b.uncommitted(ctx, "normal")
+	switch {
+	case err != nil:
+		out = append(out, "Whether the workspace has uncommitted changes could not be seen: "+reason(err))
+	case len(paths) > 0:
+		out = append(out, fmt.Sprintf("%s in the workspace will not be merged; they stay as they are.", plural(len(paths), "uncommitted change", "uncommitted changes")))
+	}
+	return out
+}
+
+// uncommitted lists what differs from HEAD in the worktree, untracked files included.
+func (b *box) uncommitted(ctx context.Context, untracked string) ([]string, error) {
+	out, err := b.git(ctx, nil, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files="+untracked, "--ignore-submodules=none")
+	if err != nil {
+		return nil, boxFault(err, "worktree_unreadable", "Reading the worktree")
+	}
+	var paths []string
+	for _, e := range strings.Split(out, "\x00") {
+		if len(e) > 3 {
+			paths = append(paths, e[3:])
+		}
+	}
+	return paths, nil
+}
+
+// merger is one merge.
+type merger struct {
+	s      *Service
+	desk   *hostgit.Desk
+	actor  accounts.Actor
+	p      Project
+	w      Workspace
+	target string // the local branch that is merged into
+	req    MergeRequest
+}
+
+// keep notes a merge that has landed. What was merged is the new base of the workspace's changes, whatever form it landed in.
+func (m *merger) keep(ctx context.Context, res MergeResult) error {
+	ctx = context.WithoutCancel(ctx)
+	s := m.s
+	if err := s.updateRefs(ctx, m.p.GitDir, "merged "+m.w.Key(), refSet(baseRef(m.w.ID), res.Head)); err != nil {
+		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", m.w.ID, "error", err)
+	}
+	_, err := s.edit(ctx, m.w.ID, func(w *Workspace) error {
+		w.MergedAt, w.MergedCommit, w.BaseCommit = s.now(), res.Commit, res.Head
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("noting the merge: %w", err)
+	}
+	how := map[string]string{StrategyMerge: "Merged", StrategySquash: "Squashed", StrategyRebase: "Rebased"}[res.Strategy]
+	s.note(ctx, Activity{TeamID: m.w.TeamID, WorkspaceID: m.w.ID, ActorID: m.actor.User.ID, Kind: "merge",
+		Text: fmt.Sprintf("%s %s into %s (%s)", how, plural(res.Commits, "commit", "commits"), m.target, res.Commit[:12]),
+		Data: map[string]any{"strategy": res.Strategy, "base": m.target, "base_commit": res.BaseCommit, "head": res.Head, "commit": res.Commit}})
+	s.publishProject(ctx, m.p)
+	return nil
+}

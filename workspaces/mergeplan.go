@@ -1,0 +1,306 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// plan computes the merge as objects: nothing refers to them until it lands.
+func (m *merger) plan(ctx context.Context) (MergeResult, error) {
+	res := MergeResult{DryRun: m.req.DryRun, Strategy: m.req.Strategy, Base: m.target, Conflicts: []Conflict{}, Warnings: []string{}}
+	var err error
+	if res.Head, err = m.s.commitOf(ctx, m.p.GitDir, headsPrefix+m.w.Branch); err != nil {
+		return res, err
+	}
+	if res.Head == "" {
+		return res, fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", m.w.Branch)
+	}
+	if res.BaseCommit, err = m.baseTip(ctx); err != nil {
+		return res, err
+	}
+	from, err := m.from(ctx, res.BaseCommit, res.Head)
+	if err != nil {
+		return res, err
+	}
+	if res.Commits, err = m.count(ctx, res.Head, "^"+res.BaseCommit, "^"+from); err != nil {
+		return res, err
+	}
+	if res.Commits == 0 {
+		res.UpToDate, res.Commit = true, res.BaseCommit
+		return res, nil
+	}
+	switch m.req.Strategy {
+	case StrategyRebase:
+		err = m.planRebase(ctx, &res, from)
+	default:
+		err = m.planMerge(ctx, &res, from)
+	}
+	if err != nil || len(res.Conflicts) > 0 {
+		return res, err
+	}
+	if res.Commit == res.BaseCommit {
+		res.UpToDate = true
+		return res, nil
+	}
+	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", res.BaseCommit, res.Commit}})
+	if err != nil {
+		return res, mergeFault(err)
+	}
+	res.Files = strings.Count(string(out), "\x00")
+	return res, nil
+}
+
+func mergeFault(err error) error {
+	return gitFault(err, fault.Unavailable, "merge_failed", "Merging")
+}
+
+// baseTip is the commit the target branch is at. A target only the remote has begins where that is.
+func (m *merger) baseTip(ctx context.Context) (string, error) {
+	for _, name := range [...]string{headsPrefix + m.target, "refs/remotes/" + strings.TrimPrefix(m.w.Base, "refs/remotes/")} {
+		c, err := m.s.commitOf(ctx, m.p.GitDir, name)
+		if err != nil || c != "" {
+			return c, err
+		}
+	}
+	return "", fault.New(fault.Conflict, "base_missing", "The branch %s no longer exists in the project.", m.target)
+}
+
+// from is the commit the branch's work is counted from: where it left the base, or what of it was merged before. The latter
+// keeps a branch that was squashed or rebased into its base mergeable: its old commits are not applied a second time.
+func (m *merger) from(ctx context.Context, base, head string) (string, error) {
+	mb, err := m.desk.Text(ctx, "merge-base", base, head)
+	if err != nil && hostgit.ExitCode(err) != 1 {
+		return "", mergeFault(err)
+	}
+	if err != nil || !isCommitID(mb) {
+		return "", fault.New(fault.Conflict, "unrelated", "%s and %s have no commit in common.", m.w.Branch, m.target)
+	}
+	if m.w.MergedAt == 0 || m.w.BaseCommit == mb {
+		return mb, nil
+	}
+	for _, pair := range [...][2]string{{head, m.w.BaseCommit}, {base, m.w.MergedCommit}, {m.w.BaseCommit, mb}} {
+		if ok, err := m.has(ctx, pair[0], pair[1]); err != nil || !ok {
+			return mb, err
+		}
+	}
+	return m.w.BaseCommit, nil
+}
+
+// has reports whether the commit descendant contains ancestor.
+func (m *merger) has(ctx context.Context, descendant, ancestor string) (bool, error) {
+	_, err := m.desk.Text(ctx, "merge-base", "--is-ancestor", ancestor, descendant)
+	switch code := hostgit.ExitCode(err); {
+	case err == nil:
+		return true, nil
+	case code == 1 || code == 128: // 128: a commit that is not there any more is contained in nothing
+		return false, nil
+	}
+	return false, mergeFault(err)
+}
+
+func (m *merger) count(ctx context.Context, args ...string) (int, error) {
+	out, err := m.desk.Text(ctx, append([]string{"rev-list", "--count"}, args...)...)
+	if err != nil {
+		return 0, mergeFault(err)
+	}
+	return strconv.Atoi(out)
+}
+
+func (m *merger) tree(ctx context.Context, commit string) (string, error) {
+	t, err := m.desk.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}")
+	return t, mergeFault(err)
+}
+
+// planMerge makes the merge or squash commit, or fast-forwards where that says the same.
+func (m *merger) planMerge(ctx context.Context, res *MergeResult, from string) error {
+	onTop, err := m.has(ctx, res.Head, res.BaseCommit)
+	if err != nil {
+		return err
+	}
+	if onTop && m.req.Strategy == StrategyMerge && strings.TrimSpace(m.req.Message) == "" {
+		res.Commit, res.FastForward = res.Head, true
+		return nil
+	}
+	var tree string
+	if onTop {
+		tree, err = m.tree(ctx, res.Head)
+	} else {
+		tree, err = m.join(ctx, res, from)
+	}
+	if err != nil || len(res.Conflicts) > 0 {
+		return err
+	}
+	parents := []string{res.BaseCommit}
+	if m.req.Strategy == StrategyMerge {
+		parents = append(parents, res.Head)
+	} else {
+		was, err := m.tree(ctx, res.BaseCommit)
+		if err != nil {
+			return err
+		}
+		if was == tree {
+			res.Commit = res.BaseCommit // everything is in the base already
+			return nil
+		}
+	}
+	message := m.req.Message
+	if strings.TrimSpace(message) == "" {
+		if message, err = m.message(ctx, *res, from); err != nil {
+			return err
+		}
+	}
+	res.Commit, err = m.commit(ctx, tree, message, identityEnv(m.actor.User, "AUTHOR", "COMMITTER"), parents...)
+	return err
+}
+
+// join merges head into the base with from as what both began with.
+func (m *merger) join(ctx context.Context, res *MergeResult, from string) (string, error) {
+	if all, err := m.desk.Text(ctx, "merge-base", "--all", res.BaseCommit, res.Head); err != nil {
+		return "", mergeFault(err)
+	} else if strings.Contains(all, from) {
+		return m.mergeTree(ctx, res, res.BaseCommit, res.Head)
+	}
+	return m.threeWay(ctx, res, from, res.BaseCommit, res.Head)
+}
+
+// threeWay merges trees with a base of our choice. git 2.39 has no option for that, so the three are given a small history
+// of their own in which base is what the two have in common.
+func (m *merger) threeWay(ctx context.Context, res *MergeResult, base, ours, theirs string) (string, error) {
+	root, err := m.synthetic(ctx, base)
+	if err != nil {
+		return "", err
+	}
+	a, err := m.synthetic(ctx, ours, root)
+	if err != nil {
+		return "", err
+	}
+	b, err := m.synthetic(ctx, theirs, root)
+	if err != nil {
+		return "", err
+	}
+	if a == b { // the same tree on both sides
+		return m.tree(ctx, ours)
+	}
+	return m.mergeTree(ctx, res, a, b)
+}
+
+// synthetic makes a commit with the tree of another. Fixed times make the same one twice instead of two.
+func (m *merger) synthetic(ctx context.Context, of string, parents ...string) (string, error) {
+	tree, err := m.tree(ctx, of)
+	if err != nil {
+		return "", err
+	}
+	return m.commit(ctx, tree, "parawork: one side of a merge", []string{"GIT_AUTHOR_DATE=1 +0000", "GIT_COMMITTER_DATE=1 +0000"}, parents...)
+}
+
+// mergeTree merges two commits as git would and returns the tree; conflicts go into res.
+func (m *merger) mergeTree(ctx context.Context, res *MergeResult, ours, theirs string) (string, error) {
+	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"merge-tree", "--write-tree", "-z", "--messages", ours, theirs}})
+	if err != nil && hostgit.ExitCode(err) != 1 {
+		return "", mergeFault(err)
+	}
+	tree, rest, _ := strings.Cut(string(out), "\x00")
+	if !isCommitID(tree) {
+		return "", fmt.Errorf("merge-tree answered %.100q", tree)
+	}
+	if err != nil {
+		res.Conflicts = parseConflicts(rest)
+	}
+	return tree, nil
+}
+
+// parseConflicts reads what merge-tree -z says after the tree: the paths with their stages, an empty entry, then messages of
+// the form count, paths, kind, text.
+func parseConflicts(out string) []Conflict {
+	list := []Conflict{}
+	at := make(map[string]int)
+	add := func(path, kind string) {
+		if i, ok := at[path]; ok {
+			if list[i].Kind == "" {
+				list[i].Kind = kind
+			}
+			return
+		}
+		at[path] = len(list)
+		list = append(list, Conflict{Path: path, Kind: kind})
+	}
+	f := strings.Split(out, "\x00")
+	for len(f) > 0 && f[0] != "" {
+		if _, path, ok := strings.Cut(f[0], "\t"); ok {
+			add(path, "")
+		}
+		f = f[1:]
+	}
+	for f = f[min(1, len(f)):]; len(f) > 0; {
+		n, err := strconv.Atoi(f[0])
+		if err != nil || n < 0 || len(f) < n+3 {
+			break
+		}
+		paths, kind := f[1:1+n], f[1+n]
+		f = f[n+3:]
+		inner, ok := strings.CutPrefix(kind, "CONFLICT (")
+		if !ok {
+			continue // "Auto-merging" and the like
+		}
+		inner = strings.TrimSuffix(inner, ")")
+		if inner == "contents" {
+			inner = "content"
+		}
+		for _, p := range paths {
+			if _, known := at[p]; known || len(at) == 0 {
+				add(p, inner)
+			}
+		}
+	}
+	for i := range list {
+		if list[i].Kind == "" {
+			list[i].Kind = "content"
+		}
+	}
+	return list
+}
+
+// commit makes a commit object on the desk.
+func (m *merger) commit(ctx context.Context, tree, message string, env []string, parents ...string) (string, error) {
+	args := []string{"commit-tree", "-F", "-"}
+	for _, p := range parents {
+		args = append(args, "-p", p)
+	}
+	out, err := m.desk.Run(ctx, hostgit.Call{Args: append(args, tree), Env: env, Stdin: strings.NewReader(tidyMessage(message))})
+	if err != nil {
+		return "", mergeFault(err)
+	}
+	id := strings.TrimSpace(string(out))
+	if !isCommitID(id) {
+		return "", fmt.Errorf("commit-tree answered %.100q", id)
+	}
+	return id, nil
+}
+
+// message is what a merge or squash commit says when the person said nothing.
+func (m *merger) message(ctx context.Context, res MergeResult, from string) (string, error) {
+	if m.req.Strategy == StrategyMerge {
+		return fmt.Sprintf("Merge %s: %s\n\nBranch %s into %s", m.w.Key(), m.w.Name, m.w.Branch, m.target), nil
+	}
+	list, err := m.s.readCommits(ctx, m.p, "--max-count=100", "--reverse", "--no-merges", res.Head, "^"+res.BaseCommit, "^"+from, "--")
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 1 {
+		return list[0].Subject + "\n\n" + list[0].Body, nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", m.w.Name)
+	for i, c := range list {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString("- " + c.Subject + "\n")
+	}
+	return b.String(), nil
+}

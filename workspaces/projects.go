@@ -1,0 +1,231 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/page"
+)
+
+// CreateProject adds a repository to a team. A URL is cloned in the background: the project is returned in state cloning. A
+// folder and the sample are ready when it returns.
+func (s *Service) CreateProject(ctx context.Context, actor accounts.Actor, teamID string, n NewProject) (Project, error) {
+	p := Project{ID: id.New("prj"), TeamID: teamID, Name: strings.TrimSpace(n.Name), SourceKind: n.Kind,
+		DefaultBranch: n.DefaultBranch, State: ProjectReady, CopyIgnored: slices.Clone(s.cfg.CopyIgnored),
+		CreatedBy: actor.User.ID, CreatedAt: s.now()}
+	if n.DefaultBranch != "" {
+		if err := s.checkBranch(ctx, n.DefaultBranch); err != nil {
+			return Project{}, err
+		}
+	}
+	switch n.Kind {
+	case SourceURL:
+		return s.createFromURL(ctx, p, n.URL)
+	case SourcePath:
+		return s.createFromPath(ctx, p, n.Path)
+	case SourceSample:
+		return s.createSample(ctx, p)
+	}
+	return Project{}, fault.New(fault.Invalid, "source_invalid", "A project comes from a url, a path or the sample.")
+}
+
+func (s *Service) createFromPath(ctx context.Context, p Project, path string) (Project, error) {
+	repo, err := s.discover(ctx, path)
+	if err != nil {
+		return Project{}, err
+	}
+	p.Source, p.GitDir = repo.path, repo.gitDir
+	known, err := s.store.ProjectsAt(ctx, p.GitDir)
+	if err != nil {
+		return Project{}, fmt.Errorf("looking for the folder's projects: %w", err)
+	}
+	for _, k := range known {
+		if k.TeamID == p.TeamID {
+			return Project{}, fault.New(fault.Conflict, "project_exists", "This repository is already the project %q.", k.Name).With("project_id", k.ID)
+		}
+	}
+	if p.DefaultBranch, err = s.defaultBranch(ctx, p.GitDir, p.DefaultBranch); err != nil {
+		return Project{}, err
+	}
+	return s.insertProject(ctx, p, repoName(repo.path))
+}
+
+// insertProject stores p under its own name or the fallback and tells the team.
+func (s *Service) insertProject(ctx context.Context, p Project, fallback string) (Project, error) {
+	if p.Name == "" {
+		p.Name = strings.ToValidUTF8(fallback, "_")
+	}
+	name, err := checkName(p.Name, "project")
+	if err != nil {
+		return Project{}, err
+	}
+	p.Name = name
+	if err := s.store.InsertProject(ctx, p); err != nil {
+		return Project{}, fmt.Errorf("storing project: %w", err)
+	}
+	s.publishProject(ctx, p)
+	return p, nil
+}
+
+// Project returns a project, with its progress while it is cloned.
+func (s *Service) Project(ctx context.Context, id string) (Project, error) {
+	p, err := s.store.Project(ctx, id)
+	if err != nil {
+		return Project{}, err
+	}
+	return s.withProgress(p), nil
+}
+
+// Projects returns a page of the team's projects.
+func (s *Service) Projects(ctx context.Context, teamID string, pg page.Page) ([]Project, string, error) {
+	items, next, err := s.store.Projects(ctx, teamID, pg)
+	for i := range items {
+		items[i] = s.withProgress(items[i])
+	}
+	return items, next, err
+}
+
+func (s *Service) withProgress(p Project) Project {
+	if p.State == Cloning {
+		s.mu.Lock()
+		p.Progress = s.progress[p.ID]
+		s.mu.Unlock()
+	}
+	return p
+}
+
+// progressEvery is how often a clone's progress is told.
+const progressEvery = 250 * time.Millisecond
+
+// setProgress keeps git's last line and tells the team now and then. An empty line forgets the project.
+func (s *Service) setProgress(ctx context.Context, p Project, line string) {
+	now := s.cfg.Now()
+	s.mu.Lock()
+	if line == "" {
+		delete(s.progress, p.ID)
+		delete(s.told, p.ID)
+		s.mu.Unlock()
+		return
+	}
+	s.progress[p.ID] = line
+	tell := now.Sub(s.told[p.ID]) >= progressEvery
+	if tell {
+		s.told[p.ID] = now
+	}
+	s.mu.Unlock()
+	if tell {
+		s.publishProject(ctx, p)
+	}
+}
+
+// UpdateProject changes a project's settings.
+func (s *Service) UpdateProject(ctx context.Context, projectID string, patch ProjectPatch) (Project, error) {
+	p, err := s.store.Project(ctx, projectID)
+	if err != nil {
+		return Project{}, err
+	}
+	if patch.Name != nil {
+		name, err := checkName(*patch.Name, "project")
+		if err != nil {
+			return Project{}, err
+		}
+		patch.Name = &name
+	}
+	if patch.DefaultBranch != nil {
+		if p.State != ProjectReady {
+			return Project{}, notReady(p)
+		}
+		if err := s.checkBranch(ctx, *patch.DefaultBranch); err != nil {
+			return Project{}, err
+		}
+		if _, err := s.defaultBranch(ctx, p.GitDir, *patch.DefaultBranch); err != nil {
+			return Project{}, err
+		}
+	}
+	if patch.SetupScript != nil && (len(*patch.SetupScript) > 64<<10 || !utf8.ValidString(*patch.SetupScript) || strings.ContainsRune(*patch.SetupScript, 0)) {
+		return Project{}, fault.New(fault.Invalid, "setup_script_invalid", "A setup script is text of at most 64 KiB.")
+	}
+	if patch.CopyIgnored != nil {
+		if err := checkPatterns(*patch.CopyIgnored); err != nil {
+			return Project{}, err
+		}
+	}
+	p, err = s.store.EditProject(ctx, projectID, func(p *Project) error {
+		if patch.Name != nil {
+			p.Name = *patch.Name
+		}
+		if patch.DefaultBranch != nil {
+			p.DefaultBranch = *patch.DefaultBranch
+		}
+		if patch.SetupScript != nil {
+			p.SetupScript = *patch.SetupScript
+		}
+		if patch.CopyIgnored != nil {
+			p.CopyIgnored = slices.Clone(*patch.CopyIgnored)
+		}
+		return nil
+	})
+	if err != nil {
+		return Project{}, err
+	}
+	s.publishProject(ctx, p)
+	return s.withProgress(p), nil
+}
+
+// DeleteProject removes a project without workspaces. A clone under way is cancelled; a cloned repository and the sample are
+// removed from disk unless the trash still holds work of theirs; a folder of the server's is left as it is.
+func (s *Service) DeleteProject(ctx context.Context, projectID string) error {
+	p, err := s.store.Project(ctx, projectID)
+	if err != nil {
+		return err
+	}
+	left, err := s.store.WorkspacesOf(ctx, projectID)
+	if err != nil {
+		return fmt.Errorf("listing the project's workspaces: %w", err)
+	}
+	if len(left) > 0 {
+		var keys []string
+		for _, w := range left {
+			keys = append(keys, w.Key()+" "+w.Name)
+		}
+		return fault.New(fault.Conflict, "project_has_workspaces", "The project still has %d workspaces: %s. Delete them first.",
+			len(left), strings.Join(keys[:min(len(keys), 10)], ", ")).With("workspaces", keys)
+	}
+	if done := s.jobs.cancel(projectID, errCancelled); done != nil {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if err := s.store.DeleteProject(ctx, projectID, s.now()); err != nil {
+		return err
+	}
+	s.setProgress(ctx, p, "")
+	if p.SourceKind != SourcePath && !s.holdsTrash(ctx, p) {
+		if err := s.discard(s.projectDir(p.ID)); err != nil {
+			s.cfg.Log.WarnContext(ctx, "project folder could not be removed", "project_id", p.ID, "error", err)
+		}
+	}
+	s.publishProject(ctx, p)
+	return nil
+}
+
+func (s *Service) projectDir(projectID string) string {
+	return filepath.Join(s.cfg.DataDir, "projects", projectID)
+}
+
+func notReady(p Project) error {
+	if p.State == Cloning {
+		return fault.New(fault.Conflict, "project_cloning", "The project %q is still being cloned. Wait until it is ready.", p.Name)
+	}
+	return fault.New(fault.Conflict, "project_failed", "The project %q could not be set up: %s", p.Name, p.StateReason)
+}

@@ -1,0 +1,161 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// Causes with which work under way is cancelled.
+var (
+	errCancelled = errors.New("cancelled by a person")
+	errShutdown  = errors.New("the server was stopped")
+)
+
+// Service is the room's door. Safe for concurrent use.
+//
+// Order of a start: New, Connect, Recover, Run. Clones and creations go on in goroutines Run owns; everything else runs in
+// the caller's.
+type Service struct {
+	cfg   Config
+	git   *hostgit.Git
+	store Store
+	jobs  *jobs
+	repos *keyed // by git dir: writes to a repository's refs take turns
+	names *keyed // by project id: choosing a branch name and reserving it
+	busy  *keyed // by workspace id: commit, merge, archive, delete, restore exclude each other
+
+	mu       sync.Mutex
+	places   Places
+	sessions Sessions
+	progress map[string]string    // by project id: git's last line while cloning
+	told     map[string]time.Time // by project id: when progress was last published
+}
+
+// New makes a Service. It starts nothing and panics on a Config that Validate refuses.
+func New(cfg Config) *Service {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return &Service{
+		cfg: cfg,
+		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
+			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout}),
+		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(),
+		places: cfg.Places, sessions: cfg.Sessions,
+		progress: make(map[string]string), told: make(map[string]time.Time),
+	}
+}
+
+// Connect gives the Service the rooms that themselves need it. Called once, before Recover and Run.
+func (s *Service) Connect(p Places, ss Sessions) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places, s.sessions = p, ss
+}
+
+// Run lets clones and creations go on until ctx is done, then cancels them and waits until they have cleaned up.
+func (s *Service) Run(ctx context.Context) error {
+	s.jobs.run(ctx)
+	return nil
+}
+
+// Recover cleans up what a crash cut: half-made clones and creations become failed with a reason, their remains are removed.
+// Called once at start, before Run.
+func (s *Service) Recover(ctx context.Context) error {
+	projects, err := s.store.ProjectsIn(ctx, Cloning)
+	if err != nil {
+		return fmt.Errorf("listing cut clones: %w", err)
+	}
+	for _, p := range projects {
+		s.failClone(ctx, p, "The server was stopped while it cloned. Remove the project and add it again.")
+	}
+	cut, err := s.store.WorkspacesIn(ctx, Creating, SettingUp)
+	if err != nil {
+		return fmt.Errorf("listing cut creations: %w", err)
+	}
+	for _, w := range cut {
+		s.failCreate(ctx, w.ID, errShutdown)
+	}
+	s.sweep(ctx)
+	return nil
+}
+
+// sweep removes folders that deletions left behind and desks nobody works at.
+func (s *Service) sweep(ctx context.Context) {
+	_ = os.RemoveAll(s.tmpDir())
+	doomed, err := filepath.Glob(filepath.Join(s.cfg.DataDir, "*", doomedPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, d := range doomed {
+		if err := removeTree(d); err != nil {
+			s.cfg.Log.WarnContext(ctx, "folder could not be removed", "path", d, "error", err)
+		}
+	}
+}
+
+// Spec says what place the workspace needs and of which kind; it is how the executors' Manager asks.
+func (s *Service) Spec(ctx context.Context, workspaceID string) (executors.Spec, executors.Kind, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return executors.Spec{}, "", err
+	}
+	if w.DeletedAt != 0 || w.State == Archived || w.State == Failed {
+		return executors.Spec{}, "", fault.New(fault.Conflict, "workspace_not_active",
+			"%s is %s: it has no place to work. Restore it first.", w.Key(), stateWord(w))
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return executors.Spec{}, "", err
+	}
+	return executors.Spec{TeamID: w.TeamID, WorkspaceID: w.ID, Root: w.Path, GitDirs: []string{p.GitDir}},
+		executors.Kind(w.Executor), nil
+}
+
+// BaseCommit returns the commit a workspace's changes are counted against: where it started, or what was last merged.
+func (s *Service) BaseCommit(ctx context.Context, workspaceID string) (string, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	return w.BaseCommit, err
+}
+
+func stateWord(w Workspace) string {
+	if w.DeletedAt != 0 {
+		return "deleted"
+	}
+	return string(w.State)
+}
+
+func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
+
+func (s *Service) tmpDir() string { return filepath.Join(s.cfg.DataDir, "tmp", "git") }
+
+func (s *Service) rooms() (Places, Sessions, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.places == nil || s.sessions == nil {
+		return nil, nil, fault.New(fault.Unavailable, "starting", "The server is still starting. Try again in a moment.")
+	}
+	return s.places, s.sessions, nil
+}
+
+func (s *Service) publishWorkspace(ctx context.Context, w Workspace) {
+	if s.cfg.Events != nil {
+		s.cfg.Events.Publish(ctx, events.Event{Type: "workspace.updated", ID: w.ID, WorkspaceID: w.ID, TeamID: w.TeamID, Version: s.now()})
+	}
+}
+
+func (s *Service) publishProject(ctx context.Context, p Project) {
+	if s.cfg.Events != nil {
+		s.cfg.Events.Publish(ctx, events.Event{Type: "project.updated", ID: p.ID, TeamID: p.TeamID, Version: s.now()})
+	}
+}

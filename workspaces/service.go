@@ -1,0 +1,156 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/page"
+)
+
+// ProjectStore keeps projects. Reads of what does not exist, or was deleted, are fault.NotFound.
+type ProjectStore interface {
+	InsertProject(ctx context.Context, p Project) error
+	Project(ctx context.Context, id string) (Project, error)
+	Projects(ctx context.Context, teamID string, pg page.Page) (items []Project, next string, err error)
+	// ProjectLines returns a line for every project of a team, deleted ones included.
+	ProjectLines(ctx context.Context, teamID string) (map[string]ProjectLine, error)
+	// ProjectsIn returns every project in this state, for recovery.
+	ProjectsIn(ctx context.Context, state ProjectState) ([]Project, error)
+	// ProjectsAt returns every project, of any team, whose git dir this is.
+	ProjectsAt(ctx context.Context, gitDir string) ([]Project, error)
+	// EditProject changes a project in one transaction; an error of fn changes nothing.
+	EditProject(ctx context.Context, id string, fn func(*Project) error) (Project, error)
+	// DeleteProject marks the project deleted; fault.Conflict when workspaces that are not deleted belong to it.
+	DeleteProject(ctx context.Context, id string, at int64) error
+	// UndeleteProject brings a deleted project back, for a workspace that is restored from the trash.
+	UndeleteProject(ctx context.Context, id string) error
+}
+
+// WorkspaceStore keeps workspaces.
+type WorkspaceStore interface {
+	// InsertWorkspace takes the team's next number in the same transaction and returns the row with it.
+	InsertWorkspace(ctx context.Context, w Workspace) (Workspace, error)
+	// Workspace returns deleted ones too: they are in the trash.
+	Workspace(ctx context.Context, id string) (Workspace, error)
+	Workspaces(ctx context.Context, teamID string, f Filter, pg page.Page) (items []Workspace, next string, err error)
+	// WorkspacesOf returns every workspace of a project that is not deleted.
+	WorkspacesOf(ctx context.Context, projectID string) ([]Workspace, error)
+	// WorkspacesIn returns every workspace in one of these states, for recovery.
+	WorkspacesIn(ctx context.Context, states ...State) ([]Workspace, error)
+	// EditWorkspace changes a workspace in one transaction; an error of fn changes nothing.
+	EditWorkspace(ctx context.Context, id string, fn func(*Workspace) error) (Workspace, error)
+}
+
+// ActivityStore keeps the timelines.
+type ActivityStore interface {
+	InsertActivity(ctx context.Context, a Activity) error
+	// Activity returns the newest first.
+	Activity(ctx context.Context, workspaceID string, pg page.Page) (items []Activity, next string, err error)
+}
+
+// Store is what the room needs of the storage.
+type Store interface {
+	ProjectStore
+	WorkspaceStore
+	ActivityStore
+}
+
+// Places is what the room needs of the sandboxes.
+type Places interface {
+	// Ensure makes the workspace's sandbox or finds the live one.
+	Ensure(ctx context.Context, workspaceID string) error
+	// Destroy ends the sandbox and everything in it. Idempotent.
+	Destroy(ctx context.Context, workspaceID string) error
+	// RunInBox runs a bounded command in the sandbox, making one when there is none.
+	RunInBox(ctx context.Context, workspaceID string, c executors.BoxCommand) (executors.BoxResult, error)
+}
+
+// Sessions is what the room needs of the sessions.
+type Sessions interface {
+	// StartSetup starts the project's setup script as a session people can watch. Env values are not logged.
+	StartSetup(ctx context.Context, w Workspace, script string, env map[string]string) (sessionID string, err error)
+	// WaitEnd waits until the session has ended and says how.
+	WaitEnd(ctx context.Context, sessionID string) (exitCode int, reason string, err error)
+	// StopAll stops every session of the workspace and waits until they have ended.
+	StopAll(ctx context.Context, workspaceID string) error
+	// Running counts the sessions that have not ended.
+	Running(ctx context.Context, workspaceID string) (int, error)
+}
+
+// Config is what a Service is made of. DataDir and AllowedRoots are absolute.
+type Config struct {
+	Store    Store
+	Events   events.Publisher // optional
+	Places   Places           // may be given later, by Connect
+	Sessions Sessions         // may be given later, by Connect
+
+	DataDir      string
+	AllowedRoots []string // folders below which people may choose repositories
+	BranchPrefix string   // of the branches of workspaces, such as "parawork/"; "" = none
+	CopyIgnored  []string // patterns of ignored files copied for new projects, such as ".env"
+	Protocols    []string // of URLs; default https, ssh, git
+	// DefaultExecutor is the kind of place a workspace gets that names none.
+	DefaultExecutor string
+
+	GitPath         string // default: git of PATH
+	CheckoutWorkers int    // default: one a core, at most 8
+	CloneTimeout    time.Duration
+	FetchTimeout    time.Duration
+	GitTimeout      time.Duration       // of other git calls
+	SetupTimeout    time.Duration       // of a setup script
+	StepTimeout     time.Duration       // of worktree and sandbox steps
+	Env             func(string) string // of the server, for ssh agent and proxies; nil = none
+	Now             func() time.Time
+	Log             *slog.Logger
+}
+
+// Validate checks the configuration and fills in the defaults.
+func (c *Config) Validate() error {
+	if c.Store == nil {
+		return errors.New("workspaces: Store is needed")
+	}
+	if !filepath.IsAbs(c.DataDir) {
+		return errors.New("workspaces: DataDir must be absolute")
+	}
+	if c.GitPath == "" {
+		p, err := exec.LookPath("git")
+		if err != nil {
+			return errors.New("workspaces: git was not found: install git")
+		}
+		c.GitPath = p
+	}
+	if c.CheckoutWorkers <= 0 {
+		c.CheckoutWorkers = min(max(runtime.NumCPU(), 2), 8)
+	}
+	if len(c.Protocols) == 0 {
+		c.Protocols = []string{"https", "ssh", "git"}
+	}
+	defaultTo(&c.CloneTimeout, 2*time.Hour)
+	defaultTo(&c.FetchTimeout, 2*time.Minute)
+	defaultTo(&c.GitTimeout, 2*time.Minute)
+	defaultTo(&c.SetupTimeout, time.Hour)
+	defaultTo(&c.StepTimeout, 15*time.Minute)
+	if c.Env == nil {
+		c.Env = func(string) string { return "" }
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func defaultTo(d *time.Duration, v time.Duration) {
+	if *d <= 0 {
+		*d = v
+	}
+}

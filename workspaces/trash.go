@@ -1,0 +1,341 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// maxLossPaths is how many paths a loss names.
+const maxLossPaths = 100
+
+// putAwayTime bounds an archive, a deletion or a restore, which go on when their caller has left.
+const putAwayTime = 30 * time.Minute
+
+// Loss says what archiving or deleting the workspace would take away.
+func (s *Service) Loss(ctx context.Context, workspaceID string) (Loss, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return Loss{}, err
+	}
+	l := Loss{Restorable: true, Uncommitted: []string{}}
+	if w.State == Creating || w.State == SettingUp || w.State == Failed {
+		return l, nil
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return Loss{}, err
+	}
+	_, sessions, err := s.rooms()
+	if err != nil {
+		return Loss{}, err
+	}
+	var paths []string
+	head := ""
+	switch {
+	case w.Snapshot != nil && (w.State == Archived || w.DeletedAt != 0):
+		head = w.Snapshot.Head
+		paths, err = s.snapshotPaths(ctx, p, *w.Snapshot)
+	case !folderExists(w.Path):
+		head, err = s.branchTip(ctx, p, w)
+	default:
+		if l.RunningSessions, err = sessions.Running(ctx, workspaceID); err != nil {
+			return Loss{}, err
+		}
+		var b *box
+		if b, err = s.openBox(ctx, w); err != nil {
+			return Loss{}, err
+		}
+		if head, _, err = b.head(ctx); err != nil {
+			return Loss{}, err
+		}
+		paths, err = b.uncommitted(ctx, "all")
+	}
+	if err != nil {
+		return Loss{}, err
+	}
+	l.UncommittedCount = len(paths)
+	l.Uncommitted = append(l.Uncommitted, paths[:min(len(paths), maxLossPaths)]...)
+	if head != "" {
+		l.UnmergedCommits, err = s.countUnmerged(ctx, p, w, head)
+	}
+	return l, err
+}
+
+// Archive puts a workspace away: sessions stopped, everything kept in hidden refs, sandbox and worktree removed. Its branch
+// stays.
+func (s *Service) Archive(ctx context.Context, actor accounts.Actor, workspaceID string) (Workspace, error) {
+	return s.putAway(ctx, actor, workspaceID, false)
+}
+
+// Delete does what Archive does, removes the branch too, and puts the workspace into the trash, from where Restore brings it
+// back. A creation under way is cancelled first.
+func (s *Service) Delete(ctx context.Context, actor accounts.Actor, workspaceID string) (Workspace, error) {
+	return s.putAway(ctx, actor, workspaceID, true)
+}
+
+func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID string, remove bool) (Workspace, error) {
+	if _, err := s.store.Workspace(ctx, workspaceID); err != nil {
+		return Workspace{}, err
+	}
+	if remove {
+		if done := s.jobs.cancel(workspaceID, errCancelled); done != nil {
+			select {
+			case <-done:
+			case <-ctx.Done():
+				return Workspace{}, context.Cause(ctx)
+			}
+		}
+	}
+	w, release, err := s.take(ctx, workspaceID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	defer release()
+	switch {
+	case w.DeletedAt != 0:
+		return Workspace{}, fault.New(fault.Conflict, "already_deleted", "%s is deleted already.", w.Key())
+	case w.State == Archived && !remove:
+		return Workspace{}, fault.New(fault.Conflict, "already_archived", "%s is archived already.", w.Key())
+	case w.State == Creating || w.State == SettingUp:
+		return Workspace{}, fault.New(fault.Conflict, "still_creating", "%s is still being created. Cancel that first.", w.Key())
+	case w.State == Failed && !remove:
+		return Workspace{}, fault.New(fault.Conflict, "workspace_failed", "The creation of %s failed: there is nothing to archive. Try again or delete it.", w.Key())
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	// From here on it goes to its end, whoever asked.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	defer cancel()
+	doomed := ""
+	if w.State != Archived && w.State != Failed {
+		if w, doomed, err = s.clear(ctx, p, w); err != nil {
+			return Workspace{}, err
+		}
+	}
+	if remove {
+		if err := s.dropBranch(ctx, p, w); err != nil {
+			s.cfg.Log.WarnContext(ctx, "branch could not be removed", "workspace_id", w.ID, "error", err)
+		}
+	}
+	now := s.now()
+	w, err = s.edit(ctx, w.ID, func(w *Workspace) error {
+		if remove {
+			w.DeletedAt = now
+		} else {
+			w.State, w.StateReason, w.ArchivedAt = Archived, "", now
+		}
+		return nil
+	})
+	if err != nil {
+		return Workspace{}, fmt.Errorf("storing that the workspace was put away: %w", err)
+	}
+	if doomed != "" {
+		if err := removeTree(doomed); err != nil { // swept at the next start
+			s.cfg.Log.WarnContext(ctx, "folder could not be removed", "workspace_id", w.ID, "error", err)
+		}
+	}
+	kind, text := "workspace.archived", "Archived"
+	if remove {
+		kind, text = "workspace.deleted", "Deleted"
+	}
+	if sn := w.Snapshot; sn != nil && sn.Uncommitted+sn.Unmerged > 0 {
+		text += fmt.Sprintf("; kept %s and %s", plural(sn.Uncommitted, "uncommitted change", "uncommitted changes"), plural(sn.Unmerged, "unmerged commit", "unmerged commits"))
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: kind, Text: text})
+	return w, nil
+}
+
+// take reserves the workspace for one operation.
+func (s *Service) take(ctx context.Context, workspaceID string) (Workspace, func(), error) {
+	release, ok := s.busy.try(workspaceID)
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err == nil && !ok {
+		err = busyFault(w)
+	}
+	if err != nil {
+		if ok {
+			release()
+		}
+		return Workspace{}, nil, err
+	}
+	return w, release, nil
+}
+
+// clear stops what runs, keeps what is there, and takes sandbox and worktree away. Nothing is removed before the snapshot is
+// stored.
+func (s *Service) clear(ctx context.Context, p Project, w Workspace) (Workspace, string, error) {
+	places, sessions, err := s.rooms()
+	if err != nil {
+		return w, "", err
+	}
+	if err := sessions.StopAll(ctx, w.ID); err != nil {
+		return w, "", fmt.Errorf("stopping the sessions: %w", err)
+	}
+	snap, err := s.snapshot(ctx, p, w)
+	if err != nil {
+		return w, "", err
+	}
+	if w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = snap; return nil }); err != nil {
+		return w, "", fmt.Errorf("storing the snapshot: %w", err)
+	}
+	if err := places.Destroy(ctx, w.ID); err != nil {
+		return w, "", fmt.Errorf("ending the sandbox: %w", err)
+	}
+	doomed, err := doom(s.workspaceDir(w.ID))
+	if err != nil {
+		return w, "", diskFault(err, "Removing the workspace's folder")
+	}
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return w, doomed, err
+	}
+	defer unlock()
+	return w, doomed, forgetWorktree(p.GitDir, w.Path)
+}
+
+// dropBranch removes the workspace's branch where the snapshot holds all of it and nobody has it checked out.
+func (s *Service) dropBranch(ctx context.Context, p Project, w Workspace) error {
+	if w.Snapshot == nil {
+		return nil
+	}
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ref := headsPrefix + w.Branch
+	tip, err := s.commitOf(ctx, p.GitDir, ref)
+	if err != nil || tip == "" {
+		return err
+	}
+	if kept, err := s.contains(ctx, p.GitDir, w.Snapshot.Head, tip); err != nil || !kept {
+		return err
+	}
+	if at, err := s.checkedOut(ctx, p.GitDir, ref); err != nil || at != nil {
+		return err
+	}
+	return s.updateRefs(ctx, p.GitDir, "delete "+w.Key(), refDelete(ref, tip))
+}
+
+// Restore brings an archived or deleted workspace back: branch, worktree and the uncommitted state, as uncommitted changes.
+func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID string) (Workspace, error) {
+	w, release, err := s.take(ctx, workspaceID)
+	if err != nil {
+		return Workspace{}, err
+	}
+	defer release()
+	if w.DeletedAt == 0 && w.State != Archived {
+		return Workspace{}, fault.New(fault.Conflict, "not_archived", "%s is neither archived nor deleted.", w.Key())
+	}
+	if w.Snapshot == nil {
+		return Workspace{}, fault.New(fault.Conflict, "nothing_to_restore", "Nothing of %s was kept: its creation had failed.", w.Key())
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if fault.Is(err, fault.NotFound) {
+		if err = s.store.UndeleteProject(ctx, w.ProjectID); err == nil {
+			p, err = s.store.Project(ctx, w.ProjectID)
+		}
+	}
+	if err != nil {
+		return Workspace{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	defer cancel()
+	was := w.Branch
+	w, err = s.rebuild(ctx, p, w)
+	if err != nil {
+		if uerr := s.undo(ctx, w); uerr != nil {
+			s.cfg.Log.ErrorContext(ctx, "restore could not be cleaned up", "workspace_id", w.ID, "error", uerr)
+		}
+		return Workspace{}, err
+	}
+	branch := w.Branch
+	w, err = s.edit(ctx, w.ID, func(w *Workspace) error {
+		w.State, w.StateReason, w.ArchivedAt, w.DeletedAt, w.Snapshot, w.Branch = Ready, "", 0, 0, nil, branch
+		return nil
+	})
+	if err != nil {
+		return Workspace{}, err
+	}
+	if err := s.updateRefs(ctx, p.GitDir, "restored "+w.Key(), refDrop(creatingRef(w.ID))); err != nil {
+		s.cfg.Log.WarnContext(ctx, "creation mark could not be removed", "workspace_id", w.ID, "error", err)
+	}
+	text := "Restored"
+	if branch != was {
+		text += " on branch " + branch + ", because " + was + " is taken"
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.restored", Text: text})
+	s.publishProject(ctx, p)
+	return w, nil
+}
+
+// rebuild makes branch, worktree and files anew from the snapshot.
+func (s *Service) rebuild(ctx context.Context, p Project, w Workspace) (Workspace, error) {
+	if err := s.undo(ctx, w); err != nil { // what an earlier, cut restore left
+		return w, err
+	}
+	snap := *w.Snapshot
+	if c, err := s.commitOf(ctx, p.GitDir, snap.HeadRef); err != nil || c != snap.Head {
+		return w, fault.Wrap(err, fault.Gone, "snapshot_gone", "The snapshot of %s is no longer in the repository.", w.Key())
+	}
+	if err := mkdirs(filepath.Dir(w.Path)); err != nil {
+		return w, diskFault(err, "Making the workspace's folder")
+	}
+	w, err := s.restoreBranch(ctx, p, w)
+	if err != nil {
+		return w, err
+	}
+	if err := s.checkoutTree(ctx, p, w, snap.Commit); err != nil {
+		return w, err
+	}
+	if err := s.restoreNested(ctx, p, w); err != nil {
+		return w, err
+	}
+	if _, err := s.buildCopy(ctx, p, w); err != nil { // ignored files are not in the snapshot
+		s.cfg.Log.WarnContext(ctx, "ignored files could not be copied", "workspace_id", w.ID, "error", err)
+	}
+	return w, nil
+}
+
+// restoreBranch makes the branch where the snapshot's head is, or uses the one that is there; under another name when its own
+// is taken by something else.
+func (s *Service) restoreBranch(ctx context.Context, p Project, w Workspace) (Workspace, error) {
+	unlockNames, err := s.names.lock(ctx, p.ID)
+	if err != nil {
+		return w, err
+	}
+	defer unlockNames()
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return w, err
+	}
+	defer unlock()
+	ref, head := headsPrefix+w.Branch, w.Snapshot.Head
+	tip, err := s.commitOf(ctx, p.GitDir, ref)
+	if err != nil {
+		return w, err
+	}
+	at, err := s.checkedOut(ctx, p.GitDir, ref)
+	if err != nil {
+		return w, err
+	}
+	if tip == head && at == nil {
+		return w, s.linkWorktree(ctx, p, w)
+	}
+	if w.Branch, err = s.freeBranch(ctx, p, strings.TrimSpace(w.Branch), w.ID); err != nil {
+		return w, err
+	}
+	err = s.updateRefs(ctx, p.GitDir, "restore "+w.Key(), refCreate(headsPrefix+w.Branch, head), refSet(creatingRef(w.ID), head))
+	if err != nil {
+		return w, gitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
+	}
+	return w, s.linkWorktree(ctx, p, w)
+}
