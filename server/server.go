@@ -45,6 +45,7 @@ type Config struct {
 	Answers    Answers
 
 	DefaultExecutor executors.Kind // what a workspace gets that names none
+	ExecutorChoice  bool           // whether people may choose another
 	UI              http.Handler   // everything outside /api/
 
 	Drain time.Duration // how long requests under way may take when the server stops; default 10 s

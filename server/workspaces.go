@@ -39,6 +39,9 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	if b.Resources != nil && len(*b.Resources) > 0 {
 		return nil, fault.New(fault.Unsupported, "resources_unsupported", "No place of this server has resources to choose. Leave out resources.")
 	}
+	if e := val(b.Executor); e != "" && e != string(h.cfg.DefaultExecutor) && !h.cfg.ExecutorChoice {
+		return nil, fault.New(fault.Forbidden, "executor_fixed", "Places are not chosen on this server: every workspace lives in %q. Leave out executor.", h.cfg.DefaultExecutor).With("field", "executor")
+	}
 	if !plainID(b.ProjectId) {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
 	}

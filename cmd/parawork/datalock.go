@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// dataLock keeps a second server away from the data folder. The kernel gives it up when the process ends, however it ends.
+type dataLock struct{ f *os.File }
+
+// lockData makes the data folder, if need be, and locks it.
+func lockData(dir string) (*dataLock, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "data_dir_unusable", "The data folder %s cannot be made: %v. Set dataDir to a folder the server may write.", dir, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "parawork.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "data_dir_unusable", "The data folder %s cannot be written: %v. Set dataDir to a folder the server may write.", dir, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("locking the data folder: %w", err)
+		}
+		who := "Another Parawork server"
+		if b, err := io.ReadAll(io.LimitReader(f, 32)); err == nil {
+			if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+				who = fmt.Sprintf("Another Parawork server (process %d)", pid)
+			}
+		}
+		return nil, fault.New(fault.Conflict, "data_dir_in_use", "%s works in the data folder %s. Stop it first, or give this one a folder of its own with dataDir.", who, dir)
+	}
+	if err := f.Truncate(0); err == nil { // the number is for people only
+		_, _ = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	}
+	return &dataLock{f}, nil
+}
+
+func (l *dataLock) release() { _ = l.f.Close() }

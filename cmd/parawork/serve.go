@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// serve is the command `parawork serve`.
+func serve(args []string, stdout, stderr io.Writer, env func(string) string) error {
+	flags := flag.NewFlagSet("parawork serve", flag.ContinueOnError)
+	file := flags.String("config", "", "configuration `FILE` (default: $PARAWORK_CONFIG, else config.json when there is one)")
+	if err := (program{stdout: stdout, stderr: stderr, env: env}).parse(flags, args); err != nil {
+		return err
+	}
+	cfg, err := config.Load(*file, env)
+	if err != nil {
+		return err
+	}
+	log, err := newLog(cfg.Log)
+	if err != nil {
+		return err
+	}
+	lock, err := lockData(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+
+	ctx, stop := stopSignals()
+	defer stop()
+	h, err := build(ctx, cfg, log, env)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	// The door is there from the start and says "starting", so that what waits for it can see it come.
+	l, err := listen(ctx, cfg.Server.Listen)
+	if err != nil {
+		return err
+	}
+	return h.run(ctx, l, stdout)
+}
+
+// stopSignals returns a context that ends with the first SIGTERM or SIGINT. The second ends the process at once.
+func stopSignals() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	sig := make(chan os.Signal, 2)
+	signal.Notify(sig, syscall.SIGTERM, syscall.SIGINT)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-sig:
+		case <-done:
+			return
+		}
+		cancel()
+		select {
+		case s := <-sig:
+			code := 130
+			if s == syscall.SIGTERM {
+				code = 143
+			}
+			os.Exit(code)
+		case <-done:
+		}
+	}()
+	return ctx, func() { signal.Stop(sig); close(done); cancel() }
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fault.Wrap(err, fault.Unavailable, "address_in_use", "%s is in use by another program. Stop that, or set server.listen to another port.", addr)
+	}
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unavailable, "cannot_listen", "Parawork cannot listen on %s: %v. Set server.listen to an address of this machine.", addr, err)
+	}
+	return l, nil
+}
+
+// stage is a room while it runs.
+type stage struct {
+	name string
+	run  func(context.Context) error
+
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// patience is how long one room may take to end.
+const patience = 20 * time.Second
+
+// run recovers what an earlier server left, opens the door, and works until ctx ends. Then the rooms end one after the other:
+// the door first, what it leads to after it, and the sandboxes' keeper last. Agents go on in their sandboxes.
+func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error {
+	work, fail := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer fail(nil)
+	start := func(s *stage) *stage {
+		var sctx context.Context
+		sctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		s.done = make(chan struct{})
+		go func() {
+			defer close(s.done)
+			if err := s.run(sctx); err != nil {
+				fail(fmt.Errorf("%s: %w", s.name, err))
+			} else if sctx.Err() == nil {
+				fail(fmt.Errorf("%s ended by itself", s.name))
+			}
+		}()
+		return s
+	}
+	// In the order in which they end.
+	stages := []*stage{start(&stage{name: "server", run: func(ctx context.Context) error { return h.server.Serve(ctx, l) }})}
+
+	err := h.recover(ctx)
+	if err == nil {
+		for _, s := range []*stage{
+			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
+			{name: "commands", run: h.commands.Run}, {name: "sessions", run: h.sessions.Run}, {name: "sync", run: h.files.Run},
+			{name: "executors", run: h.places.Run},
+		} {
+			stages = append(stages, start(s))
+		}
+		if h.line != nil {
+			stages = append(stages, start(&stage{name: "events", run: h.line.Run}))
+		}
+		h.server.Open()
+		err = h.announce(ctx, l.Addr(), stdout)
+	}
+	if err == nil {
+		select {
+		case <-ctx.Done():
+			h.log.Info("stopping", "agents", "go on in their sandboxes")
+		case <-work.Done():
+			err = context.Cause(work)
+			h.log.Error("a room failed; stopping", "error", err)
+		}
+	}
+	h.stop(stages)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // told to stop while it started
+	}
+	return err
+}
+
+// recover takes up what an earlier server left, while the door says "starting".
+func (h *house) recover(ctx context.Context) error {
+	for _, s := range []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
+		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover},
+	} {
+		began := time.Now()
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.what, err)
+		}
+		h.log.Debug(s.what, "ms", time.Since(began).Milliseconds())
+	}
+	return nil
+}
+
+// stop ends the rooms in order. One that does not end in time is left behind: the process is about to end.
+func (h *house) stop(stages []*stage) {
+	for _, s := range stages {
+		s.cancel()
+		select {
+		case <-s.done:
+		case <-time.After(patience):
+			h.log.Warn("a room did not end in time", "name", s.name)
+		}
+	}
+}
+
+// announce says on standard output where the door is, and how the first user comes in. Nothing else secret is ever printed.
+func (h *house) announce(ctx context.Context, addr net.Addr, stdout io.Writer) error {
+	here := "http://" + addr.String()
+	if a, ok := addr.(*net.TCPAddr); ok && a.IP.IsUnspecified() {
+		here = fmt.Sprintf("http://127.0.0.1:%d", a.Port)
+	}
+	if _, err := fmt.Fprintf(stdout, "listening on http://%s\n", addr); err != nil {
+		return fmt.Errorf("saying where the server listens: %w", err)
+	}
+	token, needed, err := h.accounts.SetupToken(ctx)
+	if err != nil {
+		return fmt.Errorf("making the setup link: %w", err)
+	}
+	if !needed {
+		return nil
+	}
+	if h.cfg.Server.PublicURL != "" {
+		here = h.cfg.Server.PublicURL
+	}
+	_, err = fmt.Fprintf(stdout, "No user exists yet. Make the first one with this link, which works once:\n  %s/setup?token=%s\n", here, url.QueryEscape(token))
+	return err
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/events/pg"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/server"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/store"
+	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/ui"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// house is every room, joined.
+type house struct {
+	cfg *config.Config
+	log *slog.Logger
+
+	db         *store.DB
+	line       *pg.Line // nil beside SQLite
+	accounts   *accounts.Service
+	places     *executors.Manager
+	commands   *executors.Commands
+	workspaces *workspaces.Service
+	files      *filesync.Service
+	sessions   *sessions.Service
+	server     *server.Server
+	web        *ui.Handler
+}
+
+// build opens the store and joins the rooms. Nothing runs yet. close gives back what it opened.
+func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(string) string) (h *house, err error) {
+	h = &house{cfg: cfg, log: log}
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	guest, err := guestPath(cfg.DataDir, env)
+	if err != nil {
+		return nil, err
+	}
+	key, err := accounts.OpenKey(filepath.Join(cfg.DataDir, "secret.key"))
+	if err != nil {
+		return nil, err
+	}
+	if h.db, err = store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir}); err != nil {
+		return nil, err
+	}
+	bus := events.New()
+	var publisher events.Publisher = bus
+	if h.db.Dialect() == store.Postgres {
+		h.line = pg.New(pg.Config{URL: cfg.Database.URL, Bus: bus, Log: log.With("room", "events")})
+		publisher = h.line
+	}
+	h.accounts = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: key,
+		Idle: time.Duration(cfg.Accounts.SessionIdleHours) * time.Hour, Absolute: time.Duration(cfg.Accounts.SessionMaxHours) * time.Hour,
+		Changed: func(userID string) { h.server.Recheck(userID) }})
+	if err := h.buildPlaces(guest, publisher, env); err != nil {
+		return nil, err
+	}
+	if err := h.buildSessions(key, publisher, env); err != nil {
+		return nil, err
+	}
+	h.workspaces.Connect(rooms{h.places}, h.sessions)
+	h.places.OnPlace(h.files.Follow)
+	if err := h.buildServer(bus); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// buildPlaces joins workspaces, executors and what follows their files.
+func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(string) string) error {
+	cfg := h.cfg
+	protocols := []string{"https", "ssh", "git"}
+	if cfg.Projects.AllowFileURLs {
+		protocols = append(protocols, "file")
+	}
+	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: publisher, DataDir: cfg.DataDir,
+		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
+		Protocols: protocols, DefaultExecutor: string(defaultExecutor(cfg)), Env: env, Log: h.log.With("room", "workspaces")})
+	here, err := local.New(localConfig(cfg, guest, h.accounts, h.log.With("room", "local")))
+	if err != nil {
+		return err
+	}
+	kept := store.NewExecutors(h.db)
+	h.places = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{here}, Store: kept, Workspaces: h.workspaces,
+		Events: publisher, Log: h.log.With("room", "executors")})
+	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Log: h.log.With("room", "commands")})
+	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
+		Log: h.log.With("room", "sync")})
+	return nil
+}
+
+// localConfig says where and when workspaces may live on this server without isolation. Unless config.json says yes, that ends
+// with the second team: a team's agents would read the other's files.
+func localConfig(cfg *config.Config, guest string, acc *accounts.Service, log *slog.Logger) local.Config {
+	lc := local.Config{Enabled: true, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, TeamCount: acc.CountTeams, Log: log}
+	if on := cfg.Sandboxing.Local.Enabled; on != nil {
+		lc.Enabled = *on
+		lc.TeamCount = nil
+	}
+	return lc
+}
+
+// defaultExecutor is the kind of place a workspace gets that names none.
+func defaultExecutor(cfg *config.Config) executors.Kind {
+	if p := cfg.Sandboxing.DefaultProvider; p != "" && p != string(executors.Auto) {
+		return executors.Kind(p)
+	}
+	return executors.Local // the strongest, and only, place of this build
+}
+
+func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(string) string) error {
+	reg, err := agents.New(agents.Config{Agents: settings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"),
+		WorktreesDir: filepath.Join(h.cfg.DataDir, "worktrees"), UserHome: env("HOME"), Log: h.log.With("room", "agents")})
+	if err != nil {
+		return err
+	}
+	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: h.workspaces, Accounts: h.accounts,
+		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Log: h.log.With("room", "sessions")})
+	return nil
+}
+
+func (h *house) buildServer(bus *events.Bus) error {
+	web, err := ui.New(ui.Config{})
+	if err != nil {
+		return err
+	}
+	h.web = web
+	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
+		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Commands: h.commands,
+		Files: h.files, Sessions: h.sessions, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
+		ExecutorChoice: h.cfg.Sandboxing.AllowUserChoice, UI: http.Handler(web), Log: h.log.With("room", "server")})
+	return err
+}
+
+// close gives back what build opened.
+func (h *house) close() {
+	if h.web != nil {
+		if err := h.web.Close(); err != nil {
+			h.log.Debug("folder of the web app not closed", "error", err)
+		}
+	}
+	if h.db != nil {
+		if err := h.db.Close(); err != nil {
+			h.log.Warn("database not closed", "error", err)
+		}
+	}
+}
+
+// rooms shows workspaces the sandboxes in the shape they need.
+type rooms struct{ *executors.Manager }
+
+// Ensure makes the workspace's sandbox or finds the live one.
+func (r rooms) Ensure(ctx context.Context, workspaceID string) error {
+	_, err := r.Manager.Ensure(ctx, workspaceID)
+	return err
+}
+
+// loopbackOnly reports whether an address to listen on is this machine's alone.
+func loopbackOnly(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+// newLog makes the server's log, on standard error: standard output is for what people and scripts look for.
+func newLog(cfg config.Log) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+		return nil, fmt.Errorf("log.level: %w", err)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts)), nil
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts)), nil
+}
