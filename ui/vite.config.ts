@@ -15,6 +15,22 @@ export default defineConfig({
     chunkSizeWarningLimit: 600,
     modulePreload: { polyfill: false }, // the polyfill would be an inline script
     reportCompressedSize: false,
+    rolldownOptions: {
+      output: {
+        // Few files that rarely change: what every screen needs, the terminal, and its WebGL renderer, which loads on its own.
+        codeSplitting: {
+          groups: [
+            { name: "webgl", test: /@xterm[\\/]addon-webgl/ },
+            { name: "terminal", test: /node_modules[\\/]@xterm[\\/]/ },
+            {
+              name: "vendor",
+              test: /node_modules[\\/](react|react-dom|scheduler|@tanstack[\\/](?!react-virtual|virtual-core)|openapi-fetch|radix-ui|@radix-ui[\\/](?!react-popover|react-toast|react-alert-dialog)|@floating-ui|aria-hidden|react-remove-scroll)/,
+            },
+            { name: "kit", test: /src[\\/](kit(?![\\/](combobox|use-media|floating|toaster|confirmer))|state|format|api|keys|net)[\\/]/ },
+          ],
+        },
+      },
+    },
   },
   worker: { format: "es" },
   server: {

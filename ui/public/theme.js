@@ -1,5 +1,5 @@
 // Sets the theme before the first paint. A file of its own: inline scripts are not allowed by the content security policy.
-(function () {
+(() => {
   try {
     var look = JSON.parse(localStorage.getItem("parawork.look") || "{}");
     var root = document.documentElement;

@@ -49,7 +49,12 @@ function licences() {
     if (!existsSync(dir)) continue;
     const file = readdirSync(dir).find((n) => /^(licen[cs]e|copying)/i.test(n));
     const text = file ? readFileSync(join(dir, file), "utf8").trim() : `Licence: ${info.license ?? "see the package"}`;
-    out.push("-".repeat(80), `${key.replace(/^.*node_modules\//, "")} ${info.version} (${info.license ?? "?"})\n`, text, "");
+    out.push(
+      "-".repeat(80),
+      `${key.replace(/^.*node_modules\//, "")} ${info.version} (${info.license ?? "?"})\n`,
+      text,
+      "",
+    );
   }
   return out.join("\n");
 }

@@ -70,8 +70,7 @@ export async function refreshAgents(client: QueryClient, team: string): Promise<
 export const folderQuery = (team: string, path: string) =>
   queryOptions({
     queryKey: keys.folder(team, path),
-    queryFn: () =>
-      data(api.GET("/teams/{team}/folders", { params: { path: { team }, query: path ? { path } : {} } })),
+    queryFn: () => data(api.GET("/teams/{team}/folders", { params: { path: { team }, query: path ? { path } : {} } })),
     placeholderData: keepPreviousData,
   });
 
@@ -175,9 +174,7 @@ export const mergePreviewQuery = (id: string, strategy: "merge" | "squash" | "re
   queryOptions({
     queryKey: keys.merge(id, strategy, head),
     queryFn: () =>
-      data(
-        api.POST("/workspaces/{id}/merge", { params: { path: { id } }, body: { strategy, dry_run: true } }),
-      ),
+      data(api.POST("/workspaces/{id}/merge", { params: { path: { id } }, body: { strategy, dry_run: true } })),
     staleTime: 0,
     gcTime: 0,
     retry: false,

@@ -184,18 +184,31 @@ describe("rows", () => {
 
   it("opens folds of a whole file from either side", () => {
     const lines: DiffLine[] = Array.from({ length: 100 }, (_, i) =>
-      i === 50 ? { kind: "add", text: "new", new: 51 } : { kind: "context", text: `${i}`, old: i < 50 ? i + 1 : i, new: i + 1 },
+      i === 50
+        ? { kind: "add", text: "new", new: 51 }
+        : { kind: "context", text: `${i}`, old: i < 50 ? i + 1 : i, new: i + 1 },
     );
     const shape = (opened: Map<number, { top: number; bottom: number }>) =>
       fold(lines, opened).map((p) => ("at" in p ? `fold ${p.at}+${p.count}` : p.lines.length));
     expect(shape(new Map())).toEqual(["fold 1+47", 7, "fold 54+46"]);
     expect(shape(new Map([[1, { top: 0, bottom: 20 }]]))).toEqual(["fold 1+27", 27, "fold 54+46"]);
-    expect(shape(new Map([[1, { top: 20, bottom: 27 }], [54, { top: 46, bottom: 0 }]]))).toEqual([100]);
+    expect(
+      shape(
+        new Map([
+          [1, { top: 20, bottom: 27 }],
+          [54, { top: 46, bottom: 0 }],
+        ]),
+      ),
+    ).toEqual([100]);
   });
 
   it("says why there is nothing to show", () => {
     const empty = (text: string, over: Partial<Change> = {}) =>
-      fileRows(view({ change: change(over), loaded: { state: "ready", diff: parseDiff(bytes(text)), whole: false } }), 0, options)
+      fileRows(
+        view({ change: change(over), loaded: { state: "ready", diff: parseDiff(bytes(text)), whole: false } }),
+        0,
+        options,
+      )
         .filter((r) => r.kind === "note")
         .map((r) => r.kind === "note" && r.note);
     expect(empty("old mode 100644\nnew mode 100755\n")).toEqual(["mode"]);
@@ -213,7 +226,15 @@ describe("rows", () => {
 
 describe("segments", () => {
   it("lays syntax, changed words and hits over each other", () => {
-    const out = segments("let abc = 1", [[3, "hl-keyword"], [8, ""]], [[4, 7]], [[5, 6]]);
+    const out = segments(
+      "let abc = 1",
+      [
+        [3, "hl-keyword"],
+        [8, ""],
+      ],
+      [[4, 7]],
+      [[5, 6]],
+    );
     expect(out.map((s) => [s.text, s.cls, s.marked, s.hit])).toEqual([
       ["let", "hl-keyword", false, -1],
       [" ", "", false, -1],
@@ -227,15 +248,23 @@ describe("segments", () => {
   it("reads highlighted HTML as text, across lines and nested", () => {
     expect(tokensFromHtml('<span class="hljs-comment">/* a\n&lt;b&gt; */</span> x')).toEqual([
       [[4, "hl-comment"]],
-      [[6, "hl-comment"], [2, ""]],
+      [
+        [6, "hl-comment"],
+        [2, ""],
+      ],
     ]);
-    expect(tokensFromHtml('<span class="hljs-string">`a<span class="hljs-subst">${b}</span>`</span>')).toEqual([[[7, "hl-string"]]]);
+    expect(tokensFromHtml('<span class="hljs-string">`a<span class="hljs-subst">${b}</span>`</span>')).toEqual([
+      [[7, "hl-string"]],
+    ]);
   });
 });
 
 describe("find and languages", () => {
   it("minds case only when asked with a capital", () => {
-    expect(findIn("Foo foo", "foo")).toEqual([[0, 3], [4, 7]]);
+    expect(findIn("Foo foo", "foo")).toEqual([
+      [0, 3],
+      [4, 7],
+    ]);
     expect(findIn("Foo foo", "Foo")).toEqual([[0, 3]]);
     expect(findIn("x", "")).toEqual([]);
   });

@@ -1,7 +1,7 @@
 import type { HighlightAnswer, HighlightAsk } from "./highlight.worker";
 import { languageOf } from "./language";
-import { CUT } from "./rows";
 import type { DiffLine, FileDiff } from "./parse";
+import { CUT } from "./rows";
 import type { Tokens } from "./segments";
 
 /** Text beyond this is shown plain: highlighting must never hold anything up. */

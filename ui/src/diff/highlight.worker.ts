@@ -24,8 +24,28 @@ import yaml from "highlight.js/lib/languages/yaml";
 import { type Tokens, tokensFromHtml } from "./segments";
 
 const languages = {
-  bash, cpp, csharp, css, dockerfile, go, ini, java, javascript, json, kotlin, makefile, markdown, php, python, ruby, rust, sql,
-  swift, typescript, xml, yaml,
+  bash,
+  cpp,
+  csharp,
+  css,
+  dockerfile,
+  go,
+  ini,
+  java,
+  javascript,
+  json,
+  kotlin,
+  makefile,
+  markdown,
+  php,
+  python,
+  ruby,
+  rust,
+  sql,
+  swift,
+  typescript,
+  xml,
+  yaml,
 };
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language);
 

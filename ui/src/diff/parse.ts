@@ -84,7 +84,14 @@ export function parseDiff(bytes: Uint8Array): FileDiff {
       newAt = Number(head[3]);
       oldLeft = head[2] === undefined ? 1 : Number(head[2]);
       newLeft = head[4] === undefined ? 1 : Number(head[4]);
-      hunk = { oldStart: oldAt, oldLines: oldLeft, newStart: newAt, newLines: newLeft, section: head[5] ?? "", lines: [] };
+      hunk = {
+        oldStart: oldAt,
+        oldLines: oldLeft,
+        newStart: newAt,
+        newLines: newLeft,
+        section: head[5] ?? "",
+        lines: [],
+      };
       diff.hunks.push(hunk);
     } else if (line.startsWith("old mode ")) diff.oldMode = line.slice(9);
     else if (line.startsWith("new mode ")) diff.newMode = line.slice(9);

@@ -23,7 +23,15 @@ export type Opened = ReadonlyMap<number, { top: number; bottom: number }>;
 export type Row =
   | { kind: "file"; file: number; key: string }
   | { kind: "note"; file: number; key: string; note: Note }
-  | { kind: "fold"; file: number; key: string; at: number; count: number; section: string; edge: "top" | "middle" | "bottom" }
+  | {
+      kind: "fold";
+      file: number;
+      key: string;
+      at: number;
+      count: number;
+      section: string;
+      edge: "top" | "middle" | "bottom";
+    }
   | { kind: "line"; file: number; key: string; line: DiffLine; change: number }
   | { kind: "pair"; file: number; key: string; left?: DiffLine; right?: DiffLine; change: number }
   | { kind: "end"; file: number; key: string };
@@ -88,10 +96,12 @@ function bodyRows(f: FileView, file: number, diff: FileDiff, whole: boolean, opt
   }
   if (diff.encoding === "latin-1") note("latin");
   if (diff.hunks.length === 0) {
-    note(diff.oldMode && diff.newMode ? "mode" : f.change.size === 0 && f.change.status !== "deleted" ? "empty" : "same");
+    note(
+      diff.oldMode && diff.newMode ? "mode" : f.change.size === 0 && f.change.status !== "deleted" ? "empty" : "same",
+    );
     return;
   }
-  const wide = whole || diff.hunks.length === 1 && diff.hunks[0]!.oldStart <= 1 && f.change.status !== "modified";
+  const wide = whole || (diff.hunks.length === 1 && diff.hunks[0]!.oldStart <= 1 && f.change.status !== "modified");
   let change = 0; // stretches of changed lines so far, for stepping through them
   let oldNext = 1;
   diff.hunks.forEach((hunk, h) => {
@@ -185,7 +195,13 @@ function lineRows(lines: DiffLine[], file: number, id: string, split: boolean, c
   };
   if (!split) {
     for (const line of lines) {
-      rows.push({ kind: "line", file, key: `${id}\n${line.old ?? ""}:${line.new ?? ""}${line.kind[0]}`, line, change: step(line) });
+      rows.push({
+        kind: "line",
+        file,
+        key: `${id}\n${line.old ?? ""}:${line.new ?? ""}${line.kind[0]}`,
+        line,
+        change: step(line),
+      });
     }
     return n;
   }
@@ -204,7 +220,14 @@ function lineRows(lines: DiffLine[], file: number, id: string, split: boolean, c
     for (let k = 0; k < Math.max(dels.length, adds.length); k++) {
       const left = dels[k];
       const right = adds[k];
-      rows.push({ kind: "pair", file, key: `${id}\n${left?.old ?? ""}:${right?.new ?? ""}p`, left, right, change: step(left ?? right) });
+      rows.push({
+        kind: "pair",
+        file,
+        key: `${id}\n${left?.old ?? ""}:${right?.new ?? ""}p`,
+        left,
+        right,
+        change: step(left ?? right),
+      });
     }
   }
   return n;

@@ -12,7 +12,12 @@ export interface Segment {
 }
 
 /** Cuts a line into pieces that look the same all through: syntax, changed words and search hits laid over each other. */
-export function segments(text: string, tokens: Tokens | undefined, marks: readonly Range[], hits: readonly Range[]): Segment[] {
+export function segments(
+  text: string,
+  tokens: Tokens | undefined,
+  marks: readonly Range[],
+  hits: readonly Range[],
+): Segment[] {
   if (!tokens && marks.length === 0 && hits.length === 0) return [{ text, cls: "", marked: false, hit: -1 }];
   const cuts = new Set([0, text.length]);
   const spans: [number, number, string][] = [];
@@ -60,7 +65,7 @@ export function tokensFromHtml(html: string): Tokens[] {
   const part = /<span class="([^"]*)">|<\/span>|([^<]+)/g;
   for (let m = part.exec(html); m; m = part.exec(html)) {
     if (m[1] !== undefined) stack.push(classOf(m[1]));
-    else if (m[2] !== undefined) push(unescape(m[2]));
+    else if (m[2] !== undefined) push(plain(m[2]));
     else stack.pop();
   }
   return lines;
@@ -68,7 +73,7 @@ export function tokensFromHtml(html: string): Tokens[] {
 
 const ENTITIES: Record<string, string> = { "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#x27;": "'", "&amp;": "&" };
 
-function unescape(text: string): string {
+function plain(text: string): string {
   return text.replace(/&(?:lt|gt|quot|#x27|amp);/g, (e) => ENTITIES[e]!);
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { age, ago, duration } from "./time";
 import { bytes, initials, mode, plural, splitPath, visible } from "./text";
+import { age, ago, duration } from "./time";
 import { splitCommand } from "./words";
 
 describe("time", () => {
@@ -53,7 +53,14 @@ describe("text", () => {
   });
 
   it("splits a command line as a shell would", () => {
-    expect(splitCommand(`npm run "my script" --x='a b' c\\ d ""`)).toEqual(["npm", "run", "my script", "--x=a b", "c d", ""]);
+    expect(splitCommand(`npm run "my script" --x='a b' c\\ d ""`)).toEqual([
+      "npm",
+      "run",
+      "my script",
+      "--x=a b",
+      "c d",
+      "",
+    ]);
     expect(splitCommand("  ")).toEqual([]);
   });
 });

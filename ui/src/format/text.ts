@@ -40,7 +40,8 @@ export function splitPath(path: string): { dir: string; name: string } {
 /** Two letters for an avatar. */
 export function initials(name: string): string {
   const words = name.trim().split(/\s+/).filter(Boolean);
-  const letters = words.length > 1 ? [words[0]!, words.at(-1)!].map((w) => [...w][0]) : [...(words[0] ?? "?")].slice(0, 2);
+  const letters =
+    words.length > 1 ? [words[0]!, words.at(-1)!].map((w) => [...w][0]) : [...(words[0] ?? "?")].slice(0, 2);
   return letters.join("").toUpperCase();
 }
 

@@ -40,7 +40,10 @@ export function exact(at: number): string {
 /** The time of day, or the date with it when it is another day. */
 export function clock(at: number, now: number): string {
   const same = new Date(at).toDateString() === new Date(now).toDateString();
-  return new Intl.DateTimeFormat(undefined, same ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" }).format(at);
+  return new Intl.DateTimeFormat(
+    undefined,
+    same ? { timeStyle: "short" } : { dateStyle: "medium", timeStyle: "short" },
+  ).format(at);
 }
 
 /** The day as a heading. */

@@ -27,7 +27,8 @@ export function chordOf(e: Pressed, mac = isMac): string {
 
 /** With modifiers the letter is told by the key's place when the layout gives another script (Cyrillic, Greek). */
 function letter(key: string, code: string | undefined, modified: boolean): string {
-  if (modified && key.length === 1 && key.charCodeAt(0) > 127 && code?.startsWith("Key")) return code.slice(3).toLowerCase();
+  if (modified && key.length === 1 && key.charCodeAt(0) > 127 && code?.startsWith("Key"))
+    return code.slice(3).toLowerCase();
   return key;
 }
 

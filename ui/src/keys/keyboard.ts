@@ -54,7 +54,8 @@ type Place = "page" | "field" | "terminal";
 function placeOf(target: EventTarget | null): Place {
   if (!(target instanceof HTMLElement)) return "page";
   if (target.closest(".xterm")) return "terminal";
-  if (target.closest("input:not([type=checkbox]):not([type=radio]),textarea,select,[contenteditable=true]")) return "field";
+  if (target.closest("input:not([type=checkbox]):not([type=radio]),textarea,select,[contenteditable=true]"))
+    return "field";
   return "page";
 }
 

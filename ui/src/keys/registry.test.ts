@@ -2,7 +2,11 @@ import { describe, expect, it } from "vitest";
 import { chordOf, normal, pretty } from "./chord";
 import { actions, collide, collisions } from "./registry";
 
-const press = (key: string, mods: Partial<Record<"ctrlKey" | "metaKey" | "altKey" | "shiftKey", boolean>> = {}, code = "") => ({
+const press = (
+  key: string,
+  mods: Partial<Record<"ctrlKey" | "metaKey" | "altKey" | "shiftKey", boolean>> = {},
+  code = "",
+) => ({
   key,
   code,
   ctrlKey: false,

@@ -31,7 +31,18 @@ interface Props {
 const MOST = 200; // rows shown at once; the filter finds the rest
 
 /** One of many, found by typing. */
-export function Combobox({ label, value, onChange, options, placeholder, empty, foot, disabled, shown, ...ids }: Props) {
+export function Combobox({
+  label,
+  value,
+  onChange,
+  options,
+  placeholder,
+  empty,
+  foot,
+  disabled,
+  shown,
+  ...ids
+}: Props) {
   const [open, setOpen] = useState(false);
   const [query, setQuery] = useState("");
   const [active, setActive] = useState(0);
@@ -60,7 +71,12 @@ export function Combobox({ label, value, onChange, options, placeholder, empty, 
       onOpenChange={(o) => {
         setOpen(o);
         setQuery("");
-        setActive(Math.max(0, options.findIndex((x) => x.value === value)));
+        setActive(
+          Math.max(
+            0,
+            options.findIndex((x) => x.value === value),
+          ),
+        );
       }}
     >
       <Popover.Trigger asChild disabled={disabled}>
@@ -109,7 +125,14 @@ export function Combobox({ label, value, onChange, options, placeholder, empty, 
             }}
             className="h-9 shrink-0 border-b border-hairline bg-transparent px-3 outline-none pointer-coarse:text-[16px]"
           />
-          <div ref={list} id={listId} role="listbox" aria-label={label} tabIndex={-1} className="min-h-0 flex-1 overflow-y-auto p-1">
+          <div
+            ref={list}
+            id={listId}
+            role="listbox"
+            aria-label={label}
+            tabIndex={-1}
+            className="min-h-0 flex-1 overflow-y-auto p-1"
+          >
             {rows.map((o, i) => (
               // biome-ignore lint/a11y/useKeyWithClickEvents: the field above has the keyboard
               <div

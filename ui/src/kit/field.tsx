@@ -11,7 +11,11 @@ interface FieldProps {
   className?: string;
   /** Something beside the label, such as a link. */
   aside?: ReactNode;
-  children: (ids: { id: string; "aria-describedby": string | undefined; "aria-invalid": true | undefined }) => ReactNode;
+  children: (ids: {
+    id: string;
+    "aria-describedby": string | undefined;
+    "aria-invalid": true | undefined;
+  }) => ReactNode;
 }
 
 /** A label above a control, a hint or an error below it, tied together for screen readers. */
@@ -76,7 +80,12 @@ export function TextArea({ label, hint, error, aside, mono, className, rows = 3,
   );
 }
 
-export function Check({ label, hint, className, ...rest }: ComponentProps<"input"> & { label: ReactNode; hint?: ReactNode }) {
+export function Check({
+  label,
+  hint,
+  className,
+  ...rest
+}: ComponentProps<"input"> & { label: ReactNode; hint?: ReactNode }) {
   return (
     <label className={cx("flex min-h-6 items-start gap-2 py-0.5", className)}>
       <input type="checkbox" {...rest} className="mt-[3px] size-3.5 shrink-0 accent-fill" />

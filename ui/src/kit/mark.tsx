@@ -38,7 +38,14 @@ function shape(kind: MarkKind) {
     case "failed":
       return <path d="M5 .6 9.8 9.4H.2Z" fill="currentColor" />;
     case "review":
-      return <path d="M5 .7 9.3 5 5 9.3.7 5Zm0 2.4L3.1 5 5 6.9 6.9 5Z" fill="currentColor" stroke="currentColor" strokeWidth=".8" />;
+      return (
+        <path
+          d="M5 .7 9.3 5 5 9.3.7 5Zm0 2.4L3.1 5 5 6.9 6.9 5Z"
+          fill="currentColor"
+          stroke="currentColor"
+          strokeWidth=".8"
+        />
+      );
     case "running":
       return <circle cx="5" cy="5" r="4.4" fill="currentColor" />;
     case "setup":
@@ -52,7 +59,16 @@ function shape(kind: MarkKind) {
       return <circle cx="5" cy="5" r="3.9" fill="none" stroke="currentColor" strokeWidth="1.4" />;
     case "done":
     case "merged":
-      return <path d="m1 5.4 2.7 2.7L9 2.2" fill="none" stroke="currentColor" strokeWidth="1.7" strokeLinecap="round" strokeLinejoin="round" />;
+      return (
+        <path
+          d="m1 5.4 2.7 2.7L9 2.2"
+          fill="none"
+          stroke="currentColor"
+          strokeWidth="1.7"
+          strokeLinecap="round"
+          strokeLinejoin="round"
+        />
+      );
     case "stopped":
       return <rect x="1.4" y="1.4" width="7.2" height="7.2" fill="none" stroke="currentColor" strokeWidth="1.4" />;
   }

@@ -19,7 +19,17 @@ export function Empty({ title, children, action }: { title: string; children?: R
 }
 
 /** An error in the place of what could not be shown: what failed, why, what now. */
-export function Failure({ what, error, retry, className }: { what: string; error: unknown; retry?: () => void; className?: string }) {
+export function Failure({
+  what,
+  error,
+  retry,
+  className,
+}: {
+  what: string;
+  error: unknown;
+  retry?: () => void;
+  className?: string;
+}) {
   const told = tell(error);
   return (
     <div role="alert" className={cx("max-w-xl rounded-md border border-hairline bg-bg1 p-3", className)}>
@@ -81,7 +91,12 @@ export function Skeleton({ rows = 4, label = "Loading" }: { rows?: number; label
     <div role="status" className="late p-4">
       <span className="sr-only">{label}</span>
       {Array.from({ length: rows }, (_, i) => (
-        <div key={i} aria-hidden className="mb-3 h-3 rounded-sm bg-bg3" style={{ width: `${[72, 48, 60, 36][i % 4]}%` }} />
+        <div
+          key={i}
+          aria-hidden
+          className="mb-3 h-3 rounded-sm bg-bg3"
+          style={{ width: `${[72, 48, 60, 36][i % 4]}%` }}
+        />
       ))}
     </div>
   );
@@ -122,7 +137,11 @@ export async function copyText(text: string, what: string): Promise<void> {
     else copyTheOldWay(text);
     toast({ title: `Copied ${what}`, lasts: 2500 });
   } catch {
-    toast({ kind: "bad", title: `Could not copy ${what}`, text: "The browser refused. Select the text and copy it by hand." });
+    toast({
+      kind: "bad",
+      title: `Could not copy ${what}`,
+      text: "The browser refused. Select the text and copy it by hand.",
+    });
   }
 }
 
@@ -139,7 +158,15 @@ function copyTheOldWay(text: string): void {
 }
 
 /** Added and removed lines. */
-export function Counts({ additions, deletions, className }: { additions: number; deletions: number; className?: string }) {
+export function Counts({
+  additions,
+  deletions,
+  className,
+}: {
+  additions: number;
+  deletions: number;
+  className?: string;
+}) {
   return (
     <span className={cx("whitespace-nowrap", className)}>
       <span className="text-add">+{additions}</span> <span className="text-del">−{deletions}</span>

@@ -1,6 +1,6 @@
 import { Toast as Radix } from "radix-ui";
-import { dismiss, toasts } from "@/state/toasts";
 import { useStore } from "@/state/store";
+import { dismiss, toasts } from "@/state/toasts";
 import { Button, IconButton } from "./button";
 import { cx } from "./cx";
 import { Icon } from "./icon";

@@ -38,3 +38,4 @@ export function recall<T>(key: string, check: (v: unknown) => v is T): T | undef
 }
 
 export const isString = (v: unknown): v is string => typeof v === "string";
+export const isBoolean = (v: unknown): v is boolean => typeof v === "boolean";

@@ -22,6 +22,8 @@ export interface LinkEvents {
   state(json: unknown): void;
   exit(json: unknown): void;
   error(json: unknown): void;
+  /** The server has less than we have: everything comes anew. */
+  reset(): void;
   link(s: LinkState): void;
   /** A lost connection is back and this many bytes were caught up. */
   back(bytes: number): void;
@@ -48,13 +50,14 @@ const BACK_QUIET = 300;
  */
 export class TerminalLink {
   private socket: WebSocket | undefined;
-  private readonly offsets = new Offsets();
+  private offsets = new Offsets();
   private readonly backoff: Backoff;
   private state: LinkState = { phase: "connecting", retryAt: 0, downSince: 0 };
   private retry: ReturnType<typeof setTimeout> | undefined;
   private silence: ReturnType<typeof setTimeout> | undefined;
   private quiet: ReturnType<typeof setTimeout> | undefined;
   private exited = false;
+  private fresh = false;
   private closed = false;
   private caughtUp = -1; // bytes since a reconnect, -1 when nothing is being caught up
   private backTimer: ReturnType<typeof setTimeout> | undefined;
@@ -169,7 +172,9 @@ export class TerminalLink {
         events.exit(frame.json);
         return;
       case "error":
-        events.error(frame.json);
+        // A server that lost what it had shown (a crash of its machine) refuses our offset: begin again.
+        if ((frame.json as { code?: unknown } | null)?.code === "offset_beyond_end") this.fresh = true;
+        else events.error(frame.json);
         return;
       case "pong":
         return;
@@ -190,20 +195,31 @@ export class TerminalLink {
     clearTimeout(this.silence);
     this.socket = undefined;
     if (this.closed) return;
-    const stop = code === Close.Gone ? "gone" : code === Close.NotAllowed ? "denied" : this.exited ? "ended" : undefined;
+    if (this.fresh) {
+      this.fresh = false;
+      this.offsets = new Offsets();
+      this.config.events.reset();
+      this.again(this.backoff.next());
+      return;
+    }
+    const stop =
+      code === Close.Gone ? "gone" : code === Close.NotAllowed ? "denied" : this.exited ? "ended" : undefined;
     if (stop) {
       this.set({ phase: stop, retryAt: 0, downSince: 0 });
       return;
     }
-    const downSince = this.state.downSince || Date.now();
     // Too slow is no fault of the network: come back at once from where we are.
-    const wait = code === Close.TooSlow ? 0 : this.backoff.next();
+    this.again(code === Close.TooSlow ? 0 : this.backoff.next());
+    if (this.backoff.tries > 0 && this.backoff.tries % 3 === 0) this.config.events.trouble();
+  }
+
+  private again(wait: number): void {
+    const downSince = this.state.downSince || Date.now();
     this.retry = setTimeout(() => {
       this.retry = undefined;
       this.connect();
     }, wait);
     this.set({ phase: "waiting", retryAt: Date.now() + wait, downSince });
-    if (this.backoff.tries > 0 && this.backoff.tries % 3 === 0) this.config.events.trouble();
   }
 
   /** A connection that says nothing is asked; one that does not answer is cut, so that a sleeping laptop wakes up well. */

@@ -22,7 +22,13 @@ export function planPaste(text: string, bracketed: boolean): PastePlan {
   const lines = typed.split("\r").length;
   const clean = bracketed ? `\x1b[200~${typed.replaceAll("\x1b", "")}\x1b[201~` : typed;
   const bytes = new TextEncoder().encode(clean);
-  const ask = bracketed ? "" : lines > LINES_UNASKED ? "lines" : /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/.test(typed) ? "control" : "";
+  const ask = bracketed
+    ? ""
+    : lines > LINES_UNASKED
+      ? "lines"
+      : /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]/.test(typed)
+        ? "control"
+        : "";
   return { bytes, lines, ask, tooLarge: bytes.length > PASTE_MAX };
 }
 

@@ -38,7 +38,8 @@ describe("codec", () => {
   });
 
   it("ignores what it does not know and what is cut", () => {
-    for (const bad of [[], [9, 1], [0, 1, 2], [2, 0, 1], [3, 123]]) expect(decode(Uint8Array.from(bad).buffer)).toBeUndefined();
+    for (const bad of [[], [9, 1], [0, 1, 2], [2, 0, 1], [3, 123]])
+      expect(decode(Uint8Array.from(bad).buffer)).toBeUndefined();
     expect(decode(frame(0, Number.MAX_SAFE_INTEGER + 1, new Uint8Array()))).toBeUndefined();
   });
 
@@ -148,6 +149,7 @@ describe("link", () => {
       state: vi.fn(),
       exit: vi.fn(),
       error: vi.fn(),
+      reset: vi.fn(),
       link: vi.fn(),
       back: vi.fn(),
       trouble: vi.fn(),
@@ -211,6 +213,19 @@ describe("link", () => {
     vi.advanceTimersByTime(60_000);
     expect(sockets.length).toBe(2);
     expect(events.link).toHaveBeenLastCalledWith(expect.objectContaining({ phase: "denied" }));
+  });
+
+  it("begins again when the server has less than we have", () => {
+    sockets[0]!.open();
+    sockets[0]!.get(frame(0, 0, text("hello")));
+    sockets[0]!.get(json(5, { code: "offset_beyond_end", message: "", details: { end: 3 } }));
+    sockets[0]!.cut(4001);
+    expect(events.reset).toHaveBeenCalled();
+    vi.advanceTimersByTime(500);
+    expect(sockets[1]!.url).toBe("t");
+    sockets[1]!.open();
+    sockets[1]!.get(frame(0, 0, text("hel")));
+    expect(written).toBe("hellohel");
   });
 
   it("ends with the session", () => {
@@ -287,7 +302,10 @@ describe("untrusted output", () => {
   it("opens only web and mail links, and asks where text and target differ", () => {
     expect(judgeLink("javascript:alert(1)", "x").open).toBe("no");
     expect(judgeLink("file:///etc/passwd", "x").open).toBe("no");
-    expect(judgeLink("https://example.com/a", "https://example.com/a")).toEqual({ open: "yes", url: "https://example.com/a" });
+    expect(judgeLink("https://example.com/a", "https://example.com/a")).toEqual({
+      open: "yes",
+      url: "https://example.com/a",
+    });
     expect(judgeLink("https://evil.example/", "https://example.com/")).toMatchObject({ open: "ask", why: "different" });
     expect(judgeLink("https://evil.example/", "click here")).toMatchObject({ open: "ask", why: "different" });
     expect(judgeLink("https://a@evil.example/", "https://a@evil.example/")).toMatchObject({ open: "ask" });

@@ -52,7 +52,9 @@ export function judgeLink(target: string, shown: string): LinkVerdict {
 }
 
 function isLocal(host: string): boolean {
-  return host === "localhost" || host.endsWith(".localhost") || /^127\./.test(host) || host === "0.0.0.0" || host === "[::1]";
+  return (
+    host === "localhost" || host.endsWith(".localhost") || /^127\./.test(host) || host === "0.0.0.0" || host === "[::1]"
+  );
 }
 
 /** Whether the shown text names the host the link goes to (or the mail address), and no other. */

@@ -1,0 +1,148 @@
+import { type UseQueryResult, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Agent } from "@/api/client";
+import { refreshAgents } from "@/api/queries";
+import { useMe, useTeam } from "@/app/team";
+import { Button } from "@/kit/button";
+import { Choice } from "@/kit/field";
+import { CopyLine, Failure, Skeleton } from "@/kit/states";
+import { toastError } from "@/state/toasts";
+import { COMMAND, SHELL } from "@/workspaces/sessions";
+import { AccountForm, accountWords } from "./account";
+
+export interface ChosenAgent {
+  /** Name of the agent; "" starts none. */
+  agent: string;
+  set: (agent: string) => void;
+  info: Agent | undefined;
+  /** It can be started as it stands. */
+  ready: boolean;
+}
+
+/** Keeps a choice among the agents: what was used last, else the first that can be started. */
+export function useAgentChoice(agents: Agent[] | undefined, last: string | undefined): ChosenAgent {
+  const [picked, setPicked] = useState<string | undefined>(undefined);
+  const usable = (agents ?? []).filter((a) => a.enabled && a.installed && a.agent !== SHELL && a.agent !== COMMAND);
+  const first = usable.find((a) => a.agent === last) ?? usable.find((a) => !a.needs_account) ?? usable[0];
+  const agent = picked ?? (last === SHELL || last === COMMAND ? last : first?.agent) ?? SHELL;
+  const info = agents?.find((a) => a.agent === agent);
+  const plain = agent === "" || agent === SHELL || agent === COMMAND;
+  return {
+    agent,
+    set: setPicked,
+    info,
+    ready: agents !== undefined && (plain || (info?.enabled === true && info.installed && !info.needs_account)),
+  };
+}
+
+interface Props {
+  query: UseQueryResult<Agent[]>;
+  choice: ChosenAgent;
+  withShell?: boolean;
+  /** Offers to start nothing yet. */
+  withNone?: boolean;
+}
+
+/** The agents with what is installed, and what is missing said in the row. */
+export function AgentChoice({ query, choice, withShell, withNone }: Props) {
+  const team = useTeam();
+  const me = useMe();
+  const client = useQueryClient();
+  const [looking, setLooking] = useState(false);
+  const [changing, setChanging] = useState(false);
+  if (query.isPending) return <Skeleton rows={3} label="Looking which agents are installed" />;
+  if (query.isError && !query.data)
+    return <Failure what="The agents could not be listed." error={query.error} retry={() => void query.refetch()} />;
+
+  const agents = query.data.filter((a) => a.agent !== SHELL && a.agent !== COMMAND);
+  const missing = agents.filter((a) => a.enabled && !a.installed && a.install);
+  const refresh = async () => {
+    setLooking(true);
+    try {
+      await refreshAgents(client, team.slug);
+    } catch (error) {
+      toastError("Could not look again", error);
+    } finally {
+      setLooking(false);
+    }
+  };
+  const { info } = choice;
+  const asks = info?.enabled && info.installed && (info.needs_account || changing);
+
+  return (
+    <div className="flex flex-col gap-3">
+      <Choice
+        name="agent"
+        legend="Agent"
+        value={choice.agent}
+        onChange={(v) => {
+          setChanging(false);
+          choice.set(v);
+        }}
+        options={[
+          ...agents.map((a) => ({
+            value: a.agent,
+            label: (
+              <>
+                <span>{a.name}</span>
+                {a.version && <span className="font-mono text-[11px] text-fg3">{a.version}</span>}
+              </>
+            ),
+            disabled: !a.enabled || !a.installed,
+            hint: !a.enabled
+              ? "Turned off in the server's config.json."
+              : !a.installed
+                ? "Not installed on the server."
+                : a.needs_account
+                  ? "Which account it uses is not chosen yet."
+                  : a.account
+                    ? accountWords(a.account)
+                    : undefined,
+            aside:
+              a.agent === choice.agent && a.account && !a.needs_account ? (
+                <button
+                  type="button"
+                  onClick={() => setChanging((c) => !c)}
+                  aria-expanded={changing}
+                  className="min-h-6 text-meta text-accent hover:underline"
+                >
+                  {changing ? "Keep" : "Change"}
+                </button>
+              ) : undefined,
+          })),
+          ...(withShell ? [{ value: SHELL, label: "Shell", hint: "A shell in the workspace's folder." }] : []),
+          { value: COMMAND, label: "A command", hint: "Any program, in a terminal of its own." },
+          ...(withNone
+            ? [{ value: "", label: "Nothing yet", hint: "Make the workspace and start something later." }]
+            : []),
+        ]}
+      />
+      {asks && info && (
+        <AccountForm
+          key={info.agent}
+          agent={info.agent}
+          name={info.name}
+          current={info.account}
+          existingLogin={me.limits.existing_login}
+          onSaved={() => setChanging(false)}
+        />
+      )}
+      {missing.length > 0 && (
+        <details className="text-fg2">
+          <summary className="w-fit cursor-pointer text-meta text-accent">
+            How to install {missing.map((a) => a.name).join(", ")}
+          </summary>
+          <div className="mt-2 flex flex-col gap-2">
+            <p className="text-meta text-fg3">On the server, as the user that runs Parawork:</p>
+            {missing.map((a) => (
+              <CopyLine key={a.agent} text={a.install} label={`the command that installs ${a.name}`} />
+            ))}
+            <Button className="self-start" busy={looking && "Looking"} onClick={() => void refresh()}>
+              Look again
+            </Button>
+          </div>
+        </details>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,46 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { workspacesQuery } from "@/api/queries";
+import { perform } from "@/keys/keyboard";
+import { Icon } from "@/kit/icon";
+import { needsCount } from "@/workspaces/standing";
+import { useTeam } from "./team";
+
+const ITEM =
+  "flex min-h-12 flex-1 flex-col items-center justify-center gap-0.5 text-meta text-fg2 -outline-offset-2 data-[status=active]:text-accent";
+
+/** Where one goes on a phone, within the thumb's reach. */
+export function BottomBar() {
+  const team = useTeam();
+  const params = { team: team.slug };
+  const list = useQuery(workspacesQuery(team.slug));
+  const needs = needsCount(list.data ?? []);
+  return (
+    <nav aria-label="Main" className="flex border-t border-hairline bg-bg1 pb-[env(safe-area-inset-bottom)] md:hidden">
+      <Link to="/$team/w" params={params} className={ITEM}>
+        <span className="relative">
+          <Icon name="workspaces" size={18} />
+          {needs > 0 && <span aria-hidden className="absolute -top-0.5 -right-1.5 size-2 rounded-full bg-needs" />}
+        </span>
+        <span>
+          Workspaces
+          {needs > 0 && <span className="sr-only">, {needs} need you</span>}
+        </span>
+      </Link>
+      <Link to="/$team/p" params={params} className={ITEM}>
+        <Icon name="git" size={18} />
+        Projects
+      </Link>
+      {team.can("workspace.create") && (
+        <button type="button" className={ITEM} onClick={() => perform("workspace.new")}>
+          <Icon name="plus" size={18} />
+          New
+        </button>
+      )}
+      <Link to="/$team/settings/{-$section}" params={{ ...params, section: undefined }} className={ITEM}>
+        <Icon name="gear" size={18} />
+        Settings
+      </Link>
+    </nav>
+  );
+}

@@ -1,0 +1,70 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+import { lazy, Suspense, useState } from "react";
+import { workspacesQuery } from "@/api/queries";
+import { useAction } from "@/keys/keyboard";
+import { isDark, setLook } from "@/state/look";
+import { grouped } from "@/workspaces/standing";
+import { useTeam } from "./team";
+
+const Palette = lazy(() => import("./palette"));
+const HelpSheet = lazy(() => import("./help-sheet"));
+
+/** The actions that work everywhere, the palette and the help sheet. */
+export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
+  const team = useTeam();
+  const navigate = useNavigate();
+  const { key } = useParams({ strict: false });
+  const [open, setOpen] = useState<"palette" | "help" | "">("");
+  const list = useQuery(workspacesQuery(team.slug));
+  const params = { team: team.slug };
+
+  const order = grouped(list.data ?? []).flatMap((g) => g.items);
+  const step = (by: number) => {
+    if (order.length === 0) return;
+    const at = order.findIndex((i) => i.workspace.key === key);
+    const next = order[(at + by + order.length) % order.length] ?? order[0]!;
+    void navigate({ to: "/$team/w/$key", params: { ...params, key: next.workspace.key } });
+  };
+  const needy = order.filter((i) => i.standing.group === "needs");
+
+  useAction("palette", () => setOpen("palette"));
+  useAction("palette.terminal", () => setOpen("palette"));
+  useAction("help", () => setOpen("help"));
+  useAction("sidebar", onSidebar);
+  useAction("theme", () => setLook({ theme: isDark() ? "light" : "dark" }));
+  useAction("go.workspaces", () => void navigate({ to: "/$team/w", params }));
+  useAction("go.projects", () => void navigate({ to: "/$team/p", params }));
+  useAction(
+    "go.settings",
+    () => void navigate({ to: "/$team/settings/{-$section}", params: { ...params, section: undefined } }),
+  );
+  useAction("go.next", () => step(1), order.length > 0);
+  useAction("go.previous", () => step(-1), order.length > 0);
+  useAction(
+    "go.needs",
+    () => {
+      const at = needy.findIndex((i) => i.workspace.key === key);
+      const next = needy[(at + 1) % needy.length];
+      if (next) void navigate({ to: "/$team/w/$key", params: { ...params, key: next.workspace.key } });
+    },
+    needy.length > 0,
+  );
+  useAction(
+    "workspace.new",
+    () => void navigate({ to: ".", search: (s) => ({ ...s, new: "1" }) }),
+    team.can("workspace.create"),
+  );
+  useAction(
+    "project.new",
+    () => void navigate({ to: "/$team/p", params, search: { add: "url" } }),
+    team.can("project.manage"),
+  );
+
+  return (
+    <Suspense>
+      {open === "palette" && <Palette onClose={() => setOpen("")} />}
+      {open === "help" && <HelpSheet onClose={() => setOpen("")} />}
+    </Suspense>
+  );
+}

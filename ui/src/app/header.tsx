@@ -1,0 +1,128 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { api } from "@/api/client";
+import { initials } from "@/format/text";
+import { pretty } from "@/keys/chord";
+import { perform } from "@/keys/keyboard";
+import { Button } from "@/kit/button";
+import { Icon } from "@/kit/icon";
+import { Kbd } from "@/kit/kbd";
+import { Menu, MenuChoice, MenuItem, MenuLabel, MenuLine } from "@/kit/menu";
+import { look, setLook, type Theme } from "@/state/look";
+import { useStore } from "@/state/store";
+import { toastError } from "@/state/toasts";
+import { useMe, useTeam } from "./team";
+
+const NAV =
+  "rounded-sm px-1.5 py-1 text-fg2 hover:text-fg aria-[current=page]:font-medium aria-[current=page]:text-fg data-[status=active]:font-medium data-[status=active]:text-fg";
+
+export function Header() {
+  const team = useTeam();
+  const params = { team: team.slug };
+  return (
+    <header className="flex h-(--header-h) items-center gap-1.5 border-b border-hairline bg-bg1 px-3 md:px-4">
+      <Link to="/$team/w" params={params} className="mr-2 font-semibold" aria-label="Parawork, to the workspaces">
+        parawork
+      </Link>
+      <nav aria-label="Main" className="hidden items-center gap-1 md:flex">
+        <Link to="/$team/w" params={params} className={NAV}>
+          Workspaces
+        </Link>
+        <Link to="/$team/p" params={params} className={NAV}>
+          Projects
+        </Link>
+      </nav>
+      <div className="ml-auto flex items-center gap-2">
+        {team.can("workspace.create") && (
+          <Button className="max-md:hidden" onClick={() => perform("workspace.new")}>
+            <Icon name="plus" size={14} />
+            New workspace
+          </Button>
+        )}
+        <button
+          type="button"
+          onClick={() => perform("palette")}
+          aria-label="Search and commands"
+          title={`Search and commands (${pretty("mod+k")})`}
+          className="control-h flex items-center gap-1.5 rounded-md px-1.5 text-fg2 hover:bg-bg2 hover:text-fg pointer-coarse:w-11 pointer-coarse:justify-center"
+        >
+          <Icon name="search" />
+          <Kbd keys="mod+k" />
+        </button>
+        <AccountMenu />
+      </div>
+    </header>
+  );
+}
+
+function AccountMenu() {
+  const me = useMe();
+  const team = useTeam();
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const { theme } = useStore(look);
+  const settings = (section: string) =>
+    navigate({ to: "/$team/settings/{-$section}", params: { team: team.slug, section } });
+
+  const signOut = async () => {
+    try {
+      await api.POST("/logout");
+      client.clear();
+      location.assign("/login"); // a fresh page: no terminal or cache of the old user stays
+    } catch (error) {
+      toastError("Could not sign out", error, () => void signOut());
+    }
+  };
+
+  return (
+    <Menu
+      trigger={
+        <button
+          type="button"
+          aria-label={`${me.user.name}: account and settings`}
+          className="grid size-7 place-items-center rounded-full bg-bg3 text-meta font-medium hover:bg-bg2 pointer-coarse:size-9"
+        >
+          {initials(me.user.name || me.user.email)}
+        </button>
+      }
+    >
+      <MenuLabel>
+        <span className="block text-body text-fg">{me.user.name}</span>
+        {me.user.email}
+      </MenuLabel>
+      <MenuLine />
+      {me.teams.length > 1 && (
+        <>
+          <MenuLabel>Team</MenuLabel>
+          <MenuChoice
+            value={team.slug}
+            onChange={(slug) => void navigate({ to: "/$team/w", params: { team: slug } })}
+            choices={me.teams.map((t) => [t.slug, t.name] as const)}
+          />
+          <MenuLine />
+        </>
+      )}
+      <MenuItem onSelect={() => void settings("profile")} keys="g s">
+        Settings
+      </MenuItem>
+      <MenuItem onSelect={() => void settings("agents")}>Agents and their accounts</MenuItem>
+      <MenuItem onSelect={() => perform("help")} keys="?">
+        Keys
+      </MenuItem>
+      <MenuItem onSelect={() => window.open("/api/docs", "_blank", "noopener")}>API documentation</MenuItem>
+      <MenuLine />
+      <MenuLabel>Appearance</MenuLabel>
+      <MenuChoice<Theme>
+        value={theme}
+        onChange={(v) => setLook({ theme: v })}
+        choices={[
+          ["system", "As the system"],
+          ["light", "Light"],
+          ["dark", "Dark"],
+        ]}
+      />
+      <MenuLine />
+      <MenuItem onSelect={() => void signOut()}>Sign out</MenuItem>
+    </Menu>
+  );
+}

@@ -1,0 +1,45 @@
+import { actions } from "@/keys/registry";
+import { Dialog, DialogBody } from "@/kit/dialog";
+import { Kbd } from "@/kit/kbd";
+import { look } from "@/state/look";
+import { useStore } from "@/state/store";
+
+/** Every key, from the one list of them. */
+export default function HelpSheet({ onClose }: { onClose: () => void }) {
+  const { singleKeys } = useStore(look);
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title="Keys"
+      wide
+      about={
+        singleKeys
+          ? "Single keys work while neither a field nor a terminal has the focus. In a terminal every key but the chords below goes to the program."
+          : "Single keys are turned off in Settings, Appearance. Chords work."
+      }
+    >
+      <DialogBody className="grid content-start gap-x-8 gap-y-4 md:grid-cols-2">
+        {(["General", "Go to", "Workspace", "Terminal", "Review"] as const).map((group) => (
+          <section key={group} aria-label={group}>
+            <h3 className="mb-1 font-semibold">{group}</h3>
+            <dl>
+              {actions
+                .filter((a) => a.group === group)
+                .map((a) => (
+                  <div key={a.id} className="flex items-baseline justify-between gap-3 py-0.5">
+                    <dt className="text-fg2">{a.label}</dt>
+                    <dd className="shrink-0">
+                      {a.keys.map((k) => (
+                        <Kbd key={k} keys={k} className="pointer-coarse:inline" />
+                      ))}
+                    </dd>
+                  </div>
+                ))}
+            </dl>
+          </section>
+        ))}
+      </DialogBody>
+    </Dialog>
+  );
+}

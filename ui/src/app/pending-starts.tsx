@@ -1,0 +1,39 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect } from "react";
+import { keys, workspacesQuery } from "@/api/queries";
+import { toastError } from "@/state/toasts";
+import { addPendingStart, type PendingStart, pendingStarts, takePendingStart } from "@/workspaces/pending-start";
+import { startSession } from "@/workspaces/start";
+import { useTeam } from "./team";
+
+/** Starts the agent chosen in the new-workspace dialog once its workspace is ready, wherever the user is by then. */
+export function PendingStarts() {
+  const team = useTeam();
+  const client = useQueryClient();
+  const list = useQuery(workspacesQuery(team.slug));
+
+  useEffect(() => {
+    const waiting = pendingStarts();
+    if (waiting.length === 0 || !list.data) return;
+    const start = async (p: PendingStart) => {
+      try {
+        // The key makes a second page that does the same answer with the same session.
+        await startSession(p.workspaceId, { agent: p.agent, prompt: p.prompt, argv: p.argv }, `first-${p.workspaceId}`);
+      } catch (error) {
+        toastError("The session did not start", error, () => {
+          addPendingStart(p);
+          void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+        });
+      }
+      void client.invalidateQueries({ queryKey: keys.sessions(p.workspaceId) });
+    };
+    for (const p of waiting) {
+      const w = list.data.find((x) => x.id === p.workspaceId);
+      if (w?.state === "ready") {
+        const taken = takePendingStart(p.workspaceId);
+        if (taken) void start(taken);
+      }
+    }
+  }, [list.data, client, team.slug]);
+  return null;
+}

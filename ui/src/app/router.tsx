@@ -1,0 +1,160 @@
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from "@tanstack/react-router";
+import type { Me } from "@/api/client";
+import { ApiError } from "@/api/problem";
+import { meQuery, setupQuery } from "@/api/queries";
+import { isString, recall } from "@/state/remember";
+import { CrashPage, NotFoundPage } from "./pages";
+import { queryClient } from "./query-client";
+
+const rootRoute = createRootRoute({ component: Outlet, notFoundComponent: NotFoundPage, errorComponent: CrashPage });
+
+/** Who is signed in, or a way to the page that signs in. */
+async function signedIn(next: string): Promise<Me> {
+  try {
+    return await queryClient.ensureQueryData(meQuery());
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 401) throw error;
+    const { needed } = await queryClient.fetchQuery(setupQuery());
+    if (needed) throw redirect({ to: "/setup" });
+    throw redirect({ to: "/login", search: next === "/" ? {} : { next } });
+  }
+}
+
+const indexRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/",
+  beforeLoad: async () => {
+    const me = await signedIn("/");
+    const last = recall("team", isString);
+    const team = me.teams.find((t) => t.slug === last) ?? me.teams[0];
+    if (team) throw redirect({ to: "/$team", params: { team: team.slug } });
+  },
+  component: lazyRouteComponent(() => import("@/screens/no-team"), "NoTeamScreen"),
+});
+
+const text = (v: unknown): string | undefined => (typeof v === "string" && v !== "" ? v : undefined);
+
+const setupRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/setup",
+  validateSearch: (s: Record<string, unknown>): { token?: string } => ({ token: text(s.token) }),
+  component: lazyRouteComponent(() => import("@/screens/setup"), "SetupScreen"),
+});
+
+const loginRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/login",
+  validateSearch: (s: Record<string, unknown>): { next?: string } => ({ next: text(s.next) }),
+  component: lazyRouteComponent(() => import("@/screens/login"), "LoginScreen"),
+});
+
+export interface TeamSearch {
+  /** The dialog for a new workspace is open; the value is a project id, or "1" for none chosen. */
+  new?: string;
+  /** The dialog that adds a project is open. */
+  add?: "url" | "folder";
+}
+
+const teamRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/$team",
+  validateSearch: (s: Record<string, unknown>): TeamSearch => ({
+    new: text(s.new) ?? (s.new === 1 ? "1" : undefined),
+    add: s.add === "url" || s.add === "folder" ? s.add : undefined,
+  }),
+  beforeLoad: async ({ params, location }) => {
+    const me = await signedIn(location.href);
+    return { me, team: me.teams.find((t) => t.slug === params.team) };
+  },
+  component: lazyRouteComponent(() => import("./shell"), "Shell"),
+});
+
+const teamIndexRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/",
+  beforeLoad: ({ params }) => {
+    throw redirect({ to: "/$team/w", params, replace: true });
+  },
+});
+
+export const SHOWS = ["active", "archived", "trash"] as const;
+
+const workspacesRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/w",
+  validateSearch: (s: Record<string, unknown>): { show?: "archived" | "trash" } => ({
+    show: s.show === "archived" || s.show === "trash" ? s.show : undefined,
+  }),
+  component: lazyRouteComponent(() => import("@/screens/workspaces"), "WorkspacesScreen"),
+});
+
+export type Tab = "terminal" | "changes" | "shell" | "activity";
+
+export interface WorkspaceSearch {
+  tab?: Exclude<Tab, "terminal">;
+  session?: string;
+  file?: string;
+  dialog?: "merge" | "archive" | "delete";
+}
+
+const workspaceRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/w/$key",
+  validateSearch: (s: Record<string, unknown>): WorkspaceSearch => ({
+    tab: s.tab === "changes" || s.tab === "shell" || s.tab === "activity" ? s.tab : undefined,
+    session: text(s.session),
+    file: text(s.file),
+    dialog: s.dialog === "merge" || s.dialog === "archive" || s.dialog === "delete" ? s.dialog : undefined,
+  }),
+  component: lazyRouteComponent(() => import("@/screens/workspace"), "WorkspaceScreen"),
+});
+
+const projectsRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/p",
+  component: lazyRouteComponent(() => import("@/screens/projects"), "ProjectsScreen"),
+});
+
+const projectRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/p/$project",
+  component: lazyRouteComponent(() => import("@/screens/project"), "ProjectScreen"),
+});
+
+export const SECTIONS = ["profile", "appearance", "agents", "tokens", "team", "about"] as const;
+export type Section = (typeof SECTIONS)[number];
+
+const settingsRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/settings/{-$section}",
+  component: lazyRouteComponent(() => import("@/screens/settings"), "SettingsScreen"),
+});
+
+const routeTree = rootRoute.addChildren([
+  indexRoute,
+  setupRoute,
+  loginRoute,
+  teamRoute.addChildren([teamIndexRoute, workspacesRoute, workspaceRoute, projectsRoute, projectRoute, settingsRoute]),
+]);
+
+export const router = createRouter({
+  routeTree,
+  defaultPreload: "intent",
+  defaultErrorComponent: CrashPage,
+  defaultNotFoundComponent: NotFoundPage,
+  defaultPendingMs: 200,
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,112 @@
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useState } from "react";
+import { whenSignedOut } from "@/api/client";
+import { EventPump, EventsLink } from "@/api/events";
+import { keys, meQuery, workspacesQuery } from "@/api/queries";
+import { listen } from "@/keys/keyboard";
+import { connection, tryNow } from "@/state/connection";
+import { remember } from "@/state/remember";
+import { needsCount } from "@/workspaces/standing";
+import { BottomBar } from "./bottom-bar";
+import { ConnectionPill } from "./connection-pill";
+import { GlobalActions } from "./global-actions";
+import { Header } from "./header";
+import { NotFoundPage } from "./pages";
+import { PendingStarts } from "./pending-starts";
+import { SequenceEcho } from "./sequence-echo";
+import { Sidebar } from "./sidebar";
+import { showAttention } from "./title";
+
+const NewWorkspaceDialog = lazy(() => import("@/screens/new-workspace/dialog"));
+const AddProjectDialog = lazy(() => import("@/screens/add-project/dialog"));
+const Floating = lazy(() => import("@/kit/floating"));
+
+const route = getRouteApi("/$team");
+
+/** The frame of the app: header, sidebar, what is open, and everything that lives as long as the page. */
+export function Shell() {
+  const { team } = route.useRouteContext();
+  if (!team) return <NotFoundPage />;
+  return <TeamShell key={team.slug} team={team.slug} />;
+}
+
+function TeamShell({ team }: { team: string }) {
+  const search = route.useSearch();
+  const [sidebar, setSidebar] = useState(true);
+  const workspaces = useQuery(workspacesQuery(team));
+  const needs = needsCount(workspaces.data ?? []);
+
+  useEffect(() => remember("team", team), [team]);
+  useEffect(listen, []);
+  useEffect(() => showAttention(needs), [needs]);
+  useSignedOut();
+  useTeamEvents(team);
+
+  return (
+    <div className="grid h-dvh grid-rows-[auto_minmax(0,1fr)_auto]">
+      <a
+        href="#main"
+        className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded-md focus:bg-bg1 focus:px-3 focus:py-1.5 focus:shadow-float"
+      >
+        To the content
+      </a>
+      <Header />
+      <div className="flex min-h-0">
+        {sidebar && <Sidebar />}
+        <main id="main" tabIndex={-1} className="min-h-0 min-w-0 flex-1 outline-none">
+          <Outlet />
+        </main>
+      </div>
+      <BottomBar />
+      <GlobalActions onSidebar={() => setSidebar((s) => !s)} />
+      <PendingStarts />
+      <Suspense>
+        {search.new && <NewWorkspaceDialog projectId={search.new === "1" ? "" : search.new} />}
+        {search.add && <AddProjectDialog kind={search.add} />}
+      </Suspense>
+      <ConnectionPill />
+      <SequenceEcho />
+      <Suspense>
+        <Floating />
+      </Suspense>
+    </div>
+  );
+}
+
+/** Goes to the login page when the server no longer knows us. */
+function useSignedOut(): void {
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const router = useRouter();
+  useEffect(() => {
+    whenSignedOut(() => {
+      client.removeQueries({ queryKey: keys.me });
+      void navigate({ to: "/login", search: { next: router.state.location.href } });
+    });
+    return () => whenSignedOut(() => {});
+  }, [navigate, client, router]);
+}
+
+/** Follows the team's events for as long as the page shows the team. */
+function useTeamEvents(team: string): void {
+  const client = useQueryClient();
+  useEffect(() => {
+    const pump = new EventPump(client, team);
+    const link = new EventsLink({
+      team,
+      onEvent: (e) => pump.push(e),
+      onGap: () => void client.invalidateQueries({ predicate: (q) => !q.queryKey.includes("diff") }),
+      onState: (events) => connection.update((c) => ({ ...c, events })),
+      // Asks who we are: a 401 leads to the login page.
+      onTrouble: () => void client.fetchQuery({ ...meQuery(), staleTime: 0 }).catch(() => {}),
+    });
+    link.start();
+    tryNow.set(link.now);
+    return () => {
+      link.stop();
+      pump.stop();
+      tryNow.set(() => {});
+    };
+  }, [client, team]);
+}

@@ -1,0 +1,70 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { workspacesQuery } from "@/api/queries";
+import { cx } from "@/kit/cx";
+import { Shape } from "@/kit/mark";
+import { Counts, Failure, Skeleton } from "@/kit/states";
+import { GROUP_NAMES, type Grouped, grouped } from "@/workspaces/standing";
+import { useTeam } from "./team";
+
+/** The workspaces of the team, those that need a person first. */
+export function Sidebar() {
+  const team = useTeam();
+  const list = useQuery(workspacesQuery(team.slug));
+  return (
+    <nav
+      aria-label="Workspaces by state"
+      className="hidden w-(--sidebar-w) shrink-0 overflow-y-auto border-r border-hairline bg-bg1 py-2 md:block"
+    >
+      {list.isPending ? (
+        <Skeleton rows={5} label="Loading workspaces" />
+      ) : list.isError && !list.data ? (
+        <Failure
+          className="m-3"
+          what="The workspaces could not be loaded."
+          error={list.error}
+          retry={() => void list.refetch()}
+        />
+      ) : list.data.length === 0 ? (
+        <p className="px-4 py-2 text-fg3">No workspaces yet.</p>
+      ) : (
+        grouped(list.data).map((g) => <GroupRows key={g.group} {...g} team={team.slug} />)
+      )}
+    </nav>
+  );
+}
+
+function GroupRows({ group, items, team }: Grouped & { team: string }) {
+  return (
+    <section aria-label={GROUP_NAMES[group]} className="mb-2">
+      <h2 className="px-4 pt-2 pb-1 text-meta text-fg3">
+        {GROUP_NAMES[group]} <span className="tabular-nums">{items.length}</span>
+      </h2>
+      <ul>
+        {items.map(({ workspace: w, standing: s }) => (
+          <li key={w.id}>
+            <Link
+              to="/$team/w/$key"
+              params={{ team, key: w.key }}
+              className={cx(
+                "flex items-baseline gap-2 px-4 py-1.5 -outline-offset-2 hover:bg-bg2 in-data-[density=compact]:py-1",
+                "aria-[current=page]:bg-bg3 data-[status=active]:bg-bg3",
+              )}
+              activeOptions={{ includeSearch: false }}
+            >
+              <Shape kind={s.mark} className="translate-y-px" />
+              <span className="min-w-0 flex-1">
+                <span className="block truncate text-fg">{w.name}</span>
+                <span className="flex gap-1.5 truncate text-meta text-fg3">
+                  {s.word !== GROUP_NAMES[group] ? <span>{s.word}</span> : <span className="sr-only">{s.word}</span>}
+                  <span className="truncate">{s.group === "setup" && s.text ? s.text : w.project_name}</span>
+                  {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
+                </span>
+              </span>
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}

@@ -1,0 +1,130 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { fieldError } from "@/api/problem";
+import { keys } from "@/api/queries";
+import { useTeam } from "@/app/team";
+import { Button } from "@/kit/button";
+import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
+import { Segmented, TextField } from "@/kit/field";
+import { FormError } from "@/kit/states";
+import { FolderBrowser } from "./folder-browser";
+
+/** Adds a repository: by its URL or as a folder on the server. */
+export default function AddProjectDialog({ kind }: { kind: "url" | "folder" }) {
+  const team = useTeam();
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const [url, setUrl] = useState("");
+  const [path, setPath] = useState("");
+  const [name, setName] = useState("");
+  const close = () => void navigate({ to: ".", search: (s) => ({ ...s, add: undefined }) });
+
+  const add = useMutation({
+    mutationFn: (source: Schemas["ProjectSource"]) =>
+      data(
+        api.POST("/teams/{team}/projects", {
+          params: { path: { team: team.slug } },
+          body: { source, ...(name.trim() ? { name: name.trim() } : {}) },
+        }),
+      ),
+    onSuccess: async (p) => {
+      await client.invalidateQueries({ queryKey: keys.projects(team.slug) });
+      // A folder is ready at once: go on to the first workspace. A clone shows its progress in the list.
+      await navigate({
+        to: "/$team/p",
+        params: { team: team.slug },
+        search: p.state === "ready" ? { new: p.id } : {},
+      });
+    },
+  });
+  const error = fieldError(add.error, "url") ?? fieldError(add.error, "path") ?? fieldError(add.error, "source");
+  const nameError = fieldError(add.error, "name");
+  const submit = () => {
+    if (kind === "url" ? url.trim() : path)
+      add.mutate(kind === "url" ? { kind: "url", url: url.trim() } : { kind: "path", path });
+  };
+
+  return (
+    <Dialog
+      open
+      onClose={close}
+      title="Add a project"
+      about="A git repository, cloned from a URL or a folder on the server."
+    >
+      <form
+        className="flex min-h-0 flex-1 flex-col"
+        onSubmit={(e) => {
+          e.preventDefault();
+          submit();
+        }}
+        onKeyDown={(e) => {
+          if ((e.ctrlKey || e.metaKey) && e.key === "Enter") {
+            e.preventDefault();
+            submit();
+          }
+        }}
+      >
+        <DialogBody className="flex flex-col gap-4">
+          <div>
+            <Segmented
+              label="Where it is"
+              value={kind}
+              onChange={(v) => {
+                add.reset();
+                void navigate({ to: ".", search: (s) => ({ ...s, add: v }), replace: true });
+              }}
+              options={[
+                ["url", "URL"],
+                ["folder", "Folder on the server"],
+              ]}
+            />
+          </div>
+          {kind === "url" ? (
+            <TextField
+              label="Repository URL"
+              mono
+              required
+              autoFocus
+              placeholder="https://github.com/acme/shop.git"
+              hint="https or ssh. Private repositories work with the server user's own ssh keys and git credentials."
+              value={url}
+              error={error}
+              spellCheck={false}
+              autoCapitalize="none"
+              onChange={(e) => setUrl(e.target.value)}
+            />
+          ) : (
+            <FolderBrowser value={path} onChange={setPath} error={error} />
+          )}
+          <TextField
+            label="Name"
+            placeholder={lastPart(kind === "url" ? url : path) || "From the repository"}
+            value={name}
+            error={nameError}
+            onChange={(e) => setName(e.target.value)}
+          />
+          {!error && !nameError && <FormError error={add.error} />}
+        </DialogBody>
+        <DialogFoot>
+          <Button onClick={close}>Cancel</Button>
+          <Button
+            type="submit"
+            look="primary"
+            keys="mod+enter"
+            busy={add.isPending && "Adding"}
+            disabled={kind === "url" ? !url.trim() : !path}
+          >
+            {kind === "url" ? "Clone" : "Add"}
+          </Button>
+        </DialogFoot>
+      </form>
+    </Dialog>
+  );
+}
+
+function lastPart(where: string): string {
+  const parts = where.trim().replace(/\/+$/, "").split(/[/:]/);
+  return (parts.at(-1) ?? "").replace(/\.git$/, "");
+}

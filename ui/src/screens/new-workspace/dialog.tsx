@@ -1,0 +1,236 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
+import { api, data, type Project } from "@/api/client";
+import { fieldError } from "@/api/problem";
+import { agentsQuery, branchNameQuery, executorsQuery, projectsQuery } from "@/api/queries";
+import { useTeam } from "@/app/team";
+import { splitCommand } from "@/format/words";
+import { Button, buttonClass } from "@/kit/button";
+import { Combobox } from "@/kit/combobox";
+import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
+import { Field, TextArea, TextField } from "@/kit/field";
+import { Empty, Failure, FormError, Skeleton } from "@/kit/states";
+import { isString, recall, remember } from "@/state/remember";
+import { addPendingStart } from "@/workspaces/pending-start";
+import { COMMAND, SHELL } from "@/workspaces/sessions";
+import { BaseBranch } from "./base-branch";
+import { Place } from "./place";
+import { useSettled } from "./use-settled";
+
+/** A new workspace: what, by whom, from where, in which place. */
+export default function NewWorkspaceDialog({ projectId }: { projectId: string }) {
+  const team = useTeam();
+  const navigate = useNavigate();
+  const projects = useQuery(projectsQuery(team.slug));
+  const close = () => void navigate({ to: ".", search: (s) => ({ ...s, new: undefined }) });
+  const ready = projects.data?.filter((p) => p.state === "ready") ?? [];
+  const last = recall("project", isString);
+  const first = ready.find((p) => p.id === projectId) ?? ready.find((p) => p.id === last) ?? ready[0];
+
+  return (
+    <Dialog
+      open
+      onClose={close}
+      wide
+      title="New workspace"
+      about="One piece of work: a branch in a folder of its own, and an agent in it."
+    >
+      {projects.isPending ? (
+        <DialogBody>
+          <Skeleton label="Loading the projects" />
+        </DialogBody>
+      ) : projects.isError && !projects.data ? (
+        <DialogBody className="pb-5">
+          <Failure
+            what="The projects could not be loaded."
+            error={projects.error}
+            retry={() => void projects.refetch()}
+          />
+        </DialogBody>
+      ) : !first ? (
+        <DialogBody className="pb-5">
+          <Empty
+            title={
+              projects.data?.some((p) => p.state === "cloning")
+                ? "Your project is still being cloned"
+                : "Add a project first"
+            }
+            action={
+              <Link to="/$team/p" params={{ team: team.slug }} className={buttonClass("primary")}>
+                To the projects
+              </Link>
+            }
+          >
+            A workspace is a branch of one of your projects.
+          </Empty>
+        </DialogBody>
+      ) : (
+        <NewWorkspaceForm projects={ready} first={first} onClose={close} />
+      )}
+    </Dialog>
+  );
+}
+
+function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; first: Project; onClose: () => void }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const [project, setProject] = useState(first);
+  const [name, setName] = useState("");
+  const [base, setBase] = useState("");
+  const [branch, setBranch] = useState<string | undefined>(undefined); // undefined follows the suggestion
+  const [prompt, setPrompt] = useState("");
+  const [command, setCommand] = useState("");
+  const [executor, setExecutor] = useState<string | undefined>(undefined);
+
+  const agents = useQuery(agentsQuery(team.slug));
+  const choice = useAgentChoice(agents.data, recall(`agent.${project.id}`, isString));
+  const executors = useQuery(executorsQuery(team.slug));
+  const settled = useSettled(name.trim(), 200);
+  const suggestion = useQuery(branchNameQuery(project.id, settled));
+  const place = executor ?? defaultPlace(executors.data, recall(`place.${project.id}`, isString));
+  const argv = splitCommand(command);
+  const talks = choice.agent !== "" && choice.agent !== SHELL && choice.agent !== COMMAND;
+
+  const create = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/teams/{team}/workspaces", {
+          params: { path: { team: team.slug } },
+          body: {
+            project_id: project.id,
+            name: name.trim(),
+            ...(base ? { base } : {}),
+            ...(branch?.trim() ? { branch: branch.trim() } : {}),
+            ...(place ? { executor: place } : {}),
+          },
+        }),
+      ),
+    onSuccess: async (w) => {
+      remember("project", project.id);
+      remember(`agent.${project.id}`, choice.agent);
+      if (place) remember(`place.${project.id}`, place);
+      if (choice.agent) {
+        addPendingStart({
+          workspaceId: w.id,
+          agent: choice.agent,
+          prompt: talks ? prompt : "",
+          ...(choice.agent === COMMAND ? { argv } : {}),
+          at: Date.now(),
+        });
+      }
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+      await navigate({ to: "/$team/w/$key", params: { team: team.slug, key: w.key } });
+    },
+  });
+  const field = (f: string) => fieldError(create.error, f);
+  const named = ["name", "base", "branch", "executor"].some(field);
+  const ready =
+    name.trim() !== "" &&
+    (choice.agent === "" || choice.ready) &&
+    (choice.agent !== COMMAND || argv.length > 0) &&
+    !create.isPending;
+  const go = () => {
+    if (ready) create.mutate();
+  };
+
+  return (
+    <form
+      className="flex min-h-0 flex-1 flex-col"
+      onSubmit={(e) => {
+        e.preventDefault();
+        go();
+      }}
+      onKeyDown={(e) => {
+        if ((e.ctrlKey || e.metaKey) && e.key === "Enter") {
+          e.preventDefault();
+          go();
+        }
+      }}
+    >
+      <DialogBody className="flex flex-col gap-4">
+        <div className="grid gap-4 sm:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
+          <TextField
+            label="Name"
+            required
+            autoFocus
+            maxLength={200}
+            placeholder="Retry webhook delivery with jitter"
+            value={name}
+            error={field("name")}
+            onChange={(e) => setName(e.target.value)}
+          />
+          <Field label="Project" error={field("project_id")}>
+            {(ids) => (
+              <Combobox
+                {...ids}
+                label="Project"
+                value={project.id}
+                onChange={(id) => {
+                  // The branch chosen of another project means nothing here.
+                  setProject(projects.find((p) => p.id === id) ?? project);
+                  setBase("");
+                  setBranch(undefined);
+                }}
+                options={projects.map((p) => ({ value: p.id, text: p.name }))}
+              />
+            )}
+          </Field>
+        </div>
+        <div className="grid gap-4 sm:grid-cols-2">
+          <BaseBranch project={project} value={base} onChange={setBase} error={field("base")} />
+          <TextField
+            label="Branch"
+            mono
+            spellCheck={false}
+            autoCapitalize="none"
+            value={branch ?? (settled ? (suggestion.data ?? "") : "")}
+            placeholder="From the name"
+            error={field("branch")}
+            hint={branch === undefined ? "Made from the name; change it if you like." : undefined}
+            onChange={(e) => setBranch(e.target.value)}
+            onBlur={() => branch?.trim() === "" && setBranch(undefined)}
+          />
+        </div>
+        <AgentChoice query={agents} choice={choice} withShell withNone />
+        {talks && (
+          <TextArea
+            label="Prompt"
+            rows={4}
+            placeholder="What should it do? Empty starts it without a task."
+            value={prompt}
+            onChange={(e) => setPrompt(e.target.value)}
+          />
+        )}
+        {choice.agent === COMMAND && (
+          <TextField
+            label="Command"
+            mono
+            placeholder="npm run dev"
+            value={command}
+            spellCheck={false}
+            onChange={(e) => setCommand(e.target.value)}
+          />
+        )}
+        <Place query={executors} value={place} onChange={setExecutor} error={field("executor")} />
+        <FormError error={create.error && !named ? create.error : null} />
+      </DialogBody>
+      <DialogFoot>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button type="submit" look="primary" keys="mod+enter" disabled={!ready} busy={create.isPending && "Creating"}>
+          Create
+        </Button>
+      </DialogFoot>
+    </form>
+  );
+}
+
+function defaultPlace(
+  list: { kind: string; available: boolean; default: boolean }[] | undefined,
+  last: string | undefined,
+): string {
+  const usable = list?.filter((e) => e.available) ?? [];
+  return (usable.find((e) => e.kind === last) ?? usable.find((e) => e.default) ?? usable[0])?.kind ?? "";
+}

@@ -1,0 +1,41 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/queries";
+import { PlainPage } from "@/app/pages";
+import { Button } from "@/kit/button";
+import { TextField } from "@/kit/field";
+import { FormError } from "@/kit/states";
+
+/** Signed in, but in no team. */
+export function NoTeamScreen() {
+  const [name, setName] = useState("");
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const create = useMutation({
+    mutationFn: () => data(api.POST("/teams", { body: { name } })),
+    onSuccess: async (team) => {
+      await client.invalidateQueries({ queryKey: keys.me });
+      await navigate({ to: "/$team/p", params: { team: team.slug } });
+    },
+  });
+  return (
+    <PlainPage title="You are in no team">
+      <p className="mb-4 text-fg2">Ask a team's owner to add you by your e-mail, or make a team of your own.</p>
+      <form
+        className="flex flex-col gap-3.5"
+        onSubmit={(e) => {
+          e.preventDefault();
+          create.mutate();
+        }}
+      >
+        <TextField label="Team" required value={name} onChange={(e) => setName(e.target.value)} />
+        <FormError error={create.error} />
+        <Button type="submit" look="primary" busy={create.isPending} className="self-start">
+          Make the team
+        </Button>
+      </form>
+    </PlainPage>
+  );
+}

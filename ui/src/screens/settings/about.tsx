@@ -1,0 +1,24 @@
+import { useQuery } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+
+export default function AboutSettings() {
+  const health = useQuery({ queryKey: ["health"], queryFn: () => data(api.GET("/health")) });
+  const link = "text-accent underline";
+  return (
+    <div className="flex flex-col gap-2 text-fg2">
+      <p>
+        Parawork <span className="font-mono text-[12px]">{health.data?.version ?? "…"}</span>, MIT licence.
+      </p>
+      <p>
+        <a href="/api/docs" target="_blank" rel="noreferrer" className={link}>
+          API documentation
+        </a>
+      </p>
+      <p>
+        <a href="/THIRD_PARTY_LICENSES.txt" target="_blank" rel="noreferrer" className={link}>
+          Licences of what the web app contains
+        </a>
+      </p>
+    </div>
+  );
+}

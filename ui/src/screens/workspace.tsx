@@ -1,0 +1,86 @@
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+import type { Workspace } from "@/api/client";
+import { changesQuery, sessionsQuery } from "@/api/queries";
+import { NotFoundPage } from "@/app/pages";
+import type { Tab } from "@/app/router";
+import { useTeam } from "@/app/team";
+import { useTitle } from "@/app/use-title";
+import { useAction } from "@/keys/keyboard";
+import { Failure, Skeleton } from "@/kit/states";
+import { useWorkspaceByKey } from "@/workspaces/use-workspace";
+import { Creation } from "./workspace/creation";
+import { WorkspaceHead } from "./workspace/head";
+import { PutAway } from "./workspace/put-away";
+import { WorkspaceTabs } from "./workspace/tabs";
+
+const TerminalTab = lazy(() => import("./workspace/terminal-tab"));
+const ChangesTab = lazy(() => import("./changes/tab"));
+const ActivityTab = lazy(() => import("./workspace/activity-tab"));
+const MergeDialog = lazy(() => import("./workspace/merge-dialog"));
+const RemoveDialog = lazy(() => import("./workspace/remove-dialog"));
+
+const route = getRouteApi("/$team/w/$key");
+
+/** One workspace in front: its head, its tabs, what is open. */
+export function WorkspaceScreen() {
+  const { key } = route.useParams();
+  const team = useTeam();
+  const found = useWorkspaceByKey(team.slug, key);
+  useTitle(found.workspace?.name ?? key);
+  if (found.workspace) return <Open key={found.workspace.id} workspace={found.workspace} />;
+  if (found.pending) return <Skeleton rows={5} label="Loading the workspace" />;
+  if (found.error)
+    return (
+      <Failure className="m-4" what="The workspace could not be loaded." error={found.error} retry={found.retry} />
+    );
+  return <NotFoundPage />;
+}
+
+function Open({ workspace: w }: { workspace: Workspace }) {
+  const search = route.useSearch();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const tab: Tab = search.tab ?? "terminal";
+  const away = Boolean(w.deleted_at) || w.state === "archived";
+  const alive = !away && (w.state === "ready" || w.state === "paused");
+  const sessions = useQuery({ ...sessionsQuery(w.id), enabled: !away });
+  // Kept fresh in whatever tab: its count is in the tab's name.
+  const changes = useQuery({ ...changesQuery(w.id), enabled: alive });
+
+  const go = (next: Tab) =>
+    void navigate({
+      search: (s) => ({ ...s, tab: next === "terminal" ? undefined : next, session: undefined, file: undefined }),
+    });
+  useAction("tab.terminal", () => go("terminal"));
+  useAction("tab.changes", () => go("changes"));
+  useAction("tab.shell", () => go("shell"));
+  useAction("tab.activity", () => go("activity"));
+  const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
+
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <WorkspaceHead workspace={w} sessions={sessions.data ?? []} />
+      <WorkspaceTabs tab={tab} files={changes.data?.items.length ?? w.changes.files} sessions={sessions.data ?? []} />
+      <div className="min-h-0 flex-1">
+        <Suspense fallback={<Skeleton label="Loading" />}>
+          {tab === "activity" ? (
+            <ActivityTab workspace={w} />
+          ) : away ? (
+            <PutAway workspace={w} />
+          ) : !alive ? (
+            <Creation workspace={w} />
+          ) : tab === "changes" ? (
+            <ChangesTab workspace={w} />
+          ) : (
+            <TerminalTab key={tab} workspace={w} kind={tab === "shell" ? "shell" : "agent"} />
+          )}
+          {search.dialog === "merge" && alive && <MergeDialog workspace={w} onClose={closeDialog} />}
+          {(search.dialog === "archive" || search.dialog === "delete") && (
+            <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />
+          )}
+        </Suspense>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,193 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Session, type Workspace } from "@/api/client";
+import { executorsQuery, keys } from "@/api/queries";
+import { useTeam } from "@/app/team";
+import { useAction } from "@/keys/keyboard";
+import { Button, IconButton } from "@/kit/button";
+import { inputClass } from "@/kit/field";
+import { Icon } from "@/kit/icon";
+import { Mark } from "@/kit/mark";
+import { Menu, MenuItem, MenuLine } from "@/kit/menu";
+import { Counts, copyText } from "@/kit/states";
+import { toastError } from "@/state/toasts";
+import { hasEnded, SETUP } from "@/workspaces/sessions";
+import { standing } from "@/workspaces/standing";
+import { useShownSession } from "./shown-session";
+import { useStop } from "./use-stop";
+
+/** Name, key, state, branch and place of a workspace, and what can be done with it. */
+export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace; sessions: Session[] }) {
+  const team = useTeam();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const [renaming, setRenaming] = useState(false);
+  const s = standing(w);
+  const away = Boolean(w.deleted_at) || w.state === "archived";
+  const ready = w.state === "ready" || w.state === "paused";
+  const edit = team.can("workspace.edit");
+  const executors = useQuery(executorsQuery(team.slug));
+  const place = executors.data?.find((e) => e.kind === w.executor);
+
+  const shown = useShownSession(sessions);
+  const running = sessions.filter((x) => !hasEnded(x) && x.agent !== SETUP);
+  const target =
+    shown && !hasEnded(shown) && shown.agent !== SETUP ? shown : running.length === 1 ? running[0] : undefined;
+  const stop = useStop(w.id);
+  const canStop = target !== undefined && team.can("terminal.type");
+
+  const dialog = (d: "merge" | "archive" | "delete") => void navigate({ search: (x) => ({ ...x, dialog: d }) });
+  const commit = () =>
+    void navigate({ search: (x) => ({ ...x, tab: "changes", session: undefined }) }).then(() =>
+      setTimeout(() => document.getElementById("commit-message")?.focus(), 50),
+    );
+  const canCommit = ready && edit;
+  const canMerge = ready && team.can("workspace.merge");
+
+  useAction("session.stop", () => target && stop.mutate(target), canStop);
+  useAction("workspace.commit", commit, canCommit);
+  useAction("workspace.merge", () => dialog("merge"), canMerge);
+  useAction("workspace.rename", () => setRenaming(true), edit);
+  useAction("workspace.archive", () => dialog("archive"), edit && !away);
+  useAction("workspace.delete", () => dialog("delete"), edit && !w.deleted_at);
+  const copyLink = () => void copyText(location.href, "the link");
+  useAction("copy.link", copyLink);
+  useAction("copy.branch", () => void copyText(w.branch, "the branch name"));
+
+  return (
+    <header className="flex flex-wrap items-start gap-x-4 gap-y-2 bg-bg1 px-4 pt-3 pb-1.5">
+      <div className="min-w-0 flex-1 basis-72">
+        <div className="flex flex-wrap items-baseline gap-x-3 gap-y-0.5">
+          {renaming ? (
+            <Rename workspace={w} done={() => setRenaming(false)} />
+          ) : (
+            <h1 className="min-w-0 text-title font-semibold break-words">{w.name}</h1>
+          )}
+          <span className="font-mono text-[12px] text-fg3">{w.key}</span>
+          <span role="status">
+            <Mark kind={s.mark} word={s.word} />
+          </span>
+          {s.text && s.group !== "setup" && <span className="min-w-0 text-fg2 break-words">{s.text}</span>}
+        </div>
+        <p className="mt-0.5 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3">
+          <span className="min-w-0 break-all">
+            <span className="font-mono text-[12px] text-fg2">{w.branch || "no branch yet"}</span>
+            <span aria-hidden> ← </span>
+            <span className="sr-only"> from </span>
+            <span className="font-mono text-[12px]">{w.base}</span>
+          </span>
+          <span aria-hidden>·</span>
+          <span title={place?.isolation}>{place?.name ?? w.executor}</span>
+          {w.changes.files > 0 && (
+            <>
+              <span aria-hidden>·</span>
+              <Counts additions={w.changes.additions} deletions={w.changes.deletions} />
+            </>
+          )}
+        </p>
+      </div>
+      <div className="flex flex-wrap items-center gap-2">
+        {canStop && (
+          <Button
+            busy={stop.isPending && "Stopping"}
+            onClick={() => target && stop.mutate(target)}
+            title={`Stop ${target?.agent_name}`}
+          >
+            Stop
+          </Button>
+        )}
+        {canCommit && <Button onClick={commit}>Commit</Button>}
+        {canMerge && (
+          <Button look="primary" onClick={() => dialog("merge")}>
+            Merge…
+          </Button>
+        )}
+        <Menu
+          trigger={
+            <IconButton label="More for this workspace">
+              <Icon name="more" />
+            </IconButton>
+          }
+        >
+          {edit && (
+            <MenuItem onSelect={() => setRenaming(true)} keys="e r">
+              Rename
+            </MenuItem>
+          )}
+          <MenuItem onSelect={copyLink} keys="y l">
+            Copy link
+          </MenuItem>
+          {w.branch && (
+            <MenuItem onSelect={() => void copyText(w.branch, "the branch name")} keys="y b">
+              Copy branch name
+            </MenuItem>
+          )}
+          {w.path && (
+            <MenuItem onSelect={() => void copyText(w.path, "the folder")}>Copy folder on the server</MenuItem>
+          )}
+          {edit && (
+            <>
+              <MenuLine />
+              {!away && (
+                <MenuItem onSelect={() => dialog("archive")} keys="e a">
+                  Archive…
+                </MenuItem>
+              )}
+              {!w.deleted_at && (
+                <MenuItem danger onSelect={() => dialog("delete")} keys="e d">
+                  Delete…
+                </MenuItem>
+              )}
+            </>
+          )}
+        </Menu>
+      </div>
+    </header>
+  );
+}
+
+function Rename({ workspace: w, done }: { workspace: Workspace; done: () => void }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const rename = useMutation({
+    mutationFn: (name: string) =>
+      data(api.PATCH("/workspaces/{id}", { params: { path: { id: w.id } }, body: { name } })),
+    onMutate: (name) => {
+      const old = client.getQueryData<Workspace>(keys.workspace(w.id));
+      if (old) client.setQueryData(keys.workspace(w.id), { ...old, name });
+      return old;
+    },
+    onError: (error, _name, old) => {
+      if (old) client.setQueryData(keys.workspace(w.id), old);
+      toastError("The name was not changed", error);
+    },
+    onSettled: () => {
+      void client.invalidateQueries({ queryKey: keys.workspace(w.id), exact: true });
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+    },
+  });
+  const save = (value: string) => {
+    const name = value.trim();
+    if (name && name !== w.name) rename.mutate(name);
+    done();
+  };
+  return (
+    <input
+      // biome-ignore lint/a11y/noAutofocus: the person asked to type here
+      autoFocus
+      aria-label="Name of the workspace"
+      defaultValue={w.name}
+      maxLength={200}
+      onFocus={(e) => e.target.select()}
+      onBlur={(e) => save(e.target.value)}
+      onKeyDown={(e) => {
+        if (e.key === "Enter") save(e.currentTarget.value);
+        else if (e.key === "Escape") {
+          e.currentTarget.value = w.name;
+          done();
+        }
+      }}
+      className={`${inputClass} max-w-md`}
+    />
+  );
+}

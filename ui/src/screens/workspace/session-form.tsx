@@ -1,0 +1,97 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
+import type { Session, Workspace } from "@/api/client";
+import { agentsQuery, keys } from "@/api/queries";
+import { useTeam } from "@/app/team";
+import { splitCommand } from "@/format/words";
+import { Button } from "@/kit/button";
+import { TextArea, TextField } from "@/kit/field";
+import { FormError } from "@/kit/states";
+import { isString, recall, remember } from "@/state/remember";
+import { COMMAND, SHELL } from "@/workspaces/sessions";
+import { startSession } from "@/workspaces/start";
+
+interface Props {
+  workspace: Workspace;
+  onStarted: (s: Session) => void;
+  /** Offers a shell as well. */
+  withShell?: boolean;
+}
+
+/** Which agent, with which account, told what. */
+export function SessionForm({ workspace: w, onStarted, withShell }: Props) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const agents = useQuery(agentsQuery(team.slug));
+  const choice = useAgentChoice(agents.data, recall(`agent.${w.project_id}`, isString));
+  const [prompt, setPrompt] = useState("");
+  const [command, setCommand] = useState("");
+  const isCommand = choice.agent === COMMAND;
+  const talks = choice.agent !== SHELL && !isCommand;
+  const argv = splitCommand(command);
+
+  const start = useMutation({
+    mutationFn: () =>
+      startSession(w.id, { agent: choice.agent, ...(talks ? { prompt } : {}), ...(isCommand ? { argv } : {}) }),
+    onSuccess: (s) => {
+      remember(`agent.${w.project_id}`, s.agent);
+      client.setQueryData<Session[]>(keys.sessions(w.id), (list) => [s, ...(list ?? []).filter((x) => x.id !== s.id)]);
+      void client.invalidateQueries({ queryKey: keys.sessions(w.id) });
+      onStarted(s);
+    },
+  });
+  const ready = choice.ready && (!isCommand || argv.length > 0);
+  const go = () => {
+    if (ready && !start.isPending) start.mutate();
+  };
+
+  return (
+    <form
+      className="flex flex-col gap-4"
+      onSubmit={(e) => {
+        e.preventDefault();
+        go();
+      }}
+      onKeyDown={(e) => {
+        if ((e.ctrlKey || e.metaKey) && e.key === "Enter") {
+          e.preventDefault();
+          go();
+        }
+      }}
+    >
+      <AgentChoice query={agents} choice={choice} withShell={withShell} />
+      {talks && (
+        <TextArea
+          label="Prompt"
+          rows={4}
+          placeholder="What should it do? Empty starts it without a task."
+          value={prompt}
+          onChange={(e) => setPrompt(e.target.value)}
+        />
+      )}
+      {isCommand && (
+        <TextField
+          label="Command"
+          mono
+          placeholder="npm run dev"
+          hint="Run as it stands, without a shell: quotes group words, nothing is expanded."
+          value={command}
+          spellCheck={false}
+          onChange={(e) => setCommand(e.target.value)}
+        />
+      )}
+      <FormError error={start.error} />
+      <Button
+        type="submit"
+        look="primary"
+        keys="mod+enter"
+        className="self-start"
+        disabled={!ready}
+        busy={start.isPending && "Starting"}
+      >
+        Start
+      </Button>
+    </form>
+  );
+}

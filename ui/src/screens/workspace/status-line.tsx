@@ -1,0 +1,69 @@
+import { useNow } from "@/format/now";
+import { Kbd } from "@/kit/kbd";
+import type { TerminalHandle } from "@/terminal/handle";
+import type { TerminalView } from "@/terminal/state";
+
+const LINK: Record<TerminalView["link"]["phase"], { sign: string; color: string; word: string }> = {
+  connecting: { sign: "◔", color: "text-running", word: "Connecting" },
+  live: { sign: "●", color: "text-merged", word: "Live" },
+  waiting: { sign: "◔", color: "text-needs", word: "Reconnecting" },
+  ended: { sign: "□", color: "text-fg3", word: "Ended" },
+  gone: { sign: "▲", color: "text-failed", word: "This session is gone" },
+  denied: { sign: "▲", color: "text-failed", word: "You may not open this terminal" },
+};
+
+interface Props {
+  handle: TerminalHandle;
+  view: TerminalView;
+  ended: boolean;
+  writer: boolean;
+  onFind: () => void;
+}
+
+/** The line below a terminal: its connection, its size and who gave it, who is watching. */
+export function StatusLine({ handle, view, ended, writer, onFind }: Props) {
+  const now = useNow(500);
+  const link = LINK[ended && view.link.phase !== "waiting" ? "ended" : view.link.phase];
+  const seconds = Math.ceil((view.link.retryAt - now) / 1000);
+  const waiting = view.link.phase === "waiting";
+  return (
+    <div className="flex min-h-7 flex-wrap items-center gap-x-4 gap-y-0.5 border-t border-hairline bg-bg1 px-4 text-meta text-fg2">
+      <span role="status" className="flex items-center gap-1.5" data-link={view.link.phase}>
+        <span aria-hidden className={link.color}>
+          {link.sign}
+        </span>
+        {link.word}
+        {waiting && seconds > 0 && <span aria-hidden>in {seconds} s</span>}
+      </span>
+      {waiting && (
+        <button type="button" onClick={() => handle.retryNow()} className="min-h-6 text-accent hover:underline">
+          Try now
+        </button>
+      )}
+      {waiting && <span className="text-fg3">What you type now is not sent.</span>}
+      {!waiting && view.cols > 0 && (
+        <span className="tabular-nums">
+          {view.cols}×{view.rows}
+          {!ended && (view.mine ? ", sized by you" : view.owner ? `, sized by ${view.owner.name}` : "")}
+        </span>
+      )}
+      {!waiting && !ended && !view.mine && writer && view.cols > 0 && (
+        <button type="button" onClick={() => handle.takeSize()} className="min-h-6 text-accent hover:underline">
+          Fit to my screen
+        </button>
+      )}
+      {view.viewerCount > 1 && (
+        <span title={view.viewers.map((v) => v.name).join(", ")}>{view.viewerCount} watching</span>
+      )}
+      {!writer && <span>Watching only</span>}
+      <span className="ml-auto hidden items-center gap-3 text-fg3 md:flex pointer-coarse:hidden">
+        <button type="button" onClick={onFind} className="flex min-h-6 items-center gap-1 hover:text-fg">
+          <Kbd keys="mod+f" /> find
+        </button>
+        <span className="flex items-center gap-1">
+          <Kbd keys="ctrl+shift+e" /> leave terminal
+        </span>
+      </span>
+    </div>
+  );
+}

@@ -1,0 +1,145 @@
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useMemo, useRef, useState } from "react";
+import { sessionsQuery } from "@/api/queries";
+import { useTeam } from "@/app/team";
+import { bytes } from "@/format/text";
+import { useAction } from "@/keys/keyboard";
+import { Button } from "@/kit/button";
+import { Icon } from "@/kit/icon";
+import { isCoarse } from "@/state/look";
+import { useStore } from "@/state/store";
+import type { TerminalHandle } from "@/terminal/handle";
+import { hidden, shown, terminalOf } from "@/terminal/registry";
+import { hasEnded, isShell } from "@/workspaces/sessions";
+import { EndedBar } from "./ended-bar";
+import { FindBar } from "./find-bar";
+import { KeyBar } from "./key-bar";
+import { StatusLine } from "./status-line";
+import { ACTIVE_TAB } from "./tabs";
+
+interface Props {
+  sessionId: string;
+  workspaceId: string;
+  readOnly?: boolean;
+}
+
+/** One session's terminal with what belongs around it. */
+export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props) {
+  const team = useTeam();
+  const sessions = useQuery(sessionsQuery(workspaceId));
+  const session = sessions.data?.find((s) => s.id === sessionId);
+  const writer = !readOnly && team.can("terminal.type");
+  const shell = session ? isShell(session) : false;
+  const handle = useMemo(() => terminalOf({ sessionId, writer, shell }), [sessionId, writer, shell]);
+  const host = useRef<HTMLDivElement>(null);
+  const view = useStore(handle.view);
+  const [finding, setFinding] = useState(false);
+  const ended = view.exit !== undefined || (session !== undefined && hasEnded(session));
+
+  useEffect(() => {
+    const place = host.current;
+    if (!place) return;
+    shown(sessionId);
+    void handle.attach(place).then(() => {
+      // On a phone the keyboard comes only when it is asked for.
+      if (!readOnly && !isCoarse() && document.activeElement === document.body) handle.focus();
+    });
+    return () => {
+      handle.detach(place);
+      hidden(sessionId);
+    };
+  }, [handle, sessionId, readOnly]);
+
+  useTerminalActions(handle, () => setFinding(true), readOnly === true, writer);
+  useTabDot(view.bell);
+
+  return (
+    <div className="flex h-full min-h-0 flex-col bg-bg0">
+      {view.progress && (
+        <div
+          role="progressbar"
+          aria-label="Progress the program tells"
+          aria-valuenow={view.progress.kind === "part" ? view.progress.part : undefined}
+          aria-valuemin={0}
+          aria-valuemax={100}
+          className="h-0.5 shrink-0 bg-bg3"
+        >
+          <div
+            className={
+              view.progress.kind === "busy"
+                ? "pulse-mark h-full w-full bg-running"
+                : `h-full ${view.progress.failed ? "bg-failed" : "bg-running"}`
+            }
+            style={view.progress.kind === "part" ? { width: `${view.progress.part}%` } : undefined}
+          />
+        </div>
+      )}
+      <div className="term-frame relative min-h-0 min-w-0 flex-1">
+        {/* The gap around the letters belongs to the frame, so that the host's size is what can be drawn on. */}
+        <div
+          ref={host}
+          data-terminal={sessionId}
+          className="absolute inset-y-1.5 right-0 left-3 overflow-auto max-md:left-1.5"
+        />
+        {finding && <FindBar handle={handle} onClose={() => setFinding(false)} />}
+        {view.replaying && view.link.phase === "live" && !ended && (
+          <p role="status" className="late absolute top-2 right-4 rounded-md bg-bg3 px-2.5 py-1 text-meta shadow-float">
+            Reading in what was written before…
+          </p>
+        )}
+        {view.scrolledUp && (
+          <Button className="absolute right-5 bottom-3 bg-bg1 shadow-float" onClick={() => handle.scrollToEnd()}>
+            <Icon name="down" size={14} />
+            To the end
+          </Button>
+        )}
+      </div>
+      {view.gap > 0 && (
+        <p className="border-t border-hairline bg-bg1 px-4 py-1 text-meta text-fg3">
+          {bytes(view.gap)} at the beginning are no longer kept.
+        </p>
+      )}
+      {view.error && (
+        <p role="alert" className="border-t border-hairline bg-bg1 px-4 py-1 text-failed">
+          {view.error}
+        </p>
+      )}
+      {ended && session && !readOnly && <EndedBar session={session} exit={view.exit} />}
+      {!readOnly && (
+        <StatusLine handle={handle} view={view} ended={ended} writer={writer} onFind={() => setFinding(true)} />
+      )}
+      {!readOnly && writer && !ended && <KeyBar handle={handle} agent={!shell} latch={view.latch} />}
+    </div>
+  );
+}
+
+function useTerminalActions(handle: TerminalHandle, find: () => void, readOnly: boolean, writer: boolean): void {
+  useAction("terminal.find", find, !readOnly);
+  useAction("terminal.fit", () => handle.takeSize(), writer && !readOnly);
+  useAction("terminal.focus", () => handle.focus(), !readOnly);
+  useAction(
+    "terminal.leave",
+    () => {
+      handle.blur();
+      document.getElementById(ACTIVE_TAB)?.focus();
+    },
+    !readOnly,
+  );
+}
+
+/** A bell in a window nobody looks at puts a dot before the title. */
+function useTabDot(bell: boolean): void {
+  useEffect(() => {
+    if (!bell || document.hasFocus()) return;
+    const before = document.title;
+    document.title = `• ${before}`;
+    const back = () => {
+      document.title = document.title.replace(/^• /, "");
+    };
+    addEventListener("focus", back, { once: true });
+    return () => {
+      removeEventListener("focus", back);
+      back();
+    };
+  }, [bell]);
+}

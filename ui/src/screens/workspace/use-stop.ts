@@ -1,0 +1,19 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, data, type Session } from "@/api/client";
+import { keys } from "@/api/queries";
+import { toastError } from "@/state/toasts";
+
+/** Stops a session: every program in it is asked to end, and after a grace made to. */
+export function useStop(workspaceId: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (s: Session) => data(api.POST("/sessions/{id}/stop", { params: { path: { id: s.id } }, body: {} })),
+    onSuccess: (ended) => {
+      client.setQueryData<Session[]>(keys.sessions(workspaceId), (list) =>
+        list?.map((s) => (s.id === ended.id ? ended : s)),
+      );
+      void client.invalidateQueries({ queryKey: keys.sessions(workspaceId) });
+    },
+    onError: (error, s) => toastError(`${s.agent_name} was not stopped`, error),
+  });
+}

@@ -1,0 +1,57 @@
+import { bytes, count, plural } from "@/format/text";
+import { confirm } from "@/state/confirm";
+import { look, setLook } from "@/state/look";
+import { toast } from "@/state/toasts";
+import { input } from "./codec";
+import type { TerminalLink } from "./link";
+import { PASTE_MAX, pieces, planPaste } from "./paste";
+
+/** Pieces wait while this much is still on its way. */
+const BUFFERED = 256 * 1024;
+
+/** Pastes text into a session, after asking where that is needed. Calls done when the terminal should have the focus again. */
+export async function pasteInto(link: TerminalLink, text: string, bracketed: boolean, done: () => void): Promise<void> {
+  const plan = planPaste(text, bracketed);
+  if (plan.tooLarge) {
+    toast({
+      kind: "bad",
+      title: "Too much to paste",
+      text: `${bytes(plan.bytes.length)}; a paste carries ${bytes(PASTE_MAX)} at most. Put it into a file of the workspace instead.`,
+    });
+    return;
+  }
+  if (plan.ask) {
+    const yes = await confirm({
+      title: plan.ask === "lines" ? `Paste ${plural(plan.lines, "line")}?` : "Paste control characters?",
+      body:
+        plan.ask === "lines"
+          ? "The program takes each line as if you had pressed Enter after it."
+          : "The text contains characters that act like keys, such as Ctrl+C.",
+      action: "Paste",
+    });
+    done();
+    if (!yes) return;
+  }
+  for (const piece of pieces(plan.bytes)) {
+    while (link.buffered > BUFFERED) await new Promise((r) => setTimeout(r, 20));
+    if (!link.send(input(piece))) {
+      toast({ kind: "bad", title: "The paste was cut off", text: "The connection was lost in the middle of it." });
+      return;
+    }
+  }
+}
+
+/** A program asked to put text on the clipboard. Only the terminal one is typing in may, and it is always told. */
+export function copyFromProgram(text: string, focused: boolean): void {
+  if (look.get().clipboard === "block" || !focused || document.visibilityState !== "visible") return;
+  navigator.clipboard
+    ?.writeText(text)
+    .then(() =>
+      toast({
+        title: `The program copied ${count(text.length)} characters`,
+        lasts: 6000,
+        actions: [{ label: "Never allow this", run: () => setLook({ clipboard: "block" }) }],
+      }),
+    )
+    .catch(() => {});
+}

@@ -1,0 +1,86 @@
+import type { LinkState } from "./link";
+import type { Progress } from "./progress";
+
+/** Somebody at the terminal. */
+export interface Seat {
+  id: string;
+  userId: string;
+  name: string;
+  writer: boolean;
+}
+
+export interface Exit {
+  state: string;
+  reason: string;
+  exitCode: number | undefined;
+  signal: string;
+  endedAt: number;
+}
+
+/** What the page shows around a terminal. */
+export interface TerminalView {
+  link: LinkState;
+  cols: number;
+  rows: number;
+  /** Who sizes the terminal; undefined: nobody yet. */
+  owner: Seat | undefined;
+  mine: boolean;
+  viewers: Seat[];
+  viewerCount: number;
+  /** Who typed last. */
+  typist: Seat | undefined;
+  exit: Exit | undefined;
+  error: string;
+  title: string;
+  progress: Progress;
+  bell: boolean;
+  /** Bytes at the beginning the server no longer keeps. */
+  gap: number;
+  renderer: "dom" | "webgl";
+  scrolledUp: boolean;
+  /** Old output is still being read in: nothing can be typed yet. */
+  replaying: boolean;
+  latch: { ctrl: boolean; alt: boolean };
+}
+
+interface State {
+  you: string;
+  viewers: Seat[];
+  viewerCount: number;
+  writer: Seat | undefined;
+  owner: Seat | undefined;
+}
+
+/** Reads a state frame; what is missing is taken as absent. */
+export function parseState(json: unknown): State {
+  const o = object(json);
+  const viewers = Array.isArray(o.viewers) ? o.viewers.map(seat).filter((s) => s !== undefined) : [];
+  return {
+    you: string(o.you),
+    viewers,
+    viewerCount: typeof o.viewer_count === "number" ? o.viewer_count : viewers.length,
+    writer: seat(o.writer),
+    owner: seat(o.size_owner),
+  };
+}
+
+export function parseExit(json: unknown): Exit {
+  const o = object(json);
+  return {
+    state: string(o.state) || "exited",
+    reason: string(o.reason),
+    exitCode: typeof o.exit_code === "number" ? o.exit_code : undefined,
+    signal: string(o.exit_signal),
+    endedAt: typeof o.ended_at === "number" ? o.ended_at : 0,
+  };
+}
+
+function seat(v: unknown): Seat | undefined {
+  const o = object(v);
+  if (typeof o.id !== "string") return undefined;
+  return { id: o.id, userId: string(o.user_id), name: string(o.name), writer: o.role === "writer" };
+}
+
+const object = (v: unknown): Record<string, unknown> =>
+  typeof v === "object" && v !== null ? (v as Record<string, unknown>) : {};
+const string = (v: unknown): string => (typeof v === "string" ? v : "");

@@ -1,0 +1,60 @@
+import type { Session } from "@/api/client";
+import { duration } from "@/format/time";
+import type { MarkKind } from "@/kit/mark";
+
+export const SHELL = "shell";
+export const SETUP = "setup";
+export const COMMAND = "command";
+
+export const isShell = (s: Session): boolean => s.agent === SHELL;
+export const hasEnded = (s: Session): boolean => s.state === "exited" || s.state === "failed" || s.state === "lost";
+
+/** Where a session stands, by shape and word. */
+export function sessionMark(s: Session): { mark: MarkKind; word: string } {
+  switch (s.state) {
+    case "starting":
+      return { mark: "setup", word: "Starting" };
+    case "working":
+      return { mark: "running", word: "Working" };
+    case "waiting":
+      return { mark: "needs", word: "Needs you" };
+    case "idle":
+      return { mark: "idle", word: "Idle" };
+    case "exited":
+      return s.exit_code === 0 || s.exit_code === null
+        ? { mark: "done", word: "Done" }
+        : { mark: "stopped", word: "Ended" };
+    case "failed":
+      return { mark: "failed", word: "Failed" };
+    case "lost":
+      return { mark: "failed", word: "Lost" };
+  }
+}
+
+/** How a session ended and why, in a sentence. */
+export function endOf(s: Session): string {
+  const time = s.ended_at ? ` after ${duration(s.ended_at - s.started_at)}` : "";
+  const why = s.state_reason.trim();
+  const because = why && !/^(exit|exited|signal)$/i.test(why) ? ` ${sentence(why)}` : "";
+  if (s.state === "lost") return `Lost${time}.${because || " The place it ran in is gone."}`;
+  if (s.exit_signal) return `Ended by ${s.exit_signal}${time}.${because}`;
+  if (s.exit_code === 0) return `Done${time}.${because}`;
+  if (s.exit_code !== null) return `Ended with code ${s.exit_code}${time}.${because}`;
+  return s.state === "failed" ? `Failed${time}.${because}` : `Ended${time}.${because}`;
+}
+
+function sentence(text: string): string {
+  const t = text[0]!.toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(t) ? t : `${t}.`;
+}
+
+/** The session to show first: one that needs somebody, else the newest that runs, else the newest. */
+export function preferred(list: readonly Session[]): Session | undefined {
+  const newest = [...list].sort((a, b) => b.started_at - a.started_at);
+  return (
+    newest.find((s) => s.state === "waiting") ??
+    newest.find((s) => !hasEnded(s)) ??
+    newest.find((s) => s.agent !== SETUP) ??
+    newest[0]
+  );
+}

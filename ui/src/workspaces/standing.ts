@@ -1,0 +1,96 @@
+import type { Workspace } from "@/api/client";
+import type { MarkKind } from "@/kit/mark";
+
+/** The groups of the sidebar in the order of who needs attention. */
+export const GROUPS = ["needs", "failed", "review", "running", "setup", "idle", "done"] as const;
+export type Group = (typeof GROUPS)[number];
+
+export const GROUP_NAMES: Record<Group, string> = {
+  needs: "Needs you",
+  failed: "Failed",
+  review: "Ready to review",
+  running: "Working",
+  setup: "Setting up",
+  idle: "Idle",
+  done: "Done",
+};
+
+export interface Standing {
+  mark: MarkKind;
+  word: string;
+  group: Group;
+  /** Why, in words; "" when the word says it all. */
+  text: string;
+}
+
+/** Where a workspace stands, as a person should see it. */
+export function standing(w: Workspace): Standing {
+  const say = (mark: MarkKind, group: Group, word: string, text = ""): Standing => ({ mark, group, word, text });
+  if (w.deleted_at) return say("stopped", "done", "In the trash");
+  if (w.state === "archived") return say("stopped", "done", "Archived");
+  if (w.state === "creating" || w.state === "setting_up") {
+    const step = w.steps.find((s) => s.state === "running");
+    return say("setup", "setup", "Setting up", step?.title ?? "");
+  }
+  if (w.state === "failed") return say("failed", "failed", "Failed", w.state_reason);
+  const why = w.attention;
+  switch (why?.reason) {
+    case "waiting":
+      return say("needs", "needs", "Needs you", why.text);
+    case "stuck":
+      return say("needs", "needs", "Stuck", why.text);
+    case "conflict":
+      return say("needs", "needs", "Conflict", why.text);
+    case "failed":
+      return say("failed", "failed", "Failed", why.text);
+    case "finished":
+      return w.merged_at && w.changes.files === 0
+        ? say("merged", "done", "Merged")
+        : say("review", "review", w.changes.files > 0 ? "Ready to review" : "Finished", why.text);
+  }
+  switch (w.agents.state) {
+    case "waiting":
+      return say("needs", "needs", "Needs you");
+    case "starting":
+      return say("running", "running", "Starting");
+    case "working":
+      return say("running", "running", "Working");
+    case "failed":
+      return say("failed", "failed", "Failed");
+    case "lost":
+      return say("failed", "failed", "Lost");
+  }
+  if (w.state === "paused") return say("stopped", "idle", "Paused");
+  if (w.merged_at) return say("merged", "done", "Merged");
+  if (w.agents.state === "exited") return say("done", "done", "Done");
+  return say("idle", "idle", w.agents.state === "none" ? "No session yet" : "Idle");
+}
+
+export interface Grouped {
+  group: Group;
+  items: { workspace: Workspace; standing: Standing }[];
+}
+
+/** Workspaces by group. Who waits longest comes first; elsewhere the newest, which keeps rows from jumping about. */
+export function grouped(list: readonly Workspace[]): Grouped[] {
+  const by = new Map<Group, Grouped["items"]>();
+  for (const workspace of list) {
+    const s = standing(workspace);
+    by.set(s.group, [...(by.get(s.group) ?? []), { workspace, standing: s }]);
+  }
+  return GROUPS.filter((g) => by.has(g)).map((group) => ({
+    group,
+    items: by
+      .get(group)!
+      .sort((a, b) =>
+        group === "needs" || group === "failed"
+          ? (a.workspace.attention?.at ?? a.workspace.updated_at) -
+            (b.workspace.attention?.at ?? b.workspace.updated_at)
+          : b.workspace.created_at - a.workspace.created_at,
+      ),
+  }));
+}
+
+/** How many need a person now: the number in the title, the icon and the sidebar. */
+export const needsCount = (list: readonly Workspace[]): number =>
+  list.filter((w) => standing(w).group === "needs").length;
