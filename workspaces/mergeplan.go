@@ -195,7 +195,7 @@ func (m *merger) synthetic(ctx context.Context, of string, parents ...string) (s
 	if err != nil {
 		return "", err
 	}
-	return m.commit(ctx, tree, "parawork: one side of a merge", []string{"GIT_AUTHOR_DATE=1 +0000", "GIT_COMMITTER_DATE=1 +0000"}, parents...)
+	return m.commit(ctx, tree, "parawork: one side of a merge", []string{"GIT_AUTHOR_DATE=@1 +0000", "GIT_COMMITTER_DATE=@1 +0000"}, parents...)
 }
 
 // mergeTree merges two commits as git would and returns the tree; conflicts go into res.

@@ -268,7 +268,7 @@ func TestCredentialsStayOutOfConfigAndRow(t *testing.T) {
 	slow := t.TempDir()
 	h := sqliteHouse(t, func(c *workspaces.Config) {
 		c.GitPath = filepath.Join(slow, "git")
-		must(t, os.WriteFile(c.GitPath, []byte("#!/bin/sh\ncase \"$*\" in *ls-remote*) echo \"$*\" >"+slow+"/argv; env >"+slow+"/env; exec sleep 600;; esac\nexec git \"$@\"\n"), 0o755))
+		must(t, os.WriteFile(c.GitPath, []byte("#!/bin/sh\ncase \"$*\" in *ls-remote*) echo \"$*\" >"+slow+"/argv; env >"+slow+"/env.tmp; mv "+slow+"/env.tmp "+slow+"/env; exec sleep 600;; esac\nexec git \"$@\"\n"), 0o755))
 	})
 	p, err := h.s.CreateProject(t.Context(), h.actor, h.team, workspaces.NewProject{Kind: "url", URL: "https://me:hunt%2Fer2@example.invalid/a/b.git"})
 	must(t, err)

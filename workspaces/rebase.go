@@ -108,7 +108,7 @@ func (m *merger) authorship(ctx context.Context, commit string) (message string,
 	}
 	env = append(identityEnv(m.actor.User, "COMMITTER"), "GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+email)
 	if f[2] != "" {
-		env = append(env, "GIT_AUTHOR_DATE="+f[2])
+		env = append(env, "GIT_AUTHOR_DATE=@"+f[2])
 	}
 	return f[3], env, nil
 }
@@ -119,5 +119,5 @@ func (m *merger) emptyCommit(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return m.commit(ctx, strings.TrimSpace(string(out)), "parawork: nothing", []string{"GIT_AUTHOR_DATE=1 +0000", "GIT_COMMITTER_DATE=1 +0000"})
+	return m.commit(ctx, strings.TrimSpace(string(out)), "parawork: nothing", []string{"GIT_AUTHOR_DATE=@1 +0000", "GIT_COMMITTER_DATE=@1 +0000"})
 }
