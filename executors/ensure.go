@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -133,7 +134,7 @@ func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, 
 	}
 	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind,
 		sandbox: sb, record: rec, done: make(chan struct{})}
-	p.Guest = client.New(client.Config{Dial: sb.Dial, Token: sb.Token(), SandboxID: rec.Handle.ID, Now: m.cfg.Now})
+	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Now: m.cfg.Now})
 	hello, err := m.hello(ctx, p)
 	if err != nil {
 		p.Guest.Close()
@@ -141,6 +142,39 @@ func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, 
 	}
 	p.Hello = hello
 	return p, nil
+}
+
+// dialer dials the place's guest, and has the health check look at once when that fails: those who follow the guest's
+// processes learn within moments that it is gone.
+func (m *Manager) dialer(p *Place) func(context.Context) (io.ReadWriteCloser, error) {
+	return func(ctx context.Context) (io.ReadWriteCloser, error) {
+		pipe, err := p.sandbox.Dial(ctx)
+		if err != nil && ctx.Err() == nil {
+			m.worry(p)
+		}
+		return pipe, err
+	}
+}
+
+// worryEvery is how often at most failed dials have one place looked at.
+const worryEvery = time.Second
+
+func (m *Manager) worry(p *Place) {
+	r := m.room(p.WorkspaceID)
+	now := m.now()
+	r.mu.Lock()
+	due := r.place == p && now-p.worriedAt >= worryEvery.Milliseconds()
+	if due {
+		p.worriedAt = now
+	}
+	r.mu.Unlock()
+	if !due {
+		return
+	}
+	select {
+	case m.worries <- p.WorkspaceID:
+	default: // so many are worried about that the regular check will do
+	}
 }
 
 // hello asks the guest who it is and checks the answer: what it says is not trusted.
@@ -202,7 +236,7 @@ func (m *Manager) dismantle(ctx context.Context, sb Sandbox, rec Record, cause e
 func (m *Manager) finish(ctx context.Context, rec Record, state State, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	rec.State, rec.Reason, rec.EndedAt = state, reason, m.now()
+	rec.State, rec.Reason, rec.EndedAt = state, cleanReason(reason), m.now()
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		m.cfg.Log.Error("end of a sandbox could not be stored", "sandbox_id", rec.Handle.ID, "error", err)
 	}

@@ -25,6 +25,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.reap(ctx)
 		m.every(ctx, m.cfg.ReapEvery, m.reap)
 	})
+	wg.Go(func() { m.heed(ctx) })
 	wg.Wait()
 	m.work.Wait()
 	m.closePipes()
@@ -38,6 +39,20 @@ func (m *Manager) closePipes() {
 	for _, r := range m.rooms {
 		if p := r.current(); p != nil {
 			p.Guest.Close()
+		}
+	}
+}
+
+// heed looks at the places that could not be dialed.
+func (m *Manager) heed(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-m.worries:
+			if err := m.Check(ctx, id); err != nil && ctx.Err() == nil {
+				m.cfg.Log.Debug("sandbox that could not be dialed was looked at", "workspace_id", id, "error", err)
+			}
 		}
 	}
 }
@@ -164,7 +179,7 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 	p.silent++
 	tell := p.silent == silentAfter
 	if tell {
-		p.record.Reason = "It does not answer: " + cause.Error()
+		p.record.Reason = "It does not answer: " + cleanReason(reasonOf(cause))
 	}
 	rec := p.record
 	r.mu.Unlock()

@@ -112,6 +112,7 @@ type Manager struct {
 	onPlace   []func(*Place)
 	recovered bool
 	gone      map[string]int64 // sandboxes found gone by this process: ms UTC
+	worries   chan string      // workspaces whose guest could not be dialed: Run looks at them at once
 	work      sync.WaitGroup   // flights that go on when their callers have left
 }
 
@@ -140,8 +141,9 @@ type Place struct {
 	reason  string // why the place ended; written before done is closed
 
 	// Under the room's mu.
-	silent   int   // health checks failed in a row
-	healthAt int64 // ms UTC of the last good answer
+	silent    int   // health checks failed in a row
+	healthAt  int64 // ms UTC of the last good answer
+	worriedAt int64 // ms UTC of the last check asked for because the guest could not be dialed
 }
 
 // Done is closed when the place has ended: destroyed or found gone.
@@ -156,7 +158,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 		panic(err)
 	}
 	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), rooms: make(map[string]*room),
-		gone: make(map[string]int64)}
+		gone: make(map[string]int64), worries: make(chan string, 64)}
 	for _, e := range cfg.Executors {
 		m.byKind[e.Kind()] = e
 	}

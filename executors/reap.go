@@ -3,6 +3,7 @@ package executors
 import (
 	"context"
 	"errors"
+	"maps"
 )
 
 // noteGone remembers that a sandbox was found gone: what it left stays for a while, for those who followed its processes.
@@ -21,16 +22,12 @@ func (m *Manager) Remains(kind Kind, sandboxID string) (dir string, ok bool) {
 	return "", false
 }
 
-// fresh reports whether a gone sandbox's remains are to be kept still, and forgets it when not.
+// fresh reports whether a gone sandbox's remains are to be kept still.
 func (m *Manager) fresh(sandboxID string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at, ok := m.gone[sandboxID]
-	if ok && m.now()-at < m.cfg.KeepRemains.Milliseconds() {
-		return true
-	}
-	delete(m.gone, sandboxID)
-	return false
+	_, ok := m.gone[sandboxID]
+	return ok
 }
 
 // reap destroys what the executors have and the store does not know as open: rests of a server that died between two steps,
@@ -38,6 +35,7 @@ func (m *Manager) fresh(sandboxID string) bool {
 func (m *Manager) reap(ctx context.Context) {
 	m.mu.Lock()
 	ready := m.recovered
+	maps.DeleteFunc(m.gone, func(_ string, at int64) bool { return m.now()-at >= m.cfg.KeepRemains.Milliseconds() })
 	m.mu.Unlock()
 	if !ready {
 		return

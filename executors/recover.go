@@ -65,18 +65,33 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 			return p, nil
 		}
 	}
-	r.mu.Lock()
 	if errors.Is(err, ErrGone) {
+		r.mu.Lock()
 		r.stray = nil
-	} else {
-		r.stray = &rec
-	}
-	r.mu.Unlock()
-	if errors.Is(err, ErrGone) {
+		r.mu.Unlock()
 		m.noteGone(rec.Handle.ID)
 		m.finish(ctx, rec, Gone, goneReason(rec))
+		return nil, err
 	}
+	m.astray(ctx, r, rec, err)
 	return nil, err
+}
+
+// astray makes an open record that could not be reached the room's stray, and says so where people look.
+func (m *Manager) astray(ctx context.Context, r *room, rec Record, cause error) {
+	reason := "It cannot be reached: " + cleanReason(reasonOf(cause))
+	news := rec.Reason != reason
+	rec.Reason = reason
+	r.mu.Lock()
+	r.stray = &rec
+	r.mu.Unlock()
+	if !news {
+		return
+	}
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		m.cfg.Log.Warn("sandbox could not be stored as unreachable", "sandbox_id", rec.Handle.ID, "error", err)
+	}
+	m.publish(ctx, rec)
 }
 
 func goneReason(rec Record) string {

@@ -31,7 +31,7 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 			return nil, fmt.Errorf("the record of sandbox %s names another process: %w", h.ID, executors.ErrGone)
 		}
 	}
-	if !who.alive() {
+	if !who.guestOf(h.ID) {
 		return nil, fmt.Errorf("the guest of sandbox %s has ended: %w", h.ID, executors.ErrGone)
 	}
 	token, err := readToken(dir)
@@ -88,7 +88,7 @@ func (e *Executor) endAll(ctx context.Context, id string) error {
 	dir := e.dir(id)
 	who, err := readRecord(dir)
 	var known map[int]proc
-	if err == nil && who.alive() {
+	if err == nil && who.guestOf(id) {
 		// Counted before the guest ends: afterwards they have no parent that shows whose they are.
 		known = members(id, who)
 		e.shutdown(ctx, id, dir, who)

@@ -179,7 +179,7 @@ func (e *Executor) Sweep(ctx context.Context, sandboxID string) error {
 		return err
 	}
 	defer e.lock(sandboxID)()
-	if who, err := readRecord(e.dir(sandboxID)); err == nil && who.alive() {
+	if who, err := readRecord(e.dir(sandboxID)); err == nil && who.guestOf(sandboxID) {
 		return nil
 	}
 	return e.destroy(ctx, sandboxID)

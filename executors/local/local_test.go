@@ -246,7 +246,7 @@ func TestOrphansOfAKilledGuestAreEnded(t *testing.T) {
 	gone(t, p.Pid)
 }
 
-// A pid that was given to another process is never taken for the guest's.
+// A pid that was given to another process, or a record that names one, is never taken for the guest's.
 func TestPidUsedAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -260,7 +260,13 @@ func TestPidUsedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(sleeper.Process.Pid) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[19]
 	for name, record := range map[string]string{
+		"a stranger":         fmt.Sprintf(`{"pid":%d,"start":%s,"boot_id":%q}`, sleeper.Process.Pid, began, strings.TrimSpace(string(boot))),
 		"another start time": fmt.Sprintf(`{"pid":%d,"start":1,"boot_id":%q}`, sleeper.Process.Pid, strings.TrimSpace(string(boot))),
 		"another boot":       fmt.Sprintf(`{"pid":%d,"start":1,"boot_id":"x"}`, sleeper.Process.Pid),
 		"not a record":       `{`,
@@ -277,7 +283,7 @@ func TestPidUsedAgain(t *testing.T) {
 		if !errors.Is(err, executors.ErrGone) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := sleeper.Process.Signal(syscall.Signal(0)); err != nil {
+		if b, err := os.ReadFile("/proc/" + strconv.Itoa(sleeper.Process.Pid) + "/stat"); err != nil || strings.Contains(string(b), ") Z ") {
 			t.Fatalf("%s: a stranger was ended", name)
 		}
 	}

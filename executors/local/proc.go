@@ -89,6 +89,16 @@ func (id identity) alive() bool {
 	return err == nil && p.start == id.Start && !p.zombie
 }
 
+// guestOf reports whether exactly this process still runs and is the guest of a sandbox: a record that names a stranger, by
+// accident or by an agent's hand, must not get the stranger ended.
+func (id identity) guestOf(sandboxID string) bool {
+	if !id.alive() {
+		return false
+	}
+	args, err := os.ReadFile("/proc/" + strconv.Itoa(id.Pid) + "/cmdline")
+	return err == nil && bytes.Contains(args, []byte("\x00--sandbox\x00"+sandboxID+"\x00"))
+}
+
 // table reads the whole process table.
 func table() map[int]proc {
 	out := make(map[int]proc)
@@ -117,7 +127,7 @@ func members(id string, guest identity) map[int]proc {
 	all := table()
 	self := os.Getpid()
 	in := make(map[int]bool)
-	if guest.alive() {
+	if guest.guestOf(id) {
 		in[guest.Pid] = true
 	}
 	want := []byte(marker + "=" + id)

@@ -1,0 +1,156 @@
+package executors_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+func (h *house) commands(cfg executors.CommandsConfig) *executors.Commands {
+	cfg.Places, cfg.Store = h.m, h.store
+	return executors.NewCommands(cfg)
+}
+
+// run runs c until the returned func is called.
+func (h *house) run(c *executors.Commands) (stop func()) {
+	ctx, cancel := context.WithCancel(h.ctx)
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			h.t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+func (h *house) insert(c executors.Command) {
+	h.t.Helper()
+	c.TeamID, c.WorkspaceID, c.ActorID, c.Argv = h.team, h.ws, "usr_1", []string{"true"}
+	if err := h.store.InsertCommand(h.ctx, c); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// until asks for a command until it satisfies ok.
+func (h *house) until(c *executors.Commands, id string, ok func(executors.Command, error) bool) executors.Command {
+	h.t.Helper()
+	for {
+		got, err := c.Command(h.ctx, id)
+		if ok(got, err) {
+			return got
+		}
+		select {
+		case <-time.After(5 * time.Millisecond): // nobody tells of a record's change but the record
+		case <-h.ctx.Done():
+			h.t.Fatalf("command %s stays %+v, %v", id, got, err)
+		}
+	}
+}
+
+func isEnded(c executors.Command, err error) bool { return err == nil && c.State.Ended() }
+
+func TestSweepDropsOldRecords(t *testing.T) {
+	h := newHouse(t)
+	now := time.Now()
+	for id, age := range map[string]time.Duration{"cmd_old": 49 * time.Hour, "cmd_young": 47 * time.Hour} {
+		h.insert(executors.Command{ID: id, State: executors.CommandCompleted, CreatedAt: 1, EndedAt: now.Add(-age).UnixMilli()})
+	}
+	c := h.commands(executors.CommandsConfig{Keep: 48 * time.Hour, Now: func() time.Time { return now }})
+	defer h.run(c)()
+	h.until(c, "cmd_old", func(_ executors.Command, err error) bool { return fault.Is(err, fault.NotFound) })
+	if _, err := c.Command(h.ctx, "cmd_young"); err != nil {
+		t.Errorf("a record that is to be kept: %v", err)
+	}
+}
+
+func TestOpenCommandsOfADeadServerAreClosedHonestly(t *testing.T) {
+	h := newHouse(t)
+	h.insert(executors.Command{ID: "cmd_pending", State: executors.CommandPending, CreatedAt: 1})
+	h.insert(executors.Command{ID: "cmd_gone", SandboxID: "sbx_gone", State: executors.CommandExecuting, Background: true, CreatedAt: 1, StartedAt: 1})
+	if err := h.m.Recover(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	c := h.commands(executors.CommandsConfig{})
+	if err := c.Recover(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer h.run(c)()
+	for id, want := range map[string]string{"cmd_pending": "before this command was started", "cmd_gone": "no longer exists"} {
+		got := h.until(c, id, isEnded)
+		if got.State != executors.CommandFailed || !strings.Contains(got.Reason, want) || got.EndedAt == 0 || got.ExitCode != nil {
+			t.Errorf("%s: %+v", id, got)
+		}
+	}
+}
+
+func TestBackgroundCommandWaitsForAnUnreachableSandbox(t *testing.T) {
+	h := newHouse(t)
+	first := h.commands(executors.CommandsConfig{})
+	stop := h.run(first)
+	cmd, err := first.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "while ! [ -e go ]; do sleep 0.05; done; exit 6", Background: true})
+	if err != nil || cmd.State != executors.CommandExecuting {
+		t.Fatalf("Exec: %+v, %v", cmd, err)
+	}
+	stop()
+
+	h.restart()
+	h.ex.Set(fake.Knobs{RecoverErr: errors.New("no line now")})
+	if err := h.m.Recover(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	sweeps := make(chan time.Time)
+	second := h.commands(executors.CommandsConfig{After: func(time.Duration) <-chan time.Time { return sweeps }})
+	if err := second.Recover(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	defer h.run(second)()
+	if got, err := second.Command(h.ctx, cmd.ID); err != nil || got.State != executors.CommandExecuting {
+		t.Fatalf("while its sandbox cannot be reached: %+v, %v", got, err)
+	}
+	h.ex.Set(fake.Knobs{})
+	h.m.CheckHealth(h.ctx)
+	sweeps <- time.Time{}
+	p := h.ensure()
+	if _, err := p.Run(h.ctx, executors.BoxCommand{Argv: []string{"touch", "go"}}); err != nil {
+		t.Fatal(err)
+	}
+	got := h.until(second, cmd.ID, isEnded)
+	if got.State != executors.CommandCompleted || got.ExitCode == nil || *got.ExitCode != 6 {
+		t.Errorf("command %+v", got)
+	}
+}
+
+func TestCommandsOfAPlaceThatCannotBeMade(t *testing.T) {
+	h := newHouse(t)
+	h.ex.Set(fake.Knobs{Unavailable: "the kernel forbids it"})
+	c := h.commands(executors.CommandsConfig{})
+	defer h.run(c)()
+	got, err := c.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "true"})
+	if err != nil || got.State != executors.CommandFailed || !strings.Contains(got.Reason, "the kernel forbids it") || got.StartedAt != 0 {
+		t.Errorf("command %+v, %v", got, err)
+	}
+}
+
+func TestCancelWhileItsPlaceIsMade(t *testing.T) {
+	h := newHouse(t)
+	h.ex.Set(fake.Knobs{CreateDelay: 300 * time.Millisecond})
+	c := h.commands(executors.CommandsConfig{})
+	defer h.run(c)()
+	ctx, cancel := context.WithTimeout(h.ctx, 20*time.Millisecond)
+	defer cancel()
+	got, err := c.Exec(ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "true"})
+	if !errors.Is(err, context.DeadlineExceeded) || got.State != executors.CommandCancelled {
+		t.Errorf("command %+v, %v", got, err)
+	}
+	if kept, err := c.Command(h.ctx, got.ID); err != nil || kept.State != executors.CommandCancelled {
+		t.Errorf("stored %+v, %v", kept, err)
+	}
+	h.ensure()
+}
