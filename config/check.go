@@ -146,6 +146,9 @@ func (d *decoder) checkAgent(key, name string, a Agent) {
 	if !agentName.MatchString(name) {
 		d.problem(key, "the name of an agent has 1 to 64 lower-case letters, digits, dots, dashes and underscores")
 	}
+	if name == "setup" {
+		d.problem(key, "this name is taken by the setup scripts of projects: choose another one")
+	}
 	if !builtin && a.Command == "" {
 		d.problem(key+".command", "an agent of your own needs the program to run")
 	}

@@ -105,6 +105,7 @@ func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 		`{"projects":{"copyIgnored":["/etc/passwd"]}}`:               {"projects.copyIgnored"},
 		`{"projects":{"allowedRoots":[""]}}`:                         {"projects.allowedRoots"},
 		`{"agents":{"mine":{}}}`:                                     {"agents.mine.command"},
+		`{"agents":{"setup":{"command":"x"}}}`:                       {"agents.setup"},
 		`{"agents":{"My Agent":{"command":"x"}}}`:                    {"agents.My Agent"},
 		`{"agents":{"mine":{"command":"x","prompt":"shout"}}}`:       {"agents.mine.prompt", "paste"},
 		`{"agents":{"codex":{"prompt":"paste"}}}`:                    {"agents.codex.prompt"},

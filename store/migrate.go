@@ -133,18 +133,8 @@ func (db *DB) step(ctx context.Context, list []migration) (done bool, err error)
 	if err != nil {
 		return false, err
 	}
-	for i, a := range applied {
-		switch {
-		case i >= len(list):
-			return false, fault.New(fault.Unsupported, "database_newer",
-				"The database was made by a newer Parawork: it has migration %04d_%s, this program knows up to %04d. "+
-					"Start the newer version, or restore a backup made before the upgrade.", a.version, a.name, len(list))
-		case a.version != list[i].version || a.checksum != list[i].checksum:
-			return false, fault.New(fault.Conflict, "database_differs",
-				"The database's migration %04d_%s is not the one this program knows as %04d_%s. "+
-					"It was made by another build of Parawork: start that one, or use another database.",
-				a.version, a.name, list[i].version, list[i].name)
-		}
+	if err := compare(applied, list); err != nil {
+		return false, err
 	}
 	if len(applied) == len(list) {
 		return true, nil
@@ -159,6 +149,24 @@ func (db *DB) step(ctx context.Context, list []migration) (done bool, err error)
 		return false, fmt.Errorf("recording migration %04d: %w", m.version, err)
 	}
 	return false, nil
+}
+
+// compare says why a database with these migrations is not one for a program that knows list; nil when it is.
+func compare(applied, list []migration) error {
+	for i, a := range applied {
+		switch {
+		case i >= len(list):
+			return fault.New(fault.Unsupported, "database_newer",
+				"The database was made by a newer Parawork: it has migration %04d_%s, this program knows up to %04d. "+
+					"Start the newer version, or restore a backup made before the upgrade.", a.version, a.name, len(list))
+		case a.version != list[i].version || a.checksum != list[i].checksum:
+			return fault.New(fault.Conflict, "database_differs",
+				"The database's migration %04d_%s is not the one this program knows as %04d_%s. "+
+					"It was made by another build of Parawork: start that one, or use another database.",
+				a.version, a.name, list[i].version, list[i].name)
+		}
+	}
+	return nil
 }
 
 // applied returns the migrations the database has, in order.

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/store"
+)
+
+const adminUsage = `usage: parawork admin <command> [flags]
+
+  create-user     --email E --name N [--operator] [--team SLUG [--role owner|admin|member|viewer]] --password-stdin
+                  make a user; a team that does not exist is made, and the user owns it
+  create-token    --email E [--name N]
+                  print a new API token that acts as the user
+  reset-password  --email E --password-stdin
+                  set a user's password and end the user's login sessions
+
+All take --config FILE. The server may be running meanwhile. A password is read from standard input, up to the end of the line.
+`
+
+// admin works on the instance from the command line, whether the server runs or not.
+func (p program) admin(ctx context.Context, args []string) error {
+	name := ""
+	if len(args) > 0 {
+		name, args = args[0], args[1:]
+	}
+	switch name {
+	case "create-user":
+		return p.createUser(ctx, args)
+	case "create-token":
+		return p.createToken(ctx, args)
+	case "reset-password":
+		return p.resetPassword(ctx, args)
+	case "help", "--help", "-h":
+		fmt.Fprint(p.stdout, adminUsage)
+		return nil
+	case "":
+		fmt.Fprint(p.stderr, adminUsage)
+	default:
+		fmt.Fprintf(p.stderr, "parawork: there is no command %q.\n\n%s", "admin "+name, adminUsage)
+	}
+	return errUsage
+}
+
+// adminFlags returns the flags of an admin command with the one all have.
+func (p program) adminFlags(name string) (fs *flag.FlagSet, config *string) {
+	fs = flag.NewFlagSet("admin "+name, flag.ContinueOnError)
+	fs.Usage = func() { fmt.Fprint(p.stderr, adminUsage) }
+	return fs, fs.String("config", "", "config.json")
+}
+
+// need prints which of the flags is missing.
+func (p program) need(fs *flag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if v := fs.Lookup(name).Value.String(); v == "" || v == "false" {
+			fmt.Fprintf(p.stderr, "parawork: --%s is missing.\n\n", name)
+			fs.Usage()
+			return errUsage
+		}
+	}
+	return nil
+}
+
+// open opens the instance's accounts.
+func (p program) open(ctx context.Context, file string) (*accounts.Service, func() error, error) {
+	cfg, err := config.Load(file, p.env)
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
+	if err != nil {
+		return nil, nil, err
+	}
+	return accounts.New(accounts.Config{Store: store.NewAccounts(db)}), db.Close, nil
+}
+
+func (p program) createUser(ctx context.Context, args []string) error {
+	fs, file := p.adminFlags("create-user")
+	email, name := fs.String("email", "", ""), fs.String("name", "", "")
+	operator := fs.Bool("operator", false, "")
+	slug, role := fs.String("team", "", ""), fs.String("role", "", "")
+	fs.Bool("password-stdin", false, "")
+	if err := p.parse(fs, args); err != nil {
+		return err
+	}
+	if err := p.need(fs, "email", "name", "password-stdin"); err != nil {
+		return err
+	}
+	if *role != "" && (*slug == "" || !accounts.Role(*role).Valid()) {
+		fmt.Fprintln(p.stderr, "parawork: --role is one of owner, admin, member and viewer, and needs --team.")
+		return errUsage
+	}
+	password, err := p.password()
+	if err != nil {
+		return err
+	}
+	svc, done, err := p.open(ctx, *file)
+	if err != nil {
+		return err
+	}
+	defer done()
+	team, err := svc.TeamBySlug(ctx, *slug)
+	missing := fault.Is(err, fault.NotFound)
+	if err != nil && !missing {
+		return err
+	}
+	if *slug != "" && missing && *role != "" && *role != string(accounts.Owner) {
+		return fmt.Errorf("there is no team %q: without --role it is made, and the user owns it", *slug)
+	}
+	u, err := svc.CreateUser(ctx, accounts.NewUser{Email: *email, Name: *name, Password: password, Operator: *operator})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "created user %s (%s)\n", u.Email, u.ID)
+	if *slug == "" {
+		return nil
+	}
+	return p.join(ctx, svc, u, team, *slug, accounts.Role(*role))
+}
+
+// join makes u a member of a team, and the team when it is missing (its ID is empty).
+func (p program) join(ctx context.Context, svc *accounts.Service, u accounts.User, team accounts.Team, slug string, role accounts.Role) error {
+	if team.ID == "" {
+		team, err := svc.CreateTeam(ctx, accounts.Actor{User: u}, slug, slug)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "created team %s (%s), owned by %s\n", team.Slug, team.ID, u.Email)
+		return nil
+	}
+	if role == "" {
+		role = accounts.Member
+	}
+	if _, err := svc.PutMember(ctx, team.ID, u.Email, role); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "%s is %s of team %s\n", u.Email, role, team.Slug)
+	return nil
+}
+
+func (p program) createToken(ctx context.Context, args []string) error {
+	fs, file := p.adminFlags("create-token")
+	email, name := fs.String("email", "", ""), fs.String("name", "command line", "")
+	if err := p.parse(fs, args); err != nil {
+		return err
+	}
+	if err := p.need(fs, "email"); err != nil {
+		return err
+	}
+	svc, done, err := p.open(ctx, *file)
+	if err != nil {
+		return err
+	}
+	defer done()
+	u, err := svc.UserByEmail(ctx, *email)
+	if err != nil {
+		return err
+	}
+	_, value, err := svc.CreateToken(ctx, u.ID, *name, 0)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout, value)
+	return nil
+}
+
+func (p program) resetPassword(ctx context.Context, args []string) error {
+	fs, file := p.adminFlags("reset-password")
+	email := fs.String("email", "", "")
+	fs.Bool("password-stdin", false, "")
+	if err := p.parse(fs, args); err != nil {
+		return err
+	}
+	if err := p.need(fs, "email", "password-stdin"); err != nil {
+		return err
+	}
+	password, err := p.password()
+	if err != nil {
+		return err
+	}
+	svc, done, err := p.open(ctx, *file)
+	if err != nil {
+		return err
+	}
+	defer done()
+	u, err := svc.UserByEmail(ctx, *email)
+	if err != nil {
+		return err
+	}
+	if err := svc.ResetPassword(ctx, u.ID, password); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "changed the password of %s; all login sessions of the user have ended\n", u.Email)
+	return nil
+}
+
+// password reads one line from standard input; at a terminal it asks, and what is typed is not shown.
+func (p program) password() (string, error) {
+	if f, ok := p.stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		fmt.Fprint(p.stderr, "password: ")
+		b, err := term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(p.stderr)
+		if err != nil {
+			return "", fmt.Errorf("reading the password: %w", err)
+		}
+		return string(b), nil
+	}
+	line, err := bufio.NewReader(io.LimitReader(p.stdin, accounts.MaxPassword+3)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("reading the password: %w", err)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"), nil
+}

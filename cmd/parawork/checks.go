@@ -1,0 +1,313 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/store"
+)
+
+// folder checks that the data folder can be written and has room.
+func (r *report) folder(dir string) {
+	there := dir // the folder itself, or the nearest above it that exists
+	for {
+		st, err := os.Stat(there)
+		if err == nil && !st.IsDir() {
+			r.say(bad, "data folder", there+" is not a folder", "Move it away, or set dataDir to another folder.")
+			return
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || there == filepath.Dir(there) {
+			r.say(bad, "data folder", err.Error(), "Give the server's user the right to it, or set dataDir to another folder.")
+			return
+		}
+		there = filepath.Dir(there)
+	}
+	if unix.Access(there, unix.W_OK|unix.X_OK) != nil {
+		r.say(bad, "data folder", there+" cannot be written", "Give it to the server's user (chown), or set dataDir to another folder.")
+		return
+	}
+	found := dir
+	if there != dir {
+		found += ", will be made at the first start"
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(there, &st); err != nil {
+		r.say(good, "data folder", found, "")
+		return
+	}
+	free := int64(st.Bavail) * int64(st.Bsize) >> 20
+	found = fmt.Sprintf("%s, %d MiB free", found, free)
+	switch {
+	case free < 200:
+		r.say(bad, "data folder", found, "Make room: databases and terminals need some, worktrees and their builds much more.")
+	case free < 5<<10:
+		r.say(minor, "data folder", found, "That is little for worktrees and their builds.")
+	default:
+		r.say(good, "data folder", found, "")
+	}
+}
+
+// key checks the file that seals secrets, without making it.
+func (r *report) key(dir string) {
+	path := filepath.Join(dir, "secret.key")
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if _, err := accounts.OpenKey(path); err != nil {
+		r.say(bad, "secret key", err.Error(), "")
+		return
+	}
+	r.say(good, "secret key", path+" (keep a backup apart from the database's)", "")
+}
+
+// oldestGit is the oldest git everything is tried with.
+var oldestGit = [2]int{2, 38}
+
+var gitVersion = regexp.MustCompile(`git version (\d+)\.(\d+)\S*`)
+
+func (r *report) git(ctx context.Context) {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		r.say(bad, "git", "not found", "Install it: apt-get install git")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "version").Output()
+	m := gitVersion.FindSubmatch(out)
+	if err != nil || m == nil {
+		r.say(bad, "git", fmt.Sprintf("%s does not say its version: %v", path, err), "Reinstall it: apt-get install --reinstall git")
+		return
+	}
+	major, _ := strconv.Atoi(string(m[1]))
+	minorNo, _ := strconv.Atoi(string(m[2]))
+	found := fmt.Sprintf("%s (%s)", strings.TrimPrefix(string(m[0]), "git version "), path)
+	if major < oldestGit[0] || major == oldestGit[0] && minorNo < oldestGit[1] {
+		r.say(bad, "git", found, fmt.Sprintf("Install git %d.%d or newer: merging without a worktree (merge-tree --write-tree) needs it.", oldestGit[0], oldestGit[1]))
+		return
+	}
+	// A part of git that some systems package apart.
+	if dir, err := exec.CommandContext(ctx, path, "--exec-path").Output(); err == nil {
+		if _, err := os.Stat(filepath.Join(strings.TrimSpace(string(dir)), "git-remote-https")); err != nil {
+			r.say(minor, "git", found+", without git-remote-https: projects cannot be cloned from https addresses", "Install the full git package.")
+			return
+		}
+	}
+	r.say(good, "git", found, "")
+}
+
+// database looks at the database without changing it. The state is zero when it could not be read.
+func (r *report) database(ctx context.Context, cfg *config.Config) store.State {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	st, err := store.Inspect(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
+	if err != nil {
+		r.say(bad, "database", err.Error(), "")
+		return store.State{}
+	}
+	name := "SQLite, " + st.File
+	if st.Dialect == store.Postgres {
+		name = "PostgreSQL " + st.Server
+	}
+	switch {
+	case st.Problem != nil:
+		r.say(bad, "database", name+"\n"+st.Problem.Error(), "")
+	case st.Missing, st.Empty:
+		r.say(good, "database", name+", will be set up at the first start", "")
+	case st.Applied < st.Known:
+		r.say(good, "database", fmt.Sprintf("%s, schema %d; the next start brings it to %d (make a backup first)", name, st.Applied, st.Known), "")
+	default:
+		r.say(good, "database", fmt.Sprintf("%s, schema %d; %s, %s; running: %s, %s", name, st.Applied, count(st.Users, "user"),
+			count(st.Teams, "team"), count(st.Sessions, "session"), count(st.Sandboxes, "sandbox")), "")
+		if st.Users == 0 {
+			r.say(minor, "users", "none yet", "Start the server and open the link it prints, or run: parawork admin create-user")
+		} else if st.Operators == 0 {
+			r.say(minor, "users", "no operator", "Make one: parawork admin create-user --operator ...")
+		}
+	}
+	return st
+}
+
+// address checks whether the server can listen, or already does.
+func (r *report) address(ctx context.Context, cfg *config.Config) {
+	listen := cfg.Server.Listen
+	l, err := net.Listen("tcp", listen)
+	if err == nil {
+		l.Close()
+		r.say(good, "address", listen+" is free", "")
+	} else if version, ok := running(ctx, listen); ok {
+		r.say(good, "address", fmt.Sprintf("%s, Parawork %s is serving", listen, version), "")
+	} else {
+		r.say(bad, "address", fmt.Sprintf("%s cannot be listened on: %v", listen, err), "End the program that uses the port, or set server.listen to another one.")
+	}
+	if cfg.Server.AllowInsecureHTTP {
+		r.say(minor, "address", "plain http beyond this machine is allowed (server.allowInsecureHttp): passwords cross the network readable",
+			"Put a reverse proxy with https before it: docs/operate.md")
+	}
+}
+
+// running asks whether Parawork answers at an address, and its version.
+func running(ctx context.Context, listen string) (version string, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", false
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/api/v1/health", nil)
+	if err != nil {
+		return "", false
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return "", false
+	}
+	defer resp.Body.Close()
+	var health struct{ Status, Version string }
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4096))
+	if err != nil || json.Unmarshal(bytes.TrimSpace(body), &health) != nil || health.Status == "" {
+		return "", false
+	}
+	return health.Version, true
+}
+
+// roots checks the folders projects may be chosen from.
+func (r *report) roots(cfg *config.Config) {
+	if len(cfg.Projects.AllowedRoots) == 0 {
+		r.say(good, "projects", "from git addresses and the sample; no folder of this server is allowed (projects.allowedRoots)", "")
+	}
+	for _, root := range cfg.Projects.AllowedRoots {
+		entries, err := os.Open(root)
+		if err == nil {
+			_, err = entries.Readdirnames(1)
+			entries.Close()
+		}
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			r.say(minor, "projects", fmt.Sprintf("allowed root %s: %v", root, err), "Make the folder, give the server's user the right to read it, or take it out of projects.allowedRoots.")
+		case root == "/":
+			r.say(minor, "projects", "every folder of this server is allowed", "Name the folders your repositories are in, in projects.allowedRoots.")
+		default:
+			r.say(good, "projects", "allowed root "+root, "")
+		}
+	}
+}
+
+// guest checks that there is a program to start in sandboxes, without unpacking it.
+func (r *report) guest(env func(string) string) {
+	name := "parawork-guest-" + runtime.GOOS + "-" + runtime.GOARCH
+	if p := env(guestEnv); p != "" {
+		if _, err := runnable(p, guestEnv+" names"); err != nil {
+			r.say(bad, "guest", err.Error(), "")
+			return
+		}
+		r.say(good, "guest", p+" ("+guestEnv+")", "")
+		return
+	}
+	if _, err := fs.Stat(assets, "assets/"+name); err == nil {
+		r.say(good, "guest", "part of this build", "")
+		return
+	}
+	if self, err := os.Executable(); err == nil {
+		if p, err := runnable(filepath.Join(filepath.Dir(self), "parawork-guest"), "beside the server lies"); err == nil {
+			r.say(good, "guest", p, "")
+			return
+		}
+	}
+	r.say(bad, "guest", "this build does not carry the program that runs in sandboxes", "Build with `make build`, or set "+guestEnv+" to a parawork-guest binary.")
+}
+
+// settings turns the configuration's agents into the registry's.
+func settings(cfg *config.Config) map[string]agents.Settings {
+	out := map[string]agents.Settings{}
+	for name, a := range cfg.Agents {
+		out[name] = agents.Settings{Enabled: a.Enabled, Name: a.Name, Command: a.Command, DefaultArgs: a.DefaultArgs, Env: a.Env, Prompt: agents.Delivery(a.Prompt)}
+	}
+	return out
+}
+
+// agents says which agents can be started.
+func (r *report) agents(ctx context.Context, cfg *config.Config) {
+	reg, err := agents.New(agents.Config{Agents: settings(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), WorktreesDir: filepath.Join(cfg.DataDir, "worktrees")})
+	if err != nil {
+		r.say(bad, "agents", err.Error(), "")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	usable := 0
+	for _, a := range reg.List(ctx) {
+		what := "agent"
+		switch {
+		case a.Agent == agents.Command:
+		case !a.Enabled:
+			r.say(good, what, a.Name+": switched off", "")
+		case a.Installed:
+			if a.Agent != agents.Shell {
+				usable++
+			}
+			r.say(good, what, strings.TrimSpace(fmt.Sprintf("%s %s", a.Name, a.Version))+" ("+a.Path+")", "")
+		default:
+			cure := "Check agents." + a.Agent + ".command and the PATH of the server's user."
+			if a.Install != "" {
+				cure = "Install it: " + a.Install
+			}
+			r.say(minor, what, a.Name+": not found", cure)
+		}
+	}
+	if usable == 0 {
+		r.say(minor, "agent", "no coding agent is installed; shells work", "")
+	}
+}
+
+// places says where workspaces can live.
+func (r *report) places(cfg *config.Config, st store.State) {
+	const isolation = "agents have the rights of the server's user: for people who trust each other"
+	local, enabled := cfg.Sandboxing.Local, cfg.Sandboxing.Local.Enabled
+	switch {
+	case enabled != nil && !*enabled:
+		r.say(bad, "place", "local: switched off (sandboxing.local.enabled), and this version has no other", "Set sandboxing.local.enabled to true.")
+	case enabled == nil && st.Teams > 1:
+		r.say(bad, "place", fmt.Sprintf("local: not with %d teams, since it does not keep them apart, and this version has no other place", st.Teams),
+			"If all of them trust each other, set sandboxing.local.enabled to true.")
+	case enabled != nil && st.Teams > 1:
+		r.say(minor, "place", fmt.Sprintf("local: on for %d teams without isolation; %s", st.Teams, isolation), "")
+	default:
+		r.say(good, "place", "local: no isolation; "+isolation, "")
+	}
+	if l := local.ResourceLimits; l.MaxCPU > 0 || l.MaxMemory > 0 {
+		r.say(minor, "place", "local: sandboxing.local.resourceLimits is set, but this version does not enforce it", "")
+	}
+	if p := cfg.Sandboxing.DefaultProvider; p != "auto" && p != "local" {
+		r.say(minor, "place", p+": sandboxing.defaultProvider names it, but it is not built into this version", `Set it to "auto".`)
+	}
+	if cfg.Sandboxing.E2B.APIKey != "" {
+		r.say(minor, "place", "e2b: an API key is set, but it is not built into this version", "")
+	}
+}
