@@ -101,3 +101,11 @@ func ReadRecord(r io.Reader) ([]byte, error) {
 	}
 	return p, nil
 }
+
+// UpgradeStream is what a host asks an HTTP/1.1 pipe to be upgraded to, so that the pipe itself carries an output or an input.
+// Output then comes in frames of FrameHeader (u32 length) and bytes, at most MaxFrame of them; a length of 0 is the end.
+const (
+	UpgradeStream = "parawork-stream"
+	FrameHeader   = 4
+	MaxFrame      = 1 << 20
+)

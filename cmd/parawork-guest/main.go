@@ -125,6 +125,10 @@ func serve(args []string) error {
 // spare keeps the program small: it moves bytes, and what it holds at rest is little. The runtime gives memory back
 // early rather than let the heap double.
 func spare() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		// Two, however large the machine: one program at a time speaks, and there may be many guests.
+		runtime.GOMAXPROCS(min(runtime.GOMAXPROCS(0), 2))
+	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
 	}

@@ -1,7 +1,8 @@
 // Package client is the host's side of the guest's protocol. It believes nothing it hears: lengths, offsets, ids and paths are
 // checked before anybody sees them, and an answer that cannot be right is an error.
 //
-// One pipe carries everything, multiplexed by HTTP/2. It is dialled at first use and again after a cut; what was under way
+// One pipe carries everything, multiplexed by HTTP/2; only Output and Input take a pipe of their own each, which halves what
+// the guest adds to a keystroke's echo, unless Config.OnePipe is set. The pipe is dialled at first use and again after a cut; what was under way
 // then fails, except for short questions, which are asked once more. Streams are taken up again by their caller from the
 // offset or number it has: see Output and Input.
 //
@@ -30,6 +31,7 @@ type Config struct {
 	Dial      func(ctx context.Context) (io.ReadWriteCloser, error) // opens a pipe to the guest; called again after a cut
 	Token     string                                                // what the guest asks of its host
 	SandboxID string                                                // what the guest must call itself; "" = not checked
+	OnePipe   bool                                                  // pipes are dear here: no Output or Input gets one of its own
 	Now       func() time.Time
 }
 

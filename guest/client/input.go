@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"sync"
 
@@ -16,7 +17,9 @@ import (
 type Input struct {
 	Last uint64 // the newest frame the guest had taken when the stream was opened; numbers begin at 1
 
-	frames *io.PipeWriter
+	frames io.WriteCloser
+	cancel context.CancelFunc // after frames is closed, once what was sent is on its way
+	alone  bool               // on a pipe of its own
 	sent   func(seq uint64)
 
 	mu  sync.Mutex
@@ -29,28 +32,43 @@ func (c *Client) Input(ctx context.Context, id string) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, w := io.Pipe()
-	q.body = r
 	ctx, cancel := context.WithCancel(ctx)
-	resp, err := c.do(ctx, q)
+	in := &Input{cancel: cancel, sent: func(seq uint64) { c.noteSent(id, seq) }}
+	var head http.Header
+	if c.cfg.OnePipe {
+		head, err = in.shared(ctx, c, q)
+	} else {
+		in.frames, _, head, err = c.direct(ctx, q)
+		in.alone = true
+	}
 	if err != nil {
 		cancel()
+		return nil, err
+	}
+	if in.Last, err = strconv.ParseUint(head.Get(guest.HeaderInputSeq), 10, 64); err != nil {
+		cancel()
+		return nil, wrong("input", err)
+	}
+	return in, nil
+}
+
+// shared opens the stream on the one pipe.
+func (in *Input) shared(ctx context.Context, c *Client, q request) (http.Header, error) {
+	r, w := io.Pipe()
+	q.body = r
+	resp, err := c.do(ctx, q)
+	if err != nil {
 		_ = r.Close()
 		return nil, err
 	}
-	last, err := strconv.ParseUint(resp.Header.Get(guest.HeaderInputSeq), 10, 64)
-	if err != nil {
-		cancel()
-		_ = resp.Body.Close()
-		return nil, wrong("input", err)
-	}
 	go func() { // ends with the stream
-		defer cancel()
+		defer in.cancel()
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // the guest says nothing here
 		_ = resp.Body.Close()
 		_ = r.CloseWithError(errInputEnded)
 	}()
-	return &Input{Last: last, frames: w, sent: func(seq uint64) { c.noteSent(id, seq) }}, nil
+	in.frames = w
+	return resp.Header, nil
 }
 
 var errInputEnded = fault.New(fault.Gone, "input_ended", "The process does not take input any more, or the sandbox was cut off.")
@@ -97,6 +115,9 @@ func (c *Client) takeSent(id string) uint64 {
 
 // Close ends the stream; what was sent still arrives.
 func (in *Input) Close() error {
-	_ = in.frames.Close()
-	return nil
+	err := in.frames.Close()
+	if in.alone { // what was written is with the system; on the common pipe the guest's answer ends the stream
+		in.cancel()
+	}
+	return err
 }

@@ -1,11 +1,14 @@
 package client
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"net/url"
 	"strconv"
 
@@ -29,19 +32,75 @@ func (c *Client) Output(ctx context.Context, id string, stream guest.Stream, fro
 	}
 	q.query = url.Values{"from": {strconv.FormatInt(from, 10)}}
 	ctx, cancel := context.WithCancel(ctx)
-	resp, err := c.do(ctx, q)
-	if err != nil {
-		cancel()
-		return nil, err
+	o := &Output{cancel: cancel}
+	var head http.Header
+	if c.cfg.OnePipe {
+		resp, err := c.do(ctx, q)
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		o.body, head = resp.Body, resp.Header
+	} else {
+		conn, r, h, err := c.direct(ctx, q)
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		o.body, head = &frames{conn: conn, r: r}, h
 	}
-	o := &Output{body: resp.Body, cancel: cancel}
-	o.From, err = strconv.ParseInt(resp.Header.Get(guest.HeaderOffset), 10, 64)
+	o.From, err = strconv.ParseInt(head.Get(guest.HeaderOffset), 10, 64)
 	if err != nil || o.From < from || o.From > math.MaxInt64/2 {
 		_ = o.Close()
-		return nil, wrong("output", fmt.Errorf("offset %q when asked for %d", clip(resp.Header.Get(guest.HeaderOffset), 50), from))
+		return nil, wrong("output", fmt.Errorf("offset %q when asked for %d", clip(head.Get(guest.HeaderOffset), 50), from))
 	}
 	return o, nil
 }
+
+// frames reads what comes on a pipe of its own.
+type frames struct {
+	conn  io.Closer
+	r     *bufio.Reader
+	left  int // bytes of the present frame
+	ended bool
+}
+
+func (f *frames) Read(p []byte) (int, error) {
+	if f.ended {
+		return 0, io.EOF
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for f.left == 0 {
+		var head [guest.FrameHeader]byte
+		if _, err := io.ReadFull(f.r, head[:]); err != nil {
+			return 0, cut(err)
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		if n == 0 {
+			f.ended = true
+			return 0, io.EOF
+		}
+		if n > guest.MaxFrame {
+			return 0, wrong("output", fmt.Errorf("frame of %d bytes", n))
+		}
+		f.left = int(n)
+	}
+	n, err := f.r.Read(p[:min(len(p), f.left)])
+	f.left -= n
+	return n, cut(err)
+}
+
+// cut makes the end of a pipe that is not the end of the stream an error.
+func cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (f *frames) Close() error { return f.conn.Close() }
 
 // Read reads the next bytes, waiting for them. One call at a time.
 func (o *Output) Read(p []byte) (int, error) {

@@ -87,6 +87,7 @@ type Daemon struct {
 	quitOnce sync.Once
 	work     sync.WaitGroup // goroutines that outlive their request
 
+	readers    atomic.Int64 // outputs being followed
 	lastOutput atomic.Int64 // ms UTC
 	hinted     atomic.Int64 // ns since started
 	ports      portCache
@@ -122,6 +123,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetHTTP1(true) // for pipes taken over by one stream, see direct.go
 	srv := &http.Server{
 		Handler:   d.handler(),
 		Protocols: protocols,
@@ -151,9 +153,9 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	}
 	d.endAll()
 	close(d.over)
-	lastWords, stop := context.WithTimeout(ctx, lastWordsIn)
-	defer stop()
-	_ = srv.Shutdown(lastWords) // hosts read what ended programs have written
+	for deadline := time.Now().Add(lastWordsIn); d.readers.Load() > 0 && time.Now().Before(deadline); {
+		time.Sleep(lastWordsIn / 100) // hosts read what ended programs have written
+	}
 	cancel()
 	_ = srv.Close()
 	<-served

@@ -105,6 +105,9 @@ func (p *place) boot() {
 	defer f.Close()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "GUEST_TEST_ROLE=guest", "GUEST_DIR="+p.dir, "GUEST_ROOT="+p.root, "GUEST_ID="+p.id, "SECRET_OF_HOST=1", "LC_TEST=ok")
+	if m := os.Getenv("GUEST_MAXPROCS"); m != "" {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS="+m)
+	}
 	cmd.ExtraFiles = []*os.File{f}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Stderr = os.Stderr

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
 	"sync"
 
@@ -36,6 +38,22 @@ func (in *input) taken() uint64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.last
+}
+
+// takeAll takes the frames of r to its end.
+func (in *input) takeAll(ctx context.Context, r io.Reader) error {
+	for {
+		seq, frame, err := guest.ReadInput(r, nil)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := in.put(ctx, seq, frame); err != nil {
+			return err
+		}
+	}
 }
 
 // put brings frame seq. A frame that was taken before is ignored. It waits while the queue is full.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -44,30 +45,47 @@ func (d *Daemon) serveOutput(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	w.Header().Set(guest.HeaderOffset, strconv.FormatInt(off, 10))
+	d.readers.Add(1)
+	defer d.readers.Add(-1)
+	at := strconv.FormatInt(off, 10)
+	if wantsDirect(r) {
+		conn, rest, stop, err := direct(w, r, guest.HeaderOffset, at)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		go func() { // ends with the pipe: a host says nothing more on it, and hangs up
+			_, _ = rest.ReadByte()
+			cancel()
+		}()
+		_ = follow(ctx, directOutlet{conn}, l, off) // a pipe that is cut says so by itself
+		return errHijacked
+	}
+	w.Header().Set(guest.HeaderOffset, at)
 	if err := begin(w); err != nil {
 		return errCut
 	}
-	return send(w, r, l, off)
+	return follow(r.Context(), sharedOutlet{w, http.NewResponseController(w)}, l, off)
 }
 
-// send follows the log from off.
-func send(w http.ResponseWriter, r *http.Request, l *bytelog.Log, off int64) error {
-	rc := http.NewResponseController(w)
+// follow sends the log from off as it grows.
+func follow(ctx context.Context, out outlet, l *bytelog.Log, off int64) error {
 	for {
 		changed := l.Changed()
-		n, err := sendBatch(w, l, off)
+		n, err := sendBatch(out, l, off)
 		off += int64(n)
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return out.end()
 		case err != nil:
 			return errCut
-		case n == batch:
+		case n == batch-guest.FrameHeader:
 			continue // more is there already
 		}
 		if n > 0 {
-			if rc.Flush() != nil {
+			if out.flush() != nil {
 				return errCut
 			}
 			if n >= bulk {
@@ -77,22 +95,22 @@ func send(w http.ResponseWriter, r *http.Request, l *bytelog.Log, off int64) err
 		}
 		select {
 		case <-changed:
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return errCut
 		}
 	}
 }
 
 // sendBatch sends what is there at off, up to one batch. It holds a buffer only meanwhile.
-func sendBatch(w http.ResponseWriter, l *bytelog.Log, off int64) (int, error) {
+func sendBatch(out outlet, l *bytelog.Log, off int64) (int, error) {
 	buf := batches.Get().(*[batch]byte)
 	defer batches.Put(buf)
-	n, from, err := l.ReadAt(buf[:], off)
+	n, from, err := l.ReadAt(buf[guest.FrameHeader:], off)
 	if n > 0 {
 		if from != off {
 			return 0, errCut
 		}
-		_, err = w.Write(buf[:n])
+		err = out.send(buf[:guest.FrameHeader+n])
 	}
 	return n, err
 }

@@ -66,13 +66,20 @@ func (d *Daemon) handler() http.Handler {
 
 func digest(token string) [32]byte { return sha256.Sum256([]byte(token)) }
 
-// errCut makes an answer that has begun end as cut off, not as complete.
-var errCut = errors.New("answer cut off")
+var (
+	// errCut makes an answer that has begun end as cut off, not as complete.
+	errCut = errors.New("answer cut off")
+	// errHijacked says that the pipe was taken over and needs no answer any more.
+	errHijacked = errors.New("pipe taken over")
+)
 
 // refuse answers with an error.
 func (d *Daemon) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errCut) {
 		panic(http.ErrAbortHandler)
+	}
+	if errors.Is(err, errHijacked) {
+		return
 	}
 	if r.Context().Err() != nil {
 		return // nobody listens

@@ -3,8 +3,6 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -113,22 +111,24 @@ func (d *Daemon) serveInput(w http.ResponseWriter, r *http.Request) error {
 	if p.in == nil {
 		return fault.New(fault.Conflict, "no_input", "The process takes no input.")
 	}
-	w.Header().Set(guest.HeaderInputSeq, strconv.FormatUint(p.in.taken(), 10))
+	taken := strconv.FormatUint(p.in.taken(), 10)
+	if wantsDirect(r) {
+		_, frames, stop, err := direct(w, r, guest.HeaderInputSeq, taken)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		_ = p.in.takeAll(r.Context(), frames) // a pipe that is cut says so by itself
+		return errHijacked
+	}
+	w.Header().Set(guest.HeaderInputSeq, taken)
 	if err := begin(w); err != nil {
 		return errCut
 	}
-	for {
-		seq, frame, err := guest.ReadInput(r.Body, nil)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return errCut
-		}
-		if err := p.in.put(r.Context(), seq, frame); err != nil {
-			return errCut
-		}
+	if p.in.takeAll(r.Context(), r.Body) != nil {
+		return errCut
 	}
+	return nil
 }
 
 func (d *Daemon) serveCloseStdin(w http.ResponseWriter, r *http.Request) error {

@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,10 @@ func (l *Log) Append(p []byte) (end int64, err error) {
 		off := l.end.Load()
 		l.ring.put(piece, off)
 		l.end.Store(off + int64(len(piece)))
-		l.wake()
+		if l.wake() {
+			// Readers first: for a keystroke's echo the write to disk is a good part of the way.
+			runtime.Gosched()
+		}
 		l.persist(piece, off)
 	}
 	return l.end.Load(), nil
@@ -236,17 +240,20 @@ func (l *Log) Changed() <-chan struct{} {
 	return l.changed
 }
 
-func (l *Log) wake() {
+// wake wakes who waits for a change, and reports whether anybody did.
+func (l *Log) wake() bool {
 	if !l.waiting.Load() {
-		return
+		return false
 	}
 	l.wakeMu.Lock()
 	defer l.wakeMu.Unlock()
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = nil
-		l.waiting.Store(false)
+	if l.changed == nil {
+		return false
 	}
+	close(l.changed)
+	l.changed = nil
+	l.waiting.Store(false)
+	return true
 }
 
 // DropBefore lets whole segments that end at or before off go. The newest segment stays.
