@@ -12,6 +12,7 @@ type Config struct {
 	Projects   Projects         `json:"projects"`
 	Agents     map[string]Agent `json:"agents"`
 	Sandboxing Sandboxing       `json:"sandboxing"`
+	UI         UI               `json:"ui"`
 	Preview    Preview          `json:"preview"`
 	Billing    Billing          `json:"billing"`
 
@@ -119,6 +120,11 @@ type E2B struct {
 	MaxSessionDuration int    `json:"maxSessionDuration"` // s
 	AutoShutdownIdle   int    `json:"autoShutdownIdle"`   // s
 	FallbackToLocal    bool   `json:"fallbackToLocal"`
+}
+
+// UI is the web app.
+type UI struct {
+	Dir string `json:"dir"` // a built web app to serve instead of the one inside the binary; "" for that one
 }
 
 // Preview is the proxy to ports of sandboxes.

@@ -307,6 +307,9 @@ func (d *decoder) paths(c *Config, env func(string) string) {
 		return
 	}
 	c.DataDir = d.absolute("dataDir", c.DataDir, c.File, env)
+	if c.UI.Dir != "" {
+		c.UI.Dir = d.absolute("ui.dir", c.UI.Dir, c.File, env)
+	}
 	for i, root := range c.Projects.AllowedRoots {
 		if root == "" {
 			d.problem("projects.allowedRoots", "must not hold an empty path")

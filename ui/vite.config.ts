@@ -26,7 +26,10 @@ export default defineConfig({
               name: "vendor",
               test: /node_modules[\\/](react|react-dom|scheduler|@tanstack[\\/](?!react-virtual|virtual-core)|openapi-fetch|radix-ui|@radix-ui[\\/](?!react-popover|react-toast|react-alert-dialog)|@floating-ui|aria-hidden|react-remove-scroll)/,
             },
-            { name: "kit", test: /src[\\/](kit(?![\\/](combobox|use-media|floating|toaster|confirmer))|state|format|api|keys|net)[\\/]/ },
+            {
+              name: "kit",
+              test: /src[\\/](kit(?![\\/](combobox|use-media|floating|toaster|confirmer))|state|format|api|keys|net)[\\/]/,
+            },
           ],
         },
       },

@@ -68,7 +68,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	} else {
 		r.say(good, "config", cfg.File, "")
 	}
-	if !ui.Built() {
+	if cfg.UI.Dir == "" && !ui.Built() {
 		r.say(minor, "web app", "not part of this build: only the API works", "Install Node 20.19 or newer and run `make build`.")
 	}
 	r.folder(cfg.DataDir)

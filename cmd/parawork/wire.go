@@ -140,7 +140,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 }
 
 func (h *house) buildServer(bus *events.Bus) error {
-	web, err := ui.New(ui.Config{})
+	web, err := ui.New(ui.Config{Dir: h.cfg.UI.Dir})
 	if err != nil {
 		return err
 	}
