@@ -221,3 +221,26 @@ func TestWaitingForTheWriterEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestFullDiskHasAKindAndSpoilsNothing(t *testing.T) {
+	t.Parallel()
+	db := storetest.SQLite(t)
+	s := store.NewInstance(db)
+	err := db.Tx(t.Context(), func(ctx context.Context) error {
+		var pages int
+		if err := db.QueryRow(ctx, `PRAGMA page_count`).Scan(&pages); err != nil {
+			return err
+		}
+		// The transaction's connection may grow by two pages: to SQLite that is a full disk.
+		if err := db.QueryRow(ctx, fmt.Sprintf(`PRAGMA max_page_count = %d`, pages+2)).Scan(&pages); err != nil {
+			return err
+		}
+		return s.SetSetting(ctx, "k", strings.Repeat("x", 1<<20))
+	})
+	if !fault.Is(err, fault.DiskFull) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Setting(t.Context(), "k"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("half of it is there: %v", err)
+	}
+}
