@@ -115,9 +115,10 @@ func connectSQLite(ctx context.Context, path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the database: %w", err)
 	}
-	n := max(4, 2*runtime.GOMAXPROCS(0))
+	n := min(16, max(4, 2*runtime.GOMAXPROCS(0))) // each may hold 2 MiB of cache
 	pool.SetMaxOpenConns(n)
 	pool.SetMaxIdleConns(n)
+	pool.SetConnMaxIdleTime(time.Minute)
 	if err := pool.PingContext(ctx); err != nil {
 		pool.Close()
 		return nil, fault.Wrap(err, fault.Unavailable, "database_unreachable", "The database file %s cannot be opened: %v.", path, err)
