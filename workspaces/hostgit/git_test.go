@@ -1,0 +1,174 @@
+package hostgit_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// fake makes a program that stands in for git.
+func fake(t *testing.T, script string) (*hostgit.Git, string) {
+	t.Helper()
+	dir := t.TempDir()
+	p := filepath.Join(dir, "git")
+	if err := os.WriteFile(p, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return hostgit.New(hostgit.Config{Path: p, StateDir: filepath.Join(dir, "state"), Protocols: []string{"https"}, Env: os.Getenv}), dir
+}
+
+func real(t *testing.T) *hostgit.Git {
+	t.Helper()
+	p, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("git is not installed")
+	}
+	return hostgit.New(hostgit.Config{Path: p, StateDir: t.TempDir(), Protocols: []string{"https"}, Env: os.Getenv})
+}
+
+func TestTimeoutEndsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	// A child that ignores TERM and keeps the output open.
+	g, _ := fake(t, `(trap '' TERM; echo $$ > `+dir+`/child; while :; do sleep 0.2; done) &
+wait`)
+	at := time.Now()
+	_, err := g.Run(t.Context(), hostgit.Call{Args: []string{"status"}, Timeout: 300 * time.Millisecond})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v", err)
+	}
+	if d := time.Since(at); d > 20*time.Second {
+		t.Errorf("it took %s", d)
+	}
+	out, err := exec.Command("pgrep", "-f", dir+"/child").Output()
+	if err == nil && len(out) > 0 {
+		t.Errorf("still running: %s", out)
+	}
+}
+
+func TestCancelIsToldWithItsCause(t *testing.T) {
+	t.Parallel()
+	g, dir := fake(t, `touch "$(dirname "$0")/started"; exec sleep 600`)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	go func() {
+		for {
+			if _, err := os.Stat(dir + "/started"); err == nil {
+				cancel(why)
+				return
+			}
+			time.Sleep(time.Millisecond) // the interval of looking
+		}
+	}()
+	_, err := g.Run(ctx, hostgit.Call{Args: []string{"fetch"}})
+	if !errors.Is(err, why) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestOutputIsCapped(t *testing.T) {
+	t.Parallel()
+	g, _ := fake(t, "exec yes")
+	out, err := g.Run(t.Context(), hostgit.Call{Args: []string{"log"}, Max: 1000})
+	if !errors.Is(err, hostgit.ErrTooMuch) || len(out) > 1000 {
+		t.Errorf("%d bytes, %v", len(out), err)
+	}
+}
+
+func TestEnvironmentIsMadeFromNothing(t *testing.T) {
+	t.Setenv("GIT_DIR", "/elsewhere")
+	t.Setenv("GIT_SSH_COMMAND", "touch /tmp/x")
+	t.Setenv("PARAWORK_SECRET", "hunter2")
+	t.Setenv("GIT_CONFIG_PARAMETERS", "'core.pager=touch'")
+	g, dir := fake(t, `env; echo "$@"`)
+	out, err := g.Text(t.Context(), hostgit.Call{Args: []string{"fetch"}, GitDir: dir, Network: true, Home: "/home/of/project"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"GIT_DIR=" + dir, "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https", "HOME=/home/of/project", "BatchMode=yes",
+		"core.hooksPath=/dev/null", "credential.helper=store", "GIT_CONFIG_NOSYSTEM=1"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in %s", want, out)
+		}
+	}
+	for _, no := range []string{"hunter2", "elsewhere", "/tmp/x", "GIT_CONFIG_PARAMETERS"} {
+		if strings.Contains(out, no) {
+			t.Errorf("%q came through", no)
+		}
+	}
+	out, err = g.Text(t.Context(), hostgit.Call{Args: []string{"status"}})
+	if err != nil || !strings.Contains(out, "GIT_DIR=/dev/null") || !strings.Contains(out, "GIT_ALLOW_PROTOCOL=none") || !strings.Contains(out, "HOME=/nonexistent") {
+		t.Errorf("%s %v", out, err)
+	}
+}
+
+func TestProgressAndWords(t *testing.T) {
+	t.Parallel()
+	g, _ := fake(t, `printf 'Receiving objects:  50%% (1/2)\rReceiving objects: 100%% (2/2)\nhint: do this\nfatal: https://me:secret@host/x \033[31mnot\033[0m found\n' >&2; exit 3`)
+	var lines []string
+	_, err := g.Run(t.Context(), hostgit.Call{Args: []string{"fetch"}, Progress: func(l string) { lines = append(lines, l) }})
+	if hostgit.ExitCode(err) != 3 || len(lines) != 4 || lines[0] != "Receiving objects:  50% (1/2)" {
+		t.Errorf("%v %q", err, lines)
+	}
+	if w := hostgit.Words("Receiving objects:  50% (1/2)\rhint: do this\nfatal: https://me:secret@host/x \x1b[31mnot found\n"); w != "fatal: https://host/x [31mnot found" {
+		t.Errorf("%q", w)
+	}
+	if got := hostgit.StripUserinfo("ssh://git@host/x ssh://u:p@host/y https://tok@host/z git@host:q"); got != "ssh://git@host/x ssh://u@host/y https://host/z git@host:q" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestDeskSeesNoConfig(t *testing.T) {
+	t.Parallel()
+	g := real(t)
+	dir := t.TempDir()
+	if _, err := g.Run(t.Context(), hostgit.Call{GitDir: dir, Args: []string{"init", "-q", "--bare", dir}}); err != nil {
+		t.Fatal(err)
+	}
+	fired := filepath.Join(dir, "fired")
+	for _, kv := range [][2]string{{"core.alternateRefsCommand", "touch " + fired}, {"merge.evil.driver", "touch " + fired}} {
+		if _, err := g.Run(t.Context(), hostgit.Call{GitDir: dir, Args: []string{"config", kv[0], kv[1]}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parent := t.TempDir()
+	d, err := g.Desk(t.Context(), parent, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := d.Run(t.Context(), hostgit.Call{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := g.Text(t.Context(), hostgit.Call{GitDir: dir, Args: []string{"cat-file", "-t", strings.TrimSpace(string(tree))}}); err != nil || out != "tree" {
+		t.Errorf("the object is not in the repository: %q %v", out, err)
+	}
+	if out, _ := d.Text(t.Context(), "config", "--get", "merge.evil.driver"); out != "" {
+		t.Errorf("the repository's config is seen: %q", out)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(parent); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestNoTerminalToPromptOn(t *testing.T) {
+	t.Parallel()
+	g, _ := fake(t, `if (exec </dev/tty) 2>/dev/null; then echo tty; else echo none; fi; ps -o sid= -p $$`)
+	out, err := g.Text(t.Context(), hostgit.Call{Args: []string{"x"}})
+	if err != nil || !strings.HasPrefix(out, "none") {
+		t.Errorf("%q %v", out, err)
+	}
+	if sid, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(out, "none")), "\n"); sid == "" {
+		t.Skip("ps is not installed")
+	}
+}
