@@ -16,8 +16,9 @@ const (
 	processMark = "PARAWORK_PROCESS"
 )
 
-// allowed are the names of the guest's own environment that processes are given, beside LC_*.
-var allowed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TERM", "TMPDIR",
+// allowed are the names of the guest's own environment that processes are given, beside LC_*. TERM is not among them: the
+// terminal is ours, not the one the server was started from.
+var allowed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", sandboxMark}
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package daemon_test
 
 import (
@@ -68,6 +70,7 @@ type place struct {
 	sock string
 	cmd  *exec.Cmd
 	done chan struct{}
+	seen []int // pids that must not outlive the guest
 	*client.Client
 }
 
@@ -128,6 +131,11 @@ func (p *place) boot() {
 			_ = cmd.Process.Kill()
 			<-done
 			p.t.Error("the guest did not end on TERM")
+		}
+		for _, pid := range p.seen {
+			if alive(pid) {
+				p.t.Errorf("process %d outlived the guest", pid)
+			}
 		}
 	})
 }

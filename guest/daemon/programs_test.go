@@ -1,19 +1,25 @@
+//go:build linux
+
 package daemon_test
 
 import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/term"
 )
 
 // programs are what the guest runs in tests, by re-executing the test binary.
 var programs = map[string]func(){
-	"spew": programSpew,
-	"echo": programEcho,
+	"spew":   programSpew,
+	"echo":   programEcho,
+	"listen": programListen,
+	"deaf":   programDeaf,
 }
 
 // patternAt fills p with the bytes of a stream from offset off in which every place can be told from its neighbours.
@@ -66,4 +72,25 @@ func programEcho() {
 			return
 		}
 	}
+}
+
+// programListen listens on a port and says which.
+func programListen() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		os.Exit(2)
+	}
+	fmt.Printf("port %d\n", l.Addr().(*net.TCPAddr).Port)
+	_, _ = l.Accept()
+}
+
+// programDeaf never reads its input, in raw mode.
+func programDeaf() {
+	if term.IsTerminal(0) {
+		if _, err := term.MakeRaw(0); err != nil {
+			os.Exit(3)
+		}
+	}
+	fmt.Print("R")
+	time.Sleep(time.Hour)
 }

@@ -35,6 +35,7 @@ type member struct {
 // parent, its session and its environment behind, but not its pid and start time.
 type tree struct {
 	self    int
+	session int // the guest's own: git runs in it
 	sandbox string
 	reap    bool // orphans become our children: who is not our descendant is not ours, and who is, is
 
@@ -46,18 +47,21 @@ type tree struct {
 // leader is the first program of a process of ours.
 type leader struct {
 	id    string
+	start uint64 // as in proc
 	ended bool
 }
 
 func newTree(sandbox string, reap bool) *tree {
-	return &tree{self: os.Getpid(), sandbox: sandbox, reap: reap, leaders: make(map[int]leader), seen: make(map[key]string)}
+	self, _ := readProc(os.Getpid())
+	return &tree{self: os.Getpid(), session: self.session, sandbox: sandbox, reap: reap, leaders: make(map[int]leader), seen: make(map[key]string)}
 }
 
 // lead notes that pid is the first program of process id.
 func (t *tree) lead(pid int, id string) {
+	p, _ := readProc(pid) // 0 where it cannot be read: as if it had always been there
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.leaders[pid] = leader{id: id}
+	t.leaders[pid] = leader{id: id, start: p.start}
 }
 
 // led notes that it has ended and was waited for.
@@ -65,7 +69,8 @@ func (t *tree) led(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l, ok := t.leaders[pid]; ok {
-		t.leaders[pid] = leader{l.id, true}
+		l.ended = true
+		t.leaders[pid] = l
 	}
 }
 
@@ -134,7 +139,7 @@ func (t *tree) below(table map[int]proc, p proc) bool {
 }
 
 // owner tells to which process of ours p belongs: by being its first program, by what was seen before, by its parents, by
-// its session, by its mark.
+// its session, by its mark, by there being no other.
 func (t *tree) owner(table map[int]proc, p proc, depth int) string {
 	if l, ok := t.leaders[p.pid]; ok && !l.ended {
 		return l.id
@@ -159,7 +164,25 @@ func (t *tree) owner(table map[int]proc, p proc, depth int) string {
 			return id
 		}
 	}
+	if t.reap && id == "" && p.session != t.session {
+		return t.only(p)
+	}
 	return ""
+}
+
+// only tells to which process an orphan of the sandbox belongs that has dropped its environment too: to the one that could have
+// started it, if there is just one. Else it lives until the sandbox ends.
+func (t *tree) only(p proc) (id string) {
+	for _, l := range t.leaders {
+		if l.start > p.start || l.id == id {
+			continue
+		}
+		if id != "" {
+			return ""
+		}
+		id = l.id
+	}
+	return id
 }
 
 const (
