@@ -15,17 +15,15 @@ import (
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
-// Bounds of a git call in a sandbox.
-const (
-	boxTimeout = 10 * time.Minute
-	boxOutput  = 64 << 20
-)
+// boxOutput bounds what a git call in a sandbox may print.
+const boxOutput = 64 << 20
 
 // box runs git where the agent works: whatever the agent's hooks, filters and nested repositories run, they run there and not
 // on the host. What a box answers is checked before it is used outside.
 type box struct {
 	places Places
 	ws     Workspace
+	limit  time.Duration
 	env    map[string]string // of every call
 	gitDir string            // the worktree's own git dir, as the box sees it
 	index  string            // the temporary index
@@ -40,7 +38,7 @@ func (s *Service) openBox(ctx context.Context, w Workspace) (*box, error) {
 	if err := places.Ensure(ctx, w.ID); err != nil {
 		return nil, err
 	}
-	b := &box{places: places, ws: w, env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
+	b := &box{places: places, ws: w, limit: s.cfg.BoxTimeout, env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
 		"GIT_PAGER": "cat", "GIT_LITERAL_PATHSPECS": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}}
 	out, err := b.git(ctx, nil, "rev-parse", "--absolute-git-dir", "--show-prefix")
 	if err != nil {
@@ -159,8 +157,12 @@ func (b *box) run(ctx context.Context, c executors.BoxCommand) (executors.BoxRes
 		env[k] = v
 	}
 	c.Env = env
-	c.TimeoutMs, c.MaxOutput = boxTimeout.Milliseconds(), boxOutput
-	return b.places.RunInBox(ctx, b.ws.ID, c)
+	c.TimeoutMs, c.MaxOutput = b.limit.Milliseconds(), boxOutput
+	r, err := b.places.RunInBox(ctx, b.ws.ID, c)
+	if fault.Is(err, fault.Timeout) {
+		err = fault.Wrap(err, fault.Timeout, "worktree_timeout", "git did not finish in the workspace within %s. A special file makes it wait forever, such as a FIFO named .gitignore: look for one in the terminal (find . -type p) and remove it.", b.limit)
+	}
+	return r, err
 }
 
 // identity is who git shall say made a commit.

@@ -3,7 +3,6 @@ package workspaces_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -88,11 +87,12 @@ func (h *house) path(id string) (string, error) {
 
 // boxes are sandboxes without walls.
 type boxes struct {
-	paths    func(string) (string, error)
-	broken   atomic.Pointer[error] // Ensure and RunInBox answer it
-	calls    atomic.Int64
-	destroy  atomic.Int64
-	onEnsure func(ctx context.Context) error
+	paths     func(string) (string, error)
+	broken    atomic.Pointer[error] // Ensure and RunInBox answer it
+	calls     atomic.Int64
+	destroy   atomic.Int64
+	onEnsure  func(ctx context.Context) error
+	onDestroy func()
 }
 
 func (b *boxes) fail(err error) {
@@ -113,7 +113,13 @@ func (b *boxes) Ensure(ctx context.Context, id string) error {
 	return nil
 }
 
-func (b *boxes) Destroy(context.Context, string) error { b.destroy.Add(1); return nil }
+func (b *boxes) Destroy(context.Context, string) error {
+	b.destroy.Add(1)
+	if b.onDestroy != nil {
+		b.onDestroy()
+	}
+	return nil
+}
 
 func (b *boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand) (executors.BoxResult, error) {
 	if e := b.broken.Load(); e != nil {
@@ -139,6 +145,9 @@ func (b *boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 	r := executors.BoxResult{Stdout: out.Bytes(), Stderr: errs.Bytes()}
 	if cmd.ProcessState == nil {
 		return r, err
+	}
+	if ctx.Err() != nil {
+		return r, fault.New(fault.Timeout, "command_timeout", "It took too long.")
 	}
 	r.ExitCode = cmd.ProcessState.ExitCode()
 	return r, nil
@@ -412,5 +421,3 @@ func (h *house) merge(w workspaces.Workspace, strategy string) workspaces.MergeR
 	must(h.t, err)
 	return r
 }
-
-var _ = fmt.Sprint

@@ -1,6 +1,7 @@
 package workspaces_test
 
 import (
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -305,5 +306,31 @@ func TestRebaseOfUnusualHistories(t *testing.T) {
 	}
 	if got := git(t, dir, "log", "-1", "--format=%b", "main~2"); !strings.Contains(got, "unicode ä") {
 		t.Error(got)
+	}
+}
+
+func TestUnsafeNamesDoNotReachTheBase(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(dir).ID})
+	// git's own commands refuse such a tree; an agent can write its object by hand.
+	blob := git(t, w.Path, "hash-object", "-w", "a.txt")
+	raw, err := hex.DecodeString(blob)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(h.data, "inner"), append([]byte("100644 config\x00"), raw...), 0o644))
+	inner, err := hex.DecodeString(git(t, w.Path, "hash-object", "-w", "-t", "tree", "--literally", filepath.Join(h.data, "inner")))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(h.data, "outer"), append([]byte("40000 .git\x00"), inner...), 0o644))
+	tree := git(t, w.Path, "hash-object", "-w", "-t", "tree", "--literally", filepath.Join(h.data, "outer"))
+	commit := git(t, w.Path, "commit-tree", "-m", "evil", "-p", "HEAD", tree)
+	git(t, w.Path, "update-ref", "refs/heads/"+w.Branch, commit)
+	before := git(t, dir, "rev-parse", "main")
+	for _, strategy := range []string{"merge", "squash", "rebase"} {
+		_, err = h.s.Merge(t.Context(), h.actor, w.ID, workspaces.MergeRequest{Strategy: strategy})
+		wantCode(t, err, "tree_unsafe")
+	}
+	if git(t, dir, "rev-parse", "main") != before {
+		t.Error("the base moved")
 	}
 }

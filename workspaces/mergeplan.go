@@ -47,6 +47,11 @@ func (m *merger) plan(ctx context.Context) (MergeResult, error) {
 		res.UpToDate = true
 		return res, nil
 	}
+	// The agent's commits may hold names no checkout accepts, such as .git/config: they must not reach the base. Reading a
+	// tree into an index is where git checks names.
+	if _, err := m.desk.Text(ctx, "read-tree", res.Commit); err != nil {
+		return res, gitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the merged files")
+	}
 	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", res.BaseCommit, res.Commit}})
 	if err != nil {
 		return res, mergeFault(err)

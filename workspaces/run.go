@@ -37,6 +37,7 @@ type Service struct {
 	mu       sync.Mutex
 	places   Places
 	sessions Sessions
+	leaving  map[string]bool      // by workspace id: its snapshot is taken, its place is being removed
 	progress map[string]string    // by project id: git's last line while cloning
 	told     map[string]time.Time // by project id: when progress was last published
 }
@@ -52,7 +53,7 @@ func New(cfg Config) *Service {
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout}),
 		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(),
 		places: cfg.Places, sessions: cfg.Sessions,
-		progress: make(map[string]string), told: make(map[string]time.Time),
+		leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
 }
 
@@ -110,9 +111,12 @@ func (s *Service) Spec(ctx context.Context, workspaceID string) (executors.Spec,
 	if err != nil {
 		return executors.Spec{}, "", err
 	}
-	if w.DeletedAt != 0 || w.State == Archived || w.State == Failed {
+	s.mu.Lock()
+	leaving := s.leaving[workspaceID]
+	s.mu.Unlock()
+	if leaving || w.DeletedAt != 0 || w.State == Archived || w.State == Failed {
 		return executors.Spec{}, "", fault.New(fault.Conflict, "workspace_not_active",
-			"%s is %s: it has no place to work. Restore it first.", w.Key(), stateWord(w))
+			"%s is put away or failed: it has no place to work. Restore it first.", w.Key())
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {

@@ -106,6 +106,7 @@ type Config struct {
 	GitTimeout      time.Duration       // of other git calls
 	SetupTimeout    time.Duration       // of a setup script
 	StepTimeout     time.Duration       // of worktree and sandbox steps
+	BoxTimeout      time.Duration       // of one git call in a sandbox
 	Env             func(string) string // of the server, for ssh agent and proxies; nil = none
 	Now             func() time.Time
 	Log             *slog.Logger
@@ -137,6 +138,7 @@ func (c *Config) Validate() error {
 	defaultTo(&c.GitTimeout, 2*time.Minute)
 	defaultTo(&c.SetupTimeout, time.Hour)
 	defaultTo(&c.StepTimeout, 15*time.Minute)
+	defaultTo(&c.BoxTimeout, 5*time.Minute)
 	if c.Env == nil {
 		c.Env = func(string) string { return "" }
 	}

@@ -31,6 +31,9 @@ func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (*Snapsh
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		if fault.Is(err, fault.Timeout) { // the host would wait for the same
+			return nil, err
+		}
 		s.cfg.Log.WarnContext(ctx, "snapshot in the sandbox failed, the host takes it", "workspace_id", w.ID, "error", err)
 		if made, err = s.snapshotOnHost(ctx, p, w); err != nil {
 			return nil, fault.Wrap(err, fault.Unavailable, "snapshot_failed",

@@ -2,7 +2,10 @@ package workspaces
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -179,6 +182,9 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace) (Workspace,
 	if err := sessions.StopAll(ctx, w.ID); err != nil {
 		return w, "", fmt.Errorf("stopping the sessions: %w", err)
 	}
+	if !folderExists(p.GitDir) {
+		return s.clearWithoutRepository(ctx, places, w)
+	}
 	snap, err := s.snapshot(ctx, p, w)
 	if err != nil {
 		return w, "", err
@@ -186,6 +192,7 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace) (Workspace,
 	if w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = snap; return nil }); err != nil {
 		return w, "", fmt.Errorf("storing the snapshot: %w", err)
 	}
+	defer s.leave(w.ID)() // nothing new may start in what is already kept
 	if err := places.Destroy(ctx, w.ID); err != nil {
 		return w, "", fmt.Errorf("ending the sandbox: %w", err)
 	}
@@ -199,6 +206,40 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace) (Workspace,
 	}
 	defer unlock()
 	return w, doomed, forgetWorktree(p.GitDir, w.Path)
+}
+
+// leave lets no new sandbox be made for the workspace until the returned func is called.
+func (s *Service) leave(workspaceID string) func() {
+	set := func(v bool) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if v {
+			s.leaving[workspaceID] = true
+		} else {
+			delete(s.leaving, workspaceID)
+		}
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+// clearWithoutRepository puts a workspace away whose repository was removed from the server: no snapshot can be taken, so its
+// files are set aside instead of removed.
+func (s *Service) clearWithoutRepository(ctx context.Context, places Places, w Workspace) (Workspace, string, error) {
+	defer s.leave(w.ID)()
+	if err := places.Destroy(ctx, w.ID); err != nil {
+		return w, "", fmt.Errorf("ending the sandbox: %w", err)
+	}
+	kept := filepath.Join(s.cfg.DataDir, "kept", w.ID)
+	if err := mkdirs(filepath.Dir(kept)); err != nil {
+		return w, "", diskFault(err, "Setting the workspace's files aside")
+	}
+	if err := os.Rename(s.workspaceDir(w.ID), kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return w, "", diskFault(err, "Setting the workspace's files aside")
+	} else if err == nil {
+		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.kept", Text: "The project's repository is gone; the files were set aside in " + kept})
+	}
+	return w, "", nil
 }
 
 // dropBranch removes the workspace's branch where the snapshot holds all of it and nobody has it checked out.

@@ -1,12 +1,14 @@
 package workspaces_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces"
@@ -321,5 +323,62 @@ func TestHiddenChangesAreKept(t *testing.T) {
 	must(t, err)
 	if read(t, w.Path, "a.txt") != "hidden 1\n" || read(t, w.Path, "dir/b.txt") != "hidden 2\n" {
 		t.Error("changes git was told not to see are lost")
+	}
+}
+
+func TestSpecialFilesDoNotHangForEver(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t, func(c *workspaces.Config) { c.BoxTimeout, c.GitTimeout = time.Second, 10*time.Second })
+	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(h.repo("app")).ID})
+	write(t, w.Path, "precious", "x")
+	must(t, os.Mkdir(filepath.Join(w.Path, "trap"), 0o755))
+	fifo := filepath.Join(w.Path, "trap/.gitignore")
+	must(t, syscall.Mkfifo(fifo, 0o600))
+	_, err := h.s.Delete(t.Context(), h.actor, w.ID)
+	wantCode(t, err, "worktree_timeout")
+	_, err = h.s.Loss(t.Context(), w.ID)
+	wantCode(t, err, "worktree_timeout")
+	_, err = h.s.Commit(t.Context(), h.actor, w.ID, workspaces.CommitRequest{Message: "m"})
+	wantCode(t, err, "worktree_timeout")
+	must(t, os.Remove(fifo))
+	if _, err := h.s.Delete(t.Context(), h.actor, w.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeleteWhenTheRepositoryIsGone(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	p := h.pathProject(dir)
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	write(t, w.Path, "precious", "x")
+	must(t, os.RemoveAll(dir))
+	w, err := h.s.Delete(t.Context(), h.actor, w.ID)
+	must(t, err)
+	if w.DeletedAt == 0 || w.Snapshot != nil || read(t, h.data, "kept/"+w.ID+"/fix-it/precious") != "x" {
+		t.Errorf("%+v", w)
+	}
+	must(t, h.s.DeleteProject(t.Context(), p.ID))
+}
+
+func TestNoNewPlaceWhileLeaving(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(h.repo("app")).ID})
+	if spec, kind, err := h.s.Spec(t.Context(), w.ID); err != nil || spec.Root != w.Path || kind != "local" || len(spec.GitDirs) != 1 {
+		t.Errorf("%+v %q %v", spec, kind, err)
+	}
+	h.box.onDestroy = func() {
+		_, _, err := h.s.Spec(context.Background(), w.ID)
+		wantCode(t, err, "workspace_not_active")
+	}
+	_, err := h.s.Archive(t.Context(), h.actor, w.ID)
+	must(t, err)
+	h.box.onDestroy = nil
+	_, err = h.s.Restore(t.Context(), h.actor, w.ID)
+	must(t, err)
+	if _, _, err = h.s.Spec(t.Context(), w.ID); err != nil {
+		t.Error(err)
 	}
 }
