@@ -248,7 +248,7 @@ func TestPromptIsTyped(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.settings["mine"] = agents.Settings{Enabled: true, Command: "sh", DefaultArgs: []string{"-c",
-		`printf '\033[?2004hready> '; stty -icanon -echo min 1; head -c 34 | cat -v; echo; echo over; sleep 1000`}}
+		`printf '\033[?2004hready> '; stty raw -echo; head -c 31 | cat -v; echo; echo over; sleep 1000`}}
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: "mine", Prompt: "fix the bug\nplease"})
 	sc := s.watch(t, row.ID, sessions.Attach{})

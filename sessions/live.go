@@ -39,6 +39,7 @@ type live struct {
 	changed  chan struct{} // closed and replaced when gen or sizeGen grew
 	stopper  string        // "stopped by Ana", once somebody asked
 	soughtAt time.Time     // of the last look for the conversation
+	seeks    int           // looks in vain since the state changed
 
 	outMu  sync.Mutex // guards what follows: the stream between guest and log
 	masker *redact.Masker
@@ -59,7 +60,7 @@ func (s *Service) newLive(row Session, secrets []string) (*live, error) {
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = newMachine(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
 	l.scan.signal = l.heard
-	l.typer = newTyper(uint64(s.cfg.Now().UnixNano()))
+	l.typer = newTyper()
 	if row.State.Ended() {
 		log.Finish()
 		close(l.done)
@@ -210,6 +211,7 @@ func (l *live) judge() {
 	if !changed {
 		return
 	}
+	l.seeks = 0
 	if l.row.State != l.machine.state {
 		l.row.StateAt = l.svc.now()
 	}

@@ -27,9 +27,9 @@ var errNonsense = errors.New("the guest's offsets make no sense")
 func (l *live) pump(ctx context.Context) {
 	defer l.svc.release(l)
 	wait := 20 * time.Millisecond
-	for {
+	for again := false; ; again = true {
 		began := time.Now()
-		err := l.follow(ctx)
+		err := l.follow(ctx, again)
 		if err == nil {
 			if l.conclude(ctx) {
 				return
@@ -77,8 +77,8 @@ func (l *live) gone(err error) string {
 	return ""
 }
 
-// follow reads output until its end (nil) or a cut.
-func (l *live) follow(ctx context.Context) error {
+// follow reads output until its end (nil) or a cut; again: there was a cut before.
+func (l *live) follow(ctx context.Context, again bool) error {
 	l.mu.Lock()
 	g := l.guest
 	l.mu.Unlock()
@@ -90,6 +90,9 @@ func (l *live) follow(ctx context.Context) error {
 	defer out.Close()
 	if err := l.gap(next, out.From); err != nil {
 		return err
+	}
+	if again {
+		l.svc.run(func() { l.mend(ctx) })
 	}
 	buf := make([]byte, readSize)
 	for {

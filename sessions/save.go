@@ -71,13 +71,19 @@ func (s *Service) publish(ctx context.Context, row Session) {
 	s.cfg.Events.Publish(ctx, events.Event{Type: "session.updated", ID: row.ID, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID, Version: s.now()})
 }
 
-// findConversation looks for the agent's own id of the conversation, where the agent chooses it itself, at most every two
-// seconds a session.
+// The search for a conversation: so often at least apart, and so many times after each change of state. The agent writes its
+// id some time after the first prompt.
+const (
+	seekEvery = 2 * time.Second
+	seekTries = 5
+)
+
+// findConversation looks for the agent's own id of the conversation, where the agent chooses it itself.
 func (s *Service) findConversation(ctx context.Context, l *live) {
 	l.mu.Lock()
 	row, worktree := l.row, l.worktree
 	due := row.Conversation == "" && worktree != "" && s.cfg.Agents.Finds(row.Agent) && row.State != Starting &&
-		(l.soughtAt.IsZero() || time.Since(l.soughtAt) > 2*time.Second || row.State.Ended())
+		(l.soughtAt.IsZero() || time.Since(l.soughtAt) >= seekEvery || row.State.Ended())
 	if due {
 		l.soughtAt = time.Now()
 	}
@@ -95,10 +101,13 @@ func (s *Service) findConversation(ctx context.Context, l *live) {
 		find.Taken[id] = struct{}{}
 	}
 	id, err := s.cfg.Agents.FindConversation(row.Agent, find)
-	if err != nil || id == "" {
-		return
+	if err != nil {
+		s.cfg.Log.Warn("conversation not looked for", "session_id", row.ID, "error", err)
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.row.Conversation = id
-	l.mu.Unlock()
+	if l.seeks++; id == "" && l.seeks <= seekTries && !l.row.State.Ended() {
+		s.after(seekEvery, func() { s.touch(l) })
+	}
 }

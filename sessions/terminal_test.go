@@ -109,7 +109,7 @@ func TestBytesShownButNotKept(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := h.start()
-	row := s.run(t, "sh", "-c", "stty raw; seq 1 20000; read x; seq 20001 30000; sleep 1000")
+	row := s.run(t, "sh", "-c", "stty raw -echo; seq 1 20000; read x; seq 20001 30000; sleep 1000")
 	sc := s.watch(t, row.ID, sessions.Attach{})
 	sc.shows(t, "\n20000\n")
 	seen := sc.text()
@@ -158,7 +158,7 @@ func TestSlowViewerSlowsNobody(t *testing.T) {
 	h := newHouse(t)
 	h.tune = func(c *sessions.Config) { c.SlowAfter = 300 * time.Millisecond }
 	s := h.start()
-	row := s.run(t, "sh", "-c", "stty raw; read x; seq 1 300000; sleep 1000")
+	row := s.run(t, "sh", "-c", "stty raw -echo; read x; seq 1 300000; sleep 1000")
 	slow, err := s.Attach(t.Context(), row.ID, sessions.Attach{})
 	if err != nil {
 		t.Fatal(err)

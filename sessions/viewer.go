@@ -243,6 +243,8 @@ func (v *Viewer) await(ctx context.Context, more, changed <-chan struct{}, wait 
 		return ctx.Err()
 	case <-v.quit:
 		return ErrGone
+	case <-v.l.svc.hard.Done():
+		return ErrRestarting
 	case <-more:
 	case <-changed:
 	case <-v.acks:

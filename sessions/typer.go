@@ -1,0 +1,217 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+const (
+	inputPiece = 64 << 10 // bytes of one numbered frame
+	inputTries = 5
+
+	// What may be under way to the guest when a pipe is cut, with room to spare.
+	keepBytes  = 512 << 10
+	keepFrames = 16 << 10
+	keepFor    = 30 * time.Second
+)
+
+// typer carries input to the process: one numbered stream a session, opened at the first key. A frame that was sent may still
+// be under way when the pipe is cut, so the newest ones are kept for a while; after a cut those are sent again that the guest
+// has not taken. It ignores a number it has seen: nothing is typed twice.
+type typer struct {
+	turn   chan struct{} // holds one token: who has it may touch the rest
+	seq    uint64        // of the newest frame; 0: not known yet
+	in     *client.Input
+	kept   []frame
+	bytes  int // in kept
+	keptAt time.Time
+	forget *time.Timer
+}
+
+type frame struct {
+	seq uint64
+	p   []byte
+}
+
+func newTyper() typer {
+	t := typer{turn: make(chan struct{}, 1)}
+	t.turn <- struct{}{}
+	return t
+}
+
+// close ends the stream. What was sent still arrives.
+func (t *typer) close() {
+	select {
+	case <-t.turn:
+		t.drop()
+		if t.forget != nil {
+			t.forget.Stop()
+		}
+		t.kept, t.bytes = nil, 0
+		t.turn <- struct{}{}
+	default: // somebody is writing: the stream ends with the process or the room
+	}
+}
+
+func (t *typer) drop() {
+	if t.in != nil {
+		_ = t.in.Close()
+		t.in = nil
+	}
+}
+
+func (t *typer) keep(p []byte) frame {
+	t.seq++
+	f := frame{t.seq, append([]byte(nil), p...)}
+	t.kept = append(t.kept, f)
+	t.bytes += len(p)
+	for len(t.kept) > 1 && (t.bytes-len(t.kept[0].p) > keepBytes || len(t.kept) > keepFrames) {
+		t.bytes -= len(t.kept[0].p)
+		t.kept[0].p = nil
+		t.kept = t.kept[1:]
+	}
+	t.keptAt = time.Now()
+	return f
+}
+
+// send types p. Several callers take turns; each p arrives in one piece.
+func (l *live) send(ctx context.Context, p []byte) error {
+	t := &l.typer
+	if err := l.waitTurn(ctx); err != nil {
+		return err
+	}
+	defer func() { t.turn <- struct{}{} }()
+	if t.forget == nil {
+		t.forget = l.svc.after(keepFor, l.forgetTyped)
+	}
+	for len(p) > 0 {
+		n := min(len(p), inputPiece)
+		if err := l.sendPiece(ctx, p[:n]); err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+func (l *live) sendPiece(ctx context.Context, p []byte) error {
+	t := &l.typer
+	var f frame
+	var last error
+	for try := range inputTries {
+		if try > 0 && !sleep(ctx, 50*time.Millisecond<<try) {
+			return ctx.Err()
+		}
+		sent := uint64(0) // the newest frame that is on its way again
+		if t.in == nil {
+			var err error
+			if sent, err = l.open(ctx); err != nil {
+				if code := fault.KindOf(err); code == fault.NotFound || code == fault.Gone || code == fault.Conflict {
+					return err
+				}
+				last = err
+				continue
+			}
+		}
+		if f.seq == 0 {
+			f = t.keep(p)
+		}
+		if f.seq <= sent {
+			return nil
+		}
+		if last = l.write(ctx, f); last == nil {
+			return nil
+		}
+		t.drop()
+	}
+	return fault.Wrap(last, fault.Unavailable, "session_unreachable", "What you typed did not reach the session: the place it runs in cannot be reached now.")
+}
+
+// open opens the stream and sends again what the guest has not taken. It returns the newest number it has or is given.
+func (l *live) open(ctx context.Context) (newest uint64, err error) {
+	t := &l.typer
+	l.mu.Lock()
+	g, row := l.guest, l.row
+	l.mu.Unlock()
+	if row.State.Ended() || g == nil {
+		return 0, notRunning(row)
+	}
+	in, err := g.Input(l.svc.hard, l.id)
+	if err != nil {
+		return 0, err
+	}
+	t.in = in
+	t.seq = max(t.seq, in.Last)
+	newest = in.Last
+	for _, f := range t.kept {
+		if f.seq <= in.Last {
+			continue
+		}
+		if err := l.write(ctx, f); err != nil {
+			t.drop()
+			return 0, err
+		}
+		newest = f.seq
+	}
+	return newest, nil
+}
+
+// write writes one frame. It waits while the program does not read, but not longer than ctx.
+func (l *live) write(ctx context.Context, f frame) error {
+	in := l.typer.in
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() { _ = in.Close() })()
+	}
+	err := in.Write(f.seq, f.p)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// mend sends again, after a cut, what may have been under way.
+func (l *live) mend(ctx context.Context) {
+	t := &l.typer
+	if l.waitTurn(ctx) != nil {
+		return
+	}
+	defer func() { t.turn <- struct{}{} }()
+	if len(t.kept) == 0 {
+		return
+	}
+	t.drop()
+	if _, err := l.open(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		l.svc.cfg.Log.Debug("input not taken up after a cut", "session_id", l.id, "error", err)
+	}
+}
+
+// waitTurn takes the turn.
+func (l *live) waitTurn(ctx context.Context) error {
+	select {
+	case <-l.typer.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// forgetTyped frees what is kept once it has certainly arrived.
+func (l *live) forgetTyped() {
+	t := &l.typer
+	select {
+	case <-t.turn:
+	default:
+		t.forget.Reset(keepFor)
+		return
+	}
+	defer func() { t.turn <- struct{}{} }()
+	if rest := keepFor - time.Since(t.keptAt); rest > 0 {
+		t.forget.Reset(rest)
+		return
+	}
+	t.kept, t.bytes, t.forget = nil, 0, nil
+}
