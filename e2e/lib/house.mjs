@@ -109,6 +109,11 @@ export class House {
     this.team = (await this.api("GET", "/teams")).items[0].slug;
   }
 
+  /** takeToken, the first time only: for a house whose first user was made through the screen. */
+  async takeTokenOnce() {
+    if (!this.token) await this.takeToken();
+  }
+
   async raw(method, path, body) {
     return fetch(`${this.url}/api/v1${path}`, {
       method,

@@ -53,6 +53,10 @@ func TestExec(t *testing.T) {
 		t.Errorf("no such program: %+v", c)
 	}
 
+	if c := run(map[string]any{"command": "pwd", "cwd": "/etc"}); c.State != "failed" || c.Stdout != "" {
+		t.Errorf("a folder outside: %+v", c)
+	}
+
 	c := run(map[string]any{"command": "echo started; sleep 1000", "background": true})
 	if c.ID == "" || (c.State != "pending" && c.State != "executing") {
 		t.Fatalf("background: %+v", c)
@@ -81,7 +85,7 @@ func TestExec(t *testing.T) {
 		}
 	}
 
-	for _, bad := range []map[string]any{{}, {"argv": []string{}}, {"argv": []string{"a"}, "command": "b"}, {"command": "x", "cwd": "../.."}, {"command": "x", "cwd": "/etc"}, {"command": "x", "timeout_ms": 0}} {
+	for _, bad := range []map[string]any{{}, {"argv": []string{}}, {"argv": []string{"a"}, "command": "b"}, {"command": "x", "cwd": "../.."}, {"command": "x", "timeout_ms": 0}} {
 		h.Refused(400, "", "POST", exec, bad)
 	}
 

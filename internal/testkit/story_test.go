@@ -182,8 +182,8 @@ func TestHowSessionsEnd(t *testing.T) {
 			t.Errorf("%s: %+v", tc.name, s)
 		}
 	}
-	if err := h.Try("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "command", "argv": []string{"/no/such/program"}}, nil); err == nil {
-		t.Error("a program that does not exist was started")
+	if s := h.Ended(h.Run(ws.ID, "/no/such/program").ID); s.State != "failed" || s.StateReason == "" {
+		t.Errorf("a program that does not exist: %+v", s)
 	}
 	h.Refused(400, "", "POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "nobody"})
 

@@ -166,12 +166,12 @@ func (t *Terminal) Until(what string, cond func() bool) error {
 	deadline := time.After(Deadline)
 	for {
 		t.mu.Lock()
-		grown := t.grown
+		grown, err := t.grown, t.err // read before cond: what came before the end counts
 		t.mu.Unlock()
 		if cond() {
 			return nil
 		}
-		if err := t.Err(); err != nil {
+		if err != nil {
 			return fmt.Errorf("the socket ended before: %s: %w", what, err)
 		}
 		select {

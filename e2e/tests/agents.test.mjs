@@ -1,0 +1,66 @@
+// The real Claude Code and Codex, started through the browser, edit files on the word of a scripted model server.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { agentCli, House, modelServer, password, until } from "../lib/house.mjs";
+
+const claude = agentCli("claude");
+const codex = agentCli("codex");
+const skip = (cli) => (!haveChromium && "Chromium is not installed") || (!cli && "the agent's CLI is not installed");
+
+describe("agents", () => {
+  let house;
+  let browser;
+  let model;
+  before(async () => {
+    if (!haveChromium || !(claude || codex)) return;
+    model = await modelServer();
+    house = await House.start({
+      agents: {
+        "claude-code": { enabled: true, command: claude, defaultArgs: ["--permission-mode", "acceptEdits"] },
+        codex: { enabled: true, command: codex, defaultArgs: ["-s", "danger-full-access", "-a", "never"] },
+      },
+    });
+    await house.setUp();
+    browser = await launch();
+    await house.api("PUT", "/me/agent-accounts/claude-code", { kind: "api_key", api_key: "sk-ant-test-0123456789", base_url: model.url });
+    await house.api("PUT", "/me/agent-accounts/codex", { kind: "api_key", api_key: "sk-test-0123456789", base_url: `${model.url}/v1` });
+  });
+  after(async () => {
+    await browser?.close();
+    await house?.stop();
+    model?.stop();
+  });
+
+  for (const [agent, name, cli] of [
+    ["claude-code", "Claude Code", claude],
+    ["codex", "Codex", codex],
+  ]) {
+    test(`${name} edits a file`, { skip: skip(cli) }, async () => {
+      const ws = await house.workspace(`Edit with ${name}`);
+      const page = await newPage(browser);
+      await signIn(page, house, password);
+      await page.goto(`${house.url}/${house.team}/w/${ws.key}`);
+      const file = agent === "claude-code" ? join(ws.path, "made.txt") : "made.txt";
+      await page.getByText(name, { exact: true }).first().click();
+      await page.getByLabel("Prompt").fill(`#write {"path":"${file}","text":"made by ${agent}\\n"}`);
+      await page.getByRole("button", { name: "Start", exact: true }).click();
+
+      await until(`${name} wrote the file`, () => readFileSync(join(ws.path, "made.txt"), "utf8") === `made by ${agent}\n`, 60_000);
+      await shot(page, `agent-${agent}`);
+      await page.getByRole("link", { name: /^Changes/ }).click();
+      await page.getByText("made.txt").first().waitFor();
+
+      const s = (await house.api("GET", `/workspaces/${ws.id}/sessions`)).items[0];
+      await until(`${name} has come to rest`, async () => ["idle", "waiting"].includes((await house.api("GET", `/sessions/${s.id}`)).state), 60_000);
+      const out = await (await house.raw("GET", `/sessions/${s.id}/output?from=0`)).text();
+      assert.ok(!out.includes("sk-ant-test-0123456789") && !out.includes("sk-test-0123456789"), "a key is in the output");
+      const ended = await house.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 2000 });
+      assert.equal(ended.state, "exited");
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+    });
+  }
+});

@@ -1,0 +1,68 @@
+// A reload and a killed server in the middle of a burst: the page has every byte, once.
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { after, before, test } from "node:test";
+import { haveChromium, launch, newPage, signIn } from "../lib/browser.mjs";
+import { House, password, until } from "../lib/house.mjs";
+import { received, recordTerminals } from "../lib/recorder.mjs";
+
+let house;
+let browser;
+before(async () => {
+  if (!haveChromium) return;
+  house = await House.start();
+  await house.setUp();
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await house?.stop();
+});
+
+const program = `read x; i=0; while [ $i -lt 60 ]; do seq -f "burst $i.%.0f of many" 1 2000; sleep 0.1; i=$((i+1)); done; echo END`;
+
+function expected(typed) {
+  const h = createHash("sha256");
+  let n = 0;
+  const add = (s) => {
+    h.update(s);
+    n += s.length;
+  };
+  add(typed);
+  for (let i = 0; i < 60; i++) for (let j = 1; j <= 2000; j++) add(`burst ${i}.${j} of many\r\n`);
+  add("END\r\n");
+  return { sha256: h.digest("hex"), end: n };
+}
+
+test("reload and kill -9 in mid-burst", { skip: !haveChromium && "Chromium is not installed" }, async () => {
+  const ws = await house.workspace("Burst");
+  const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", program], cols: 120, rows: 32 });
+  const page = await newPage(browser);
+  await recordTerminals(page.context());
+  await signIn(page, house, password);
+  await page.goto(`${house.url}/${house.team}/w/${ws.key}?session=${s.id}`);
+  await until("the terminal is live", async () => (await page.locator("[data-link=live]").count()) > 0);
+  await house.api("POST", `/sessions/${s.id}/input`, { text: "\r" });
+
+  await until("some of the burst came", async () => (await received(page, s.id))?.end > 200_000);
+  await house.kill();
+  await page.getByText("Reconnecting").first().waitFor();
+  await house.boot();
+  await until("more came after the restart", async () => (await received(page, s.id)).end > 900_000, 60_000);
+  const mid = await received(page, s.id);
+  assert.ok(mid.sockets > 1, "it connected again");
+  assert.deepEqual(mid.gaps, []);
+
+  const want = expected("\r\n");
+  await until("the end came", async () => (await received(page, s.id)).end === want.end, 90_000);
+  const got = await received(page, s.id);
+  assert.equal(got.start, 0);
+  assert.deepEqual(got.gaps, []);
+  assert.equal(got.sha256, want.sha256, "the page's bytes are the program's bytes");
+
+  await page.reload();
+  await until("everything is replayed", async () => (await received(page, s.id))?.end === want.end, 60_000);
+  assert.equal((await received(page, s.id)).sha256, want.sha256);
+  await until("the last line is on the screen", async () => /END/.test(await page.locator(".xterm").first().innerText()) || (await page.locator(".xterm canvas").count()) > 0);
+  assert.deepEqual(page.problems, []);
+});
