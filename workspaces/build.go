@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -168,7 +169,7 @@ func (s *Service) buildFetch(ctx context.Context, p *Project, w *Workspace) (out
 		return out, err
 	}
 	w.BaseCommit = commit
-	out.detail = strings.TrimSpace(strings.Join([]string{out.detail, note, "Starts at " + commit[:12] + "."}, " "))
+	out.detail = strings.Join(slices.DeleteFunc([]string{out.detail, note, "Starts at " + commit[:12] + "."}, func(s string) bool { return s == "" }), " ")
 	_, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.BaseCommit = commit; return nil })
 	return out, err
 }

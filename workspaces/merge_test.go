@@ -334,3 +334,40 @@ func TestUnsafeNamesDoNotReachTheBase(t *testing.T) {
 		t.Error("the base moved")
 	}
 }
+
+func TestBaseOfChangesFollowsWhatIsMergedIn(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(dir).ID})
+	want := func(commit string) {
+		t.Helper()
+		for range 2 { // found, and remembered
+			if got, err := h.s.BaseCommit(t.Context(), w.ID); err != nil || got != commit {
+				t.Errorf("base %s, want %s (%v)", got, commit, err)
+			}
+		}
+	}
+	want(w.BaseCommit)
+	write(t, w.Path, "mine", "1")
+	commitAll(t, w.Path, "mine")
+	write(t, dir, "theirs", "1")
+	theirs := commitAll(t, dir, "theirs")
+	want(w.BaseCommit)
+	git(t, w.Path, "merge", "-q", "--no-edit", "main")
+	want(theirs) // what came from main is no change of the workspace's
+	git(t, w.Path, "reset", "-q", "--hard", "HEAD~1")
+	want(w.BaseCommit)
+	git(t, w.Path, "rebase", "-q", "main")
+	want(theirs)
+	r := h.merge(w, "squash")
+	want(r.Head)
+	write(t, w.Path, "mine", "2")
+	commitAll(t, w.Path, "more")
+	want(r.Head)
+	_, err := h.s.Archive(t.Context(), h.actor, w.ID)
+	must(t, err)
+	want(r.Head)
+	_, err = h.s.BaseCommit(t.Context(), "ws_none")
+	wantCode(t, err, "not_found")
+}

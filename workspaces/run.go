@@ -37,6 +37,7 @@ type Service struct {
 	mu       sync.Mutex
 	places   Places
 	sessions Sessions
+	bases    map[string]basis     // by workspace id: what BaseCommit found last
 	leaving  map[string]bool      // by workspace id: its snapshot is taken, its place is being removed
 	progress map[string]string    // by project id: git's last line while cloning
 	told     map[string]time.Time // by project id: when progress was last published
@@ -53,7 +54,7 @@ func New(cfg Config) *Service {
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout}),
 		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(),
 		places: cfg.Places, sessions: cfg.Sessions,
-		leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
+		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
 }
 
@@ -124,12 +125,6 @@ func (s *Service) Spec(ctx context.Context, workspaceID string) (executors.Spec,
 	}
 	return executors.Spec{TeamID: w.TeamID, WorkspaceID: w.ID, Root: w.Path, GitDirs: []string{p.GitDir}},
 		executors.Kind(w.Executor), nil
-}
-
-// BaseCommit returns the commit a workspace's changes are counted against: where it started, or what was last merged.
-func (s *Service) BaseCommit(ctx context.Context, workspaceID string) (string, error) {
-	w, err := s.store.Workspace(ctx, workspaceID)
-	return w.BaseCommit, err
 }
 
 func stateWord(w Workspace) string {

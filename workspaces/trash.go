@@ -140,6 +140,9 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 	if err != nil {
 		return Workspace{}, fmt.Errorf("storing that the workspace was put away: %w", err)
 	}
+	s.mu.Lock()
+	delete(s.bases, w.ID)
+	s.mu.Unlock()
 	if doomed != "" {
 		if err := removeTree(doomed); err != nil { // swept at the next start
 			s.cfg.Log.WarnContext(ctx, "folder could not be removed", "workspace_id", w.ID, "error", err)

@@ -1,0 +1,93 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// basis is the base of a workspace's changes and what the repository looked like when it was found.
+type basis struct{ stamp, commit string }
+
+// BaseCommit returns the commit a workspace's changes are counted against: where it started, what of it was merged last, or
+// what of its base was merged into it since, whichever is the newest. "" before the first is known. It is asked every few
+// seconds: git is only called when a ref it depends on has changed on disk.
+func (s *Service) BaseCommit(ctx context.Context, workspaceID string) (string, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil || w.BaseCommit == "" || w.State != Ready && w.State != Paused {
+		return w.BaseCommit, err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return w.BaseCommit, err
+	}
+	stamp := w.BaseCommit + refStamp(p.GitDir, w)
+	s.mu.Lock()
+	known := s.bases[workspaceID]
+	s.mu.Unlock()
+	if known.stamp == stamp {
+		return known.commit, nil
+	}
+	commit, err := s.newestBase(ctx, p, w)
+	if err != nil {
+		return w.BaseCommit, err
+	}
+	s.mu.Lock()
+	s.bases[workspaceID] = basis{stamp, commit}
+	s.mu.Unlock()
+	return commit, nil
+}
+
+// newestBase is the last commit of the base branch, here or on the remote, that the workspace's branch holds, or the stored
+// base where that is newer.
+func (s *Service) newestBase(ctx context.Context, p Project, w Workspace) (string, error) {
+	best := w.BaseCommit
+	head, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	if err != nil || head == "" {
+		return best, err
+	}
+	target, err := s.target(ctx, p, w.Base)
+	if err != nil {
+		return best, err
+	}
+	for _, ref := range [...]string{headsPrefix + target, "refs/remotes/origin/" + target} {
+		tip, err := s.commitOf(ctx, p.GitDir, ref)
+		if err != nil {
+			return best, err
+		}
+		if tip == "" {
+			continue
+		}
+		fork, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"merge-base", tip, head}})
+		if hostgit.ExitCode(err) == 1 {
+			continue
+		}
+		if err != nil {
+			return best, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the base")
+		}
+		if newer, err := s.contains(ctx, p.GitDir, fork, best); err == nil && newer {
+			best = fork
+		}
+	}
+	return best, nil
+}
+
+// refStamp changes when a ref BaseCommit depends on may have changed. It only looks at files' times and sizes.
+func refStamp(gitDir string, w Workspace) string {
+	base := strings.TrimPrefix(strings.TrimPrefix(w.Base, headsPrefix), "refs/remotes/")
+	var b strings.Builder
+	for _, name := range [...]string{"packed-refs", "reftable/tables.list", headsPrefix + w.Branch, headsPrefix + base,
+		headsPrefix + strings.TrimPrefix(base, "origin/"), "refs/remotes/" + base, "refs/remotes/origin/" + base} {
+		if fi, err := os.Stat(filepath.Join(gitDir, name)); err == nil {
+			fmt.Fprintf(&b, " %d.%d", fi.ModTime().UnixNano(), fi.Size())
+		} else {
+			b.WriteString(" -")
+		}
+	}
+	return b.String()
+}
