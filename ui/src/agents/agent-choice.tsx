@@ -73,6 +73,7 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
     <div className="flex flex-col gap-3">
       <Choice
         name="agent"
+        inline
         legend="Agent"
         value={choice.agent}
         onChange={(v) => {

@@ -42,7 +42,7 @@ export function Header() {
         <button
           type="button"
           onClick={() => perform("palette")}
-          aria-label="Search and commands"
+          aria-label={`Search and commands, ${pretty("mod+k")}`}
           title={`Search and commands (${pretty("mod+k")})`}
           className="control-h flex items-center gap-1.5 rounded-md px-1.5 text-fg2 hover:bg-bg2 hover:text-fg pointer-coarse:w-11 pointer-coarse:justify-center"
         >
@@ -79,10 +79,10 @@ function AccountMenu() {
       trigger={
         <button
           type="button"
-          aria-label={`${me.user.name}: account and settings`}
+          aria-label={`${initials(me.user.name || me.user.email)}: your account and settings`}
           className="grid size-7 place-items-center rounded-full bg-bg3 text-meta font-medium hover:bg-bg2 pointer-coarse:size-9"
         >
-          {initials(me.user.name || me.user.email)}
+          <span aria-hidden>{initials(me.user.name || me.user.email)}</span>
         </button>
       }
     >

@@ -19,7 +19,7 @@ export default function HelpSheet({ onClose }: { onClose: () => void }) {
           : "Single keys are turned off in Settings, Appearance. Chords work."
       }
     >
-      <DialogBody className="grid content-start gap-x-8 gap-y-4 md:grid-cols-2">
+      <DialogBody focusable className="grid content-start gap-x-8 gap-y-4 md:grid-cols-2">
         {(["General", "Go to", "Workspace", "Terminal", "Review"] as const).map((group) => (
           <section key={group} aria-label={group}>
             <h3 className="mb-1 font-semibold">{group}</h3>
@@ -31,7 +31,7 @@ export default function HelpSheet({ onClose }: { onClose: () => void }) {
                     <dt className="text-fg2">{a.label}</dt>
                     <dd className="shrink-0">
                       {a.keys.map((k) => (
-                        <Kbd key={k} keys={k} className="pointer-coarse:inline" />
+                        <Kbd key={k} keys={k} spoken className="pointer-coarse:inline" />
                       ))}
                     </dd>
                   </div>

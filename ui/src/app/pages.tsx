@@ -3,20 +3,27 @@ import { ApiError } from "@/api/problem";
 import { buttonClass } from "@/kit/button";
 import { Empty, Failure } from "@/kit/states";
 
-/** No such page, or not yours to see: both look the same. */
+/** No such page, or not yours to see: both look the same. For use inside a page's frame. */
+export function NotFound() {
+  return (
+    <Empty
+      top
+      title="There is nothing here"
+      action={
+        <Link to="/" className={buttonClass("primary")}>
+          To your workspaces
+        </Link>
+      }
+    >
+      The page does not exist, or you have no right to see it. Ask whoever sent you the link to add you to the team.
+    </Empty>
+  );
+}
+
 export function NotFoundPage() {
   return (
     <main className="h-full">
-      <Empty
-        title="There is nothing here"
-        action={
-          <Link to="/" className={buttonClass("primary")}>
-            To your workspaces
-          </Link>
-        }
-      >
-        The page does not exist, or you have no right to see it. Ask whoever sent you the link to add you to the team.
-      </Empty>
+      <NotFound />
     </main>
   );
 }

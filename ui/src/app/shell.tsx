@@ -44,7 +44,7 @@ function TeamShell({ team }: { team: string }) {
   useTeamEvents(team);
 
   return (
-    <div className="grid h-dvh grid-rows-[auto_minmax(0,1fr)_auto]">
+    <div className="grid h-dvh grid-cols-1 grid-rows-[auto_minmax(0,1fr)_auto]">
       <a
         href="#main"
         className="sr-only focus:not-sr-only focus:fixed focus:top-2 focus:left-2 focus:z-50 focus:rounded-md focus:bg-bg1 focus:px-3 focus:py-1.5 focus:shadow-float"

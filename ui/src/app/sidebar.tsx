@@ -28,13 +28,21 @@ export function Sidebar() {
       ) : list.data.length === 0 ? (
         <p className="px-4 py-2 text-fg3">No workspaces yet.</p>
       ) : (
-        grouped(list.data).map((g) => <GroupRows key={g.group} {...g} team={team.slug} />)
+        grouped(list.data).map((g) => (
+          <GroupRows
+            key={g.group}
+            {...g}
+            team={team.slug}
+            many={new Set(list.data.map((w) => w.project_id)).size > 1}
+          />
+        ))
       )}
     </nav>
   );
 }
 
-function GroupRows({ group, items, team }: Grouped & { team: string }) {
+/** With many projects a row names its own; with one its key says more. */
+function GroupRows({ group, items, team, many }: Grouped & { team: string; many: boolean }) {
   return (
     <section aria-label={GROUP_NAMES[group]} className="mb-2">
       <h2 className="px-4 pt-2 pb-1 text-meta text-fg3">
@@ -57,7 +65,9 @@ function GroupRows({ group, items, team }: Grouped & { team: string }) {
                 <span className="block truncate text-fg">{w.name}</span>
                 <span className="flex gap-1.5 truncate text-meta text-fg3">
                   {s.word !== GROUP_NAMES[group] ? <span>{s.word}</span> : <span className="sr-only">{s.word}</span>}
-                  <span className="truncate">{s.group === "setup" && s.text ? s.text : w.project_name}</span>
+                  <span className="min-w-0 truncate">
+                    {s.group === "setup" && s.text ? s.text : many ? w.project_name : w.key}
+                  </span>
                   {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
                 </span>
               </span>

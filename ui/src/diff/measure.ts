@@ -6,7 +6,7 @@ export const GUTTER = 52; // one column of numbers
 export const MARK = 20; // the + or - beside the text
 const CHAR = 7.2; // 12 px JetBrains Mono
 
-const HEIGHTS: Record<string, number> = { file: 40, note: 44, fold: 28, end: 16 };
+const HEIGHTS: Record<string, number> = { file: 38, note: 44, fold: 28, end: 16 };
 
 /** The height a row will have: exact for plain text, near enough elsewhere (the row is measured once it is on screen). */
 export function rowHeight(row: Row, width: number, split: boolean): number {

@@ -20,6 +20,7 @@ describe("time", () => {
     expect(ago(now - 120_000, now)).toBe("2 min ago");
   });
   it.each([
+    [20, "<0.1 s"],
     [430, "0.4 s"],
     [12_900, "12 s"],
     [200_000, "3 min 20 s"],

@@ -22,6 +22,7 @@ export function ago(at: number, now: number): string {
 /** A length of time: "0.4 s", "12 s", "3 min 20 s", "2 h 5 min". */
 export function duration(ms: number): string {
   if (ms < 0) return "0 s";
+  if (ms < 50) return "<0.1 s";
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
   if (ms < MINUTE) return `${Math.floor(ms / 1000)} s`;
   if (ms < HOUR) {

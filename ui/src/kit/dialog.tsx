@@ -12,18 +12,16 @@ interface Props {
   about?: ReactNode;
   children: ReactNode;
   wide?: boolean;
-  /** What has the focus first; the first field when absent. */
-  onOpenAutoFocus?: (e: Event) => void;
 }
 
 /** A dialog over the page. On a phone it fills the screen. */
-export function Dialog({ open, onClose, title, about, children, wide, onOpenAutoFocus }: Props) {
+export function Dialog({ open, onClose, title, about, children, wide }: Props) {
   return (
     <Radix.Root open={open} onOpenChange={(o) => !o && onClose()}>
       <Radix.Portal>
         <Radix.Overlay className="fade-in fixed inset-0 z-40 bg-(--scrim)" />
         <Radix.Content
-          onOpenAutoFocus={onOpenAutoFocus}
+          onOpenAutoFocus={focusFirst}
           {...(about ? {} : { "aria-describedby": undefined })}
           className={cx(
             "rise-in fixed z-50 flex flex-col bg-bg1 shadow-float outline-none",
@@ -49,9 +47,37 @@ export function Dialog({ open, onClose, title, about, children, wide, onOpenAuto
   );
 }
 
-/** The scrolling middle of a dialog. It can be reached and scrolled by keyboard. */
-export function DialogBody({ children, className }: { children: ReactNode; className?: string }) {
-  return <div className={cx("min-h-0 flex-1 overflow-y-auto px-4 py-3 md:px-5", className)}>{children}</div>;
+/** The focus goes to what was marked for it, else to the first field, else to the dialog: not to the button that closes it. */
+function focusFirst(e: Event): void {
+  const dialog = e.target as HTMLElement | null;
+  if (!dialog || dialog.contains(document.activeElement)) return;
+  e.preventDefault();
+  const first =
+    dialog.querySelector<HTMLElement>("[data-first]") ??
+    dialog.querySelector<HTMLElement>(
+      "input:not([type=hidden]):not(:disabled), textarea:not(:disabled), select:not(:disabled)",
+    );
+  (first ?? dialog).focus();
+}
+
+/** The scrolling middle of a dialog. One that holds nothing to focus is focused itself, so that it can be scrolled by keys. */
+export function DialogBody({
+  children,
+  className,
+  focusable,
+}: {
+  children: ReactNode;
+  className?: string;
+  focusable?: boolean;
+}) {
+  return (
+    <div
+      {...(focusable ? { tabIndex: 0, "data-first": true, role: "region", "aria-label": "Content" } : {})}
+      className={cx("min-h-0 flex-1 overflow-y-auto px-4 py-3 -outline-offset-2 md:px-5", className)}
+    >
+      {children}
+    </div>
+  );
 }
 
 export function DialogFoot({ children }: { children: ReactNode }) {

@@ -104,10 +104,20 @@ interface ChoiceProps<T extends string> {
   onChange: (v: T) => void;
   options: { value: T; label: ReactNode; hint?: ReactNode; disabled?: boolean; aside?: ReactNode }[];
   hideLegend?: boolean;
+  /** Explanations stand beside the labels instead of below them. */
+  inline?: boolean;
 }
 
 /** One of a few, each with its explanation in the row. */
-export function Choice<T extends string>({ name, legend, value, onChange, options, hideLegend }: ChoiceProps<T>) {
+export function Choice<T extends string>({
+  name,
+  legend,
+  value,
+  onChange,
+  options,
+  hideLegend,
+  inline,
+}: ChoiceProps<T>) {
   return (
     <fieldset className="min-w-0">
       <legend className={cx("mb-1 font-medium", hideLegend && "sr-only")}>{legend}</legend>
@@ -129,11 +139,15 @@ export function Choice<T extends string>({ name, legend, value, onChange, option
               onChange={() => onChange(o.value)}
               className="mt-1 size-3 shrink-0 accent-fill outline-none"
             />
-            <span className="min-w-0 flex-1">
+            <span className={cx("min-w-0 flex-1", inline && "flex flex-wrap items-baseline gap-x-3")}>
               <span className={cx("flex flex-wrap items-baseline gap-x-2", o.disabled ? "text-fg3" : "text-fg")}>
                 {o.label}
               </span>
-              {o.hint && <span className="block text-meta text-fg3 break-words">{o.hint}</span>}
+              {o.hint && (
+                <span className={cx("text-meta break-words text-fg3", inline ? "sm:ml-auto sm:text-right" : "block")}>
+                  {o.hint}
+                </span>
+              )}
             </span>
             {o.aside}
           </label>

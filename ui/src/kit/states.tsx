@@ -5,12 +5,21 @@ import { Button } from "./button";
 import { cx } from "./cx";
 import { Icon } from "./icon";
 
+interface EmptyProps {
+  title: string;
+  children?: ReactNode;
+  action?: ReactNode;
+  /** It is the whole page: its title is the page's. */
+  top?: boolean;
+}
+
 /** Nothing here yet: one sentence, one action. */
-export function Empty({ title, children, action }: { title: string; children?: ReactNode; action?: ReactNode }) {
+export function Empty({ title, children, action, top }: EmptyProps) {
+  const Title = top ? "h1" : "h2";
   return (
     <div className="grid h-full place-items-center p-6">
       <div className="max-w-md text-center">
-        <h2 className="text-title font-semibold">{title}</h2>
+        <Title className="text-title font-semibold">{title}</Title>
         {children && <div className="mt-1 text-fg2">{children}</div>}
         {action && <div className="mt-4 flex flex-wrap justify-center gap-2">{action}</div>}
       </div>
@@ -168,7 +177,7 @@ export function Counts({
   className?: string;
 }) {
   return (
-    <span className={cx("whitespace-nowrap", className)}>
+    <span className={cx("whitespace-nowrap tabular-nums", className)}>
       <span className="text-add">+{additions}</span> <span className="text-del">−{deletions}</span>
     </span>
   );

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { branchesQuery, keys, projectsQuery } from "@/api/queries";
-import { NotFoundPage } from "@/app/pages";
+import { NotFound } from "@/app/pages";
 import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
 import { Button } from "@/kit/button";
@@ -34,7 +34,7 @@ export function ProjectScreen() {
         retry={() => void list.refetch()}
       />
     );
-  if (!project) return <NotFoundPage />;
+  if (!project) return <NotFound />;
   return (
     <Page
       title={project.name}

@@ -1,6 +1,6 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
-import { NotFoundPage } from "@/app/pages";
+import { NotFound } from "@/app/pages";
 import { SECTIONS, type Section } from "@/app/router";
 import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
@@ -32,7 +32,7 @@ export function SettingsScreen() {
   const team = useTeam();
   const known = SECTIONS.find((s) => s === section);
   useTitle(known ? NAMES[known] : "Settings");
-  if (!known) return <NotFoundPage />;
+  if (!known) return <NotFound />;
   const View = VIEWS[known];
   return (
     <Page title="Settings">

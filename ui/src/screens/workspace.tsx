@@ -3,7 +3,7 @@ import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import type { Workspace } from "@/api/client";
 import { changesQuery, sessionsQuery } from "@/api/queries";
-import { NotFoundPage } from "@/app/pages";
+import { NotFound } from "@/app/pages";
 import type { Tab } from "@/app/router";
 import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
@@ -35,7 +35,7 @@ export function WorkspaceScreen() {
     return (
       <Failure className="m-4" what="The workspace could not be loaded." error={found.error} retry={found.retry} />
     );
-  return <NotFoundPage />;
+  return <NotFound />;
 }
 
 function Open({ workspace: w }: { workspace: Workspace }) {

@@ -6,7 +6,6 @@ import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
-import { perform } from "@/keys/keyboard";
 import { Button, buttonClass } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Mark } from "@/kit/mark";
@@ -26,16 +25,7 @@ export function WorkspacesScreen() {
   useTitle(show === "trash" ? "Trash" : show === "archived" ? "Archived" : "Workspaces");
 
   return (
-    <Page
-      title="Workspaces"
-      actions={
-        show === "active" && list.data && list.data.length > 0 && team.can("workspace.create") ? (
-          <Button look="primary" keys="o w" onClick={() => perform("workspace.new")}>
-            New workspace
-          </Button>
-        ) : undefined
-      }
-    >
+    <Page title="Workspaces">
       <nav aria-label="Which workspaces" className="mb-3 flex gap-4 border-b border-hairline">
         {(
           [
@@ -144,7 +134,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
         <span className="min-w-0">
           <span className="flex items-baseline gap-2">
             <span className="truncate font-medium">{w.name}</span>
-            <span className="font-mono text-[11px] text-fg3">{w.key}</span>
+            <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
           </span>
           <span className="block truncate text-meta text-fg3">
             {w.project_name} · <span className="font-mono text-[11px]">{w.branch}</span>
@@ -192,7 +182,7 @@ function PutAwayRow({ workspace: w }: { workspace: Workspace }) {
       <div className="min-w-0 flex-1 basis-60">
         <p className="flex items-baseline gap-2">
           <span className="truncate font-medium">{w.name}</span>
-          <span className="font-mono text-[11px] text-fg3">{w.key}</span>
+          <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
           {w.merged_at && <Mark kind="merged" className="text-meta" />}
         </p>
         <p className="truncate text-meta text-fg3">

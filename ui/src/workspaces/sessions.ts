@@ -9,6 +9,9 @@ export const COMMAND = "command";
 export const isShell = (s: Session): boolean => s.agent === SHELL;
 export const hasEnded = (s: Session): boolean => s.state === "exited" || s.state === "failed" || s.state === "lost";
 
+/** Whether somebody ended it: then a code that is not 0 is no failure. */
+const stopped = (s: Session): boolean => /stop/i.test(s.state_reason);
+
 /** Where a session stands, by shape and word. */
 export function sessionMark(s: Session): { mark: MarkKind; word: string } {
   switch (s.state) {
@@ -21,9 +24,8 @@ export function sessionMark(s: Session): { mark: MarkKind; word: string } {
     case "idle":
       return { mark: "idle", word: "Idle" };
     case "exited":
-      return s.exit_code === 0 || s.exit_code === null
-        ? { mark: "done", word: "Done" }
-        : { mark: "stopped", word: "Ended" };
+      if (s.exit_code === 0) return { mark: "done", word: "Done" };
+      return isShell(s) || stopped(s) ? { mark: "stopped", word: "Ended" } : { mark: "failed", word: "Failed" };
     case "failed":
       return { mark: "failed", word: "Failed" };
     case "lost":
@@ -35,7 +37,8 @@ export function sessionMark(s: Session): { mark: MarkKind; word: string } {
 export function endOf(s: Session): string {
   const time = s.ended_at ? ` after ${duration(s.ended_at - s.started_at)}` : "";
   const why = s.state_reason.trim();
-  const because = why && !/^(exit|exited|signal)$/i.test(why) ? ` ${sentence(why)}` : "";
+  // What the code or signal says already is not said twice.
+  const because = why && !/^(exit|exited|ended|signal)( (with|by) .*)?$/i.test(why) ? ` ${sentence(why)}` : "";
   if (s.state === "lost") return `Lost${time}.${because || " The place it ran in is gone."}`;
   if (s.exit_signal) return `Ended by ${s.exit_signal}${time}.${because}`;
   if (s.exit_code === 0) return `Done${time}.${because}`;

@@ -25,7 +25,7 @@ export function FileHead({ file: f, onFold, onViewed, floating }: Props) {
       aria-hidden={floating || undefined}
       className={cx(
         "flex min-h-9 items-center gap-2 px-2 font-sans text-[13px]",
-        !floating && "mt-1 border-y border-hairline bg-bg2",
+        !floating && "border-y border-hairline bg-bg2",
       )}
     >
       <button

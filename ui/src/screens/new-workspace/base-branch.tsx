@@ -122,11 +122,11 @@ function BranchRow({ branch: b, now }: { branch: Branch; now: number }) {
     b.default && "default",
     b.behind > 0 && `${count(b.behind)} behind`,
     b.ahead > 0 && `${count(b.ahead)} ahead`,
-    b.checked_out && `in ${b.checked_out}`,
+    b.checked_out && (b.checked_out.includes("/") ? "checked out" : `in ${b.checked_out}`),
   ].filter(Boolean);
   return (
     <span className="flex min-w-0 items-baseline gap-2" title={b.subject}>
-      <span className="min-w-0 truncate font-mono text-[12px]">{b.name}</span>
+      <span className="max-w-full shrink-0 truncate font-mono text-[12px]">{b.name}</span>
       {notes.length > 0 && <span className="min-w-0 truncate text-meta text-fg3">{notes.join(", ")}</span>}
       <span className="ml-auto shrink-0 text-meta text-fg3">{b.commit_at ? age(b.commit_at, now) : ""}</span>
     </span>

@@ -122,7 +122,11 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         });
       }
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
-      await navigate({ to: "/$team/w/$key", params: { team: team.slug, key: w.key } });
+      await navigate({
+        to: "/$team/w/$key",
+        params: { team: team.slug, key: w.key },
+        search: choice.agent === SHELL ? { tab: "shell" } : {},
+      });
     },
   });
   const field = (f: string) => fieldError(create.error, f);

@@ -104,12 +104,9 @@ function AgentRow({ agent: a }: { agent: Agent }) {
               </Button>
             )}
             {(a.account || a.needs_account || !a.installed) && (
-              <Button
-                aria-expanded={open}
-                onClick={() => setOpen((o) => !o)}
-                aria-label={`${a.account ? "Change" : "Choose"} the account of ${a.name}`}
-              >
+              <Button aria-expanded={open} onClick={() => setOpen((o) => !o)}>
                 {open ? "Close" : a.account ? "Change" : "Choose an account"}
+                <span className="sr-only"> for {a.name}</span>
               </Button>
             )}
           </div>

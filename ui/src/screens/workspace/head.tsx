@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Session, type Workspace } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
@@ -12,7 +12,7 @@ import { Mark } from "@/kit/mark";
 import { Menu, MenuItem, MenuLine } from "@/kit/menu";
 import { Counts, copyText } from "@/kit/states";
 import { toastError } from "@/state/toasts";
-import { hasEnded, SETUP } from "@/workspaces/sessions";
+import { hasEnded, isShell, SETUP } from "@/workspaces/sessions";
 import { standing } from "@/workspaces/standing";
 import { useShownSession } from "./shown-session";
 import { useStop } from "./use-stop";
@@ -31,8 +31,11 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
 
   const shown = useShownSession(sessions);
   const running = sessions.filter((x) => !hasEnded(x) && x.agent !== SETUP);
-  const target =
-    shown && !hasEnded(shown) && shown.agent !== SETUP ? shown : running.length === 1 ? running[0] : undefined;
+  // The session in front; elsewhere the only agent at work. Which of several is meant must never be guessed.
+  const { tab } = useSearch({ from: "/$team/w/$key" });
+  const agents = running.filter((x) => !isShell(x));
+  const inFront = tab === undefined || tab === "shell" ? running.find((x) => x.id === shown?.id) : undefined;
+  const target = inFront ?? (agents.length === 1 && tab !== "shell" ? agents[0] : undefined);
   const stop = useStop(w.id);
   const canStop = target !== undefined && team.can("terminal.type");
 

@@ -76,7 +76,7 @@ export function KeyBar({
           <button
             key={label}
             type="button"
-            aria-label={name}
+            aria-label={/^[A-Z]/.test(label) ? undefined : `${name}, ${label}`}
             onPointerDown={keep}
             onClick={() => handle.type(bytes)}
             className={KEY}
@@ -100,7 +100,7 @@ export function KeyBar({
           <button
             key={label}
             type="button"
-            aria-label={name}
+            aria-label={/^[A-Z]/.test(label) ? undefined : `${name}, ${label}`}
             onPointerDown={keep}
             onClick={() => handle.type(bytes)}
             className={KEY}

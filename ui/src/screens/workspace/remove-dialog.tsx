@@ -124,7 +124,9 @@ export default function RemoveDialog({
         </div>
       </DialogBody>
       <DialogFoot>
-        <Button onClick={onClose}>Cancel</Button>
+        <Button data-first onClick={onClose}>
+          Cancel
+        </Button>
         <Button
           look={how === "archive" ? "primary" : "danger"}
           busy={remove.isPending && (how === "archive" ? "Archiving" : "Deleting")}

@@ -15,12 +15,10 @@ import { startSession } from "@/workspaces/start";
 interface Props {
   workspace: Workspace;
   onStarted: (s: Session) => void;
-  /** Offers a shell as well. */
-  withShell?: boolean;
 }
 
 /** Which agent, with which account, told what. */
-export function SessionForm({ workspace: w, onStarted, withShell }: Props) {
+export function SessionForm({ workspace: w, onStarted }: Props) {
   const team = useTeam();
   const client = useQueryClient();
   const agents = useQuery(agentsQuery(team.slug));
@@ -60,7 +58,7 @@ export function SessionForm({ workspace: w, onStarted, withShell }: Props) {
         }
       }}
     >
-      <AgentChoice query={agents} choice={choice} withShell={withShell} />
+      <AgentChoice query={agents} choice={choice} withShell />
       {talks && (
         <TextArea
           label="Prompt"

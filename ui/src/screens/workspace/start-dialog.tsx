@@ -19,7 +19,7 @@ export function StartDialog({
       about={`In ${workspace.name}, beside what runs there already.`}
     >
       <DialogBody className="pb-4">
-        <SessionForm workspace={workspace} onStarted={onStarted} withShell />
+        <SessionForm workspace={workspace} onStarted={onStarted} />
       </DialogBody>
     </Dialog>
   );

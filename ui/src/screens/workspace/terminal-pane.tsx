@@ -42,7 +42,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
     shown(sessionId);
     void handle.attach(place).then(() => {
       // On a phone the keyboard comes only when it is asked for.
-      if (!readOnly && !isCoarse() && document.activeElement === document.body) handle.focus();
+      if (!readOnly && !isCoarse() && mayTakeFocus()) handle.focus();
     });
     return () => {
       handle.detach(place);
@@ -111,6 +111,12 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
       {!readOnly && writer && !ended && <KeyBar handle={handle} agent={!shell} latch={view.latch} />}
     </div>
   );
+}
+
+/** Whoever opens a terminal wants to type in it, unless a field or a dialog has the focus. */
+function mayTakeFocus(): boolean {
+  const at = document.activeElement;
+  return !at?.closest("input,textarea,select,[role=dialog],[role=alertdialog],[role=menu]");
 }
 
 function useTerminalActions(handle: TerminalHandle, find: () => void, readOnly: boolean, writer: boolean): void {

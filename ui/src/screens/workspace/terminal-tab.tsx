@@ -30,7 +30,9 @@ export default function TerminalTab({ workspace: w, kind }: { workspace: Workspa
   const shown = useShownSession(all.data ?? []);
   const may = team.can("terminal.type");
   const shell = useStartShell(w.id);
-  const open = (id: string) => void navigate({ search: (s) => ({ ...s, session: id }) });
+  // A shell belongs to the other tab.
+  const open = (s: Session) =>
+    void navigate({ search: (x) => ({ ...x, tab: isShell(s) ? "shell" : undefined, session: s.id }) });
   const add = () => (kind === "shell" ? shell.mutate() : setStarting(true));
   useAction("session.new", add, may);
 
@@ -47,7 +49,7 @@ export default function TerminalTab({ workspace: w, kind }: { workspace: Workspa
           retry={() => void all.refetch()}
         />
       ) : sessions.length === 0 || (onlySetup && shown?.agent !== SETUP) ? (
-        <NoSessions workspace={w} kind={kind} may={may} shell={shell} onStarted={(s) => open(s.id)} />
+        <NoSessions workspace={w} kind={kind} may={may} shell={shell} onStarted={open} />
       ) : (
         <>
           <SessionStrip
@@ -81,8 +83,7 @@ export default function TerminalTab({ workspace: w, kind }: { workspace: Workspa
           onClose={() => setStarting(false)}
           onStarted={(s) => {
             setStarting(false);
-            // A shell belongs to the other tab.
-            void navigate({ search: (x) => ({ ...x, tab: isShell(s) ? "shell" : undefined, session: s.id }) });
+            open(s);
           }}
         />
       )}
