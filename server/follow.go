@@ -38,7 +38,7 @@ const keyFollower = "follower"
 // follower is one client of the events' socket.
 type follower struct {
 	cancel context.CancelCauseFunc
-	ready  chan *melody.Session // the session, once it is open
+	ready  chan *melody.Session // the session, once it is open; closed when it has ended
 	slots  chan struct{}        // one token a message that melody has not sent
 	conn   net.Conn
 }
@@ -119,12 +119,12 @@ func (s *Server) followEvents(c echo.Context) error {
 	defer all.Wait()
 	defer cancel(endLeft)
 	all.Go(func() {
-		select {
-		case session := <-f.ready:
+		// Also a socket that is ended while it opens must be told why, so that ctx is not asked here.
+		if session, opened := <-f.ready; opened {
 			f.feed(ctx, session, sub)
-		case <-ctx.Done():
 		}
 	})
+	defer close(f.ready)
 	err = s.melody.HandleRequestWithKeys(&keepConn{c.Response(), f}, r, map[string]any{keyFollower: f})
 	if err != nil {
 		s.log.Debug("events socket not opened", "request_id", call.id, "error", err)

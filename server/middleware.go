@@ -10,7 +10,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 )
 
@@ -108,9 +107,4 @@ func (s *Server) headers(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		return next(c)
 	}
-}
-
-// routeMissing answers for addresses below /api/ that do not exist; everything else is the web app's.
-func routeMissing(echo.Context) error {
-	return fault.New(fault.NotFound, "route_not_found", "The API has no such address. GET /api/v1/openapi.yaml lists them.")
 }

@@ -113,7 +113,7 @@ func hostPort(host, scheme string) string {
 func (s *Server) checkSocket(r *http.Request, cred credential) error {
 	origins := r.Header["Origin"]
 	if len(origins) == 0 {
-		if cred.bearer != "" {
+		if cred.cookie == "" { // a token, or nobody: that is told next
 			return nil
 		}
 		return fault.New(fault.Forbidden, "origin_missing", "A socket without an Origin header needs Authorization: Bearer.")

@@ -40,7 +40,6 @@ func (s *Server) routes() *echo.Echo {
 	for path, file := range docsFiles {
 		e.GET("/api/docs"+path, s.docsFile(file), s.guard("getDocs"))
 	}
-	e.RouteNotFound("/api/*", routeMissing)
 	return e
 }
 

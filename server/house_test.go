@@ -1,0 +1,318 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"go.uber.org/goleak"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/storetest"
+	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("database/sql.(*DB).connectionOpener"))
+}
+
+const testPassword = "correct horse battery"
+
+// house is every room in this process, over SQLite, with sandboxes whose guests run here too.
+type house struct {
+	t      *testing.T
+	db     *store.DB
+	dir    string
+	bus    *events.Bus
+	rooms  *accounts.Service
+	server *Server
+	cfg    Config
+	url    string // once it serves
+	stop   context.CancelFunc
+	ended  chan struct{}
+}
+
+// places shows workspaces the Manager in the shape they need.
+type places struct{ *executors.Manager }
+
+func (p places) Ensure(ctx context.Context, workspaceID string) error {
+	_, err := p.Manager.Ensure(ctx, workspaceID)
+	return err
+}
+
+// newHouse joins the rooms. Nothing runs; tune changes the server's configuration.
+func newHouse(t *testing.T, tune ...func(*Config)) *house {
+	t.Helper()
+	h := &house{t: t, db: storetest.SQLite(t), dir: t.TempDir(), bus: events.New()}
+	world := fake.NewWorld(filepath.Join(h.dir, "guests"), nil)
+	t.Cleanup(world.Close)
+	h.rooms = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
+	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
+	kept := store.NewExecutors(h.db)
+	manager := executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{fake.New(world)}, Store: kept, Workspaces: ws, Events: h.bus})
+	files := filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: manager, Workspaces: ws, Events: h.bus})
+	reg, err := agents.New(agents.Config{HomesDir: filepath.Join(h.dir, "homes"), WorktreesDir: filepath.Join(h.dir, "worktrees")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ss := sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: manager, Workspaces: ws, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
+	ws.Connect(places{manager}, ss)
+	manager.OnPlace(files.Follow)
+	h.cfg = Config{Version: "test", Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus,
+		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
+		DefaultExecutor: fake.Kind, ExecutorChoice: true, Loopback: true, Drain: 2 * time.Second,
+		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
+	for _, fn := range tune {
+		fn(&h.cfg)
+	}
+	if h.server, err = New(h.cfg); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// serve runs the rooms and the server until the test ends, and opens the door.
+func (h *house) serve() {
+	h.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.url = "http://" + l.Addr().String()
+	if err := h.cfg.Places.Recover(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	rooms, stopRooms := context.WithCancel(context.Background())
+	h.stop, h.ended = stop, make(chan struct{})
+	var all sync.WaitGroup
+	for _, run := range []func(context.Context) error{h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
+		all.Go(func() {
+			if err := run(rooms); err != nil {
+				h.t.Errorf("a room failed: %v", err)
+			}
+		})
+	}
+	go func() {
+		defer close(h.ended)
+		if err := h.server.Serve(ctx, l); err != nil {
+			h.t.Errorf("Serve: %v", err)
+		}
+		stopRooms()
+		all.Wait()
+	}()
+	h.t.Cleanup(func() { stop(); <-h.ended; http.DefaultClient.CloseIdleConnections() })
+	h.server.Open()
+}
+
+// people are users of every kind, with what their paths name.
+type people struct {
+	tokens map[string]string // "" = nobody
+	ids    map[string]string
+	team   accounts.Team
+}
+
+// people makes a team with everything a path can name, one member of each role, an outsider with a team of their own, and
+// somebody without any.
+func (h *house) people(t *testing.T) people {
+	t.Helper()
+	ctx := t.Context()
+	user := func(name string) (accounts.Actor, string) {
+		// Nobody signs in with a password here, and hashing one for each takes long.
+		u := accounts.User{ID: id.New("usr"), Email: name + "@example.com", Name: name, PasswordHash: "!", CreatedAt: 1}
+		if ok, err := store.NewAccounts(h.db).InsertUser(ctx, u); err != nil || !ok {
+			t.Fatalf("user %s: %v %v", name, ok, err)
+		}
+		_, token, err := h.rooms.CreateToken(ctx, u.ID, "test", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return accounts.Actor{User: u}, token
+	}
+	p := people{tokens: map[string]string{"nobody": ""}}
+	owner, token := user("owner")
+	p.tokens["owner"] = token
+	var err error
+	if p.team, err = h.rooms.CreateTeam(ctx, owner, "Harbour", ""); err != nil {
+		t.Fatal(err)
+	}
+	if owner, err = h.rooms.Actor(ctx, owner.User.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []accounts.Role{accounts.Admin, accounts.Member, accounts.Viewer} {
+		a, token := user(string(role))
+		p.tokens[string(role)] = token
+		if _, err := h.rooms.AddMember(ctx, owner, p.team.ID, a.User.Email, role); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outsider, token := user("outsider")
+	p.tokens["outsider"] = token
+	if _, err := h.rooms.CreateTeam(ctx, outsider, "Elsewhere", ""); err != nil {
+		t.Fatal(err)
+	}
+	_, p.tokens["homeless"] = user("homeless")
+	p.ids = h.furnish(t, p.team, owner.User.ID)
+	return p
+}
+
+// furnish stores a project, a workspace, an ended session and a command of a team.
+func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[string]string {
+	t.Helper()
+	ctx := t.Context()
+	prj := workspaces.Project{ID: id.New("prj"), TeamID: team.ID, Name: "p", SourceKind: workspaces.SourceSample, State: workspaces.ProjectReady, CreatedBy: userID, CreatedAt: 1}
+	ws := workspaces.Workspace{ID: id.New("ws"), TeamID: team.ID, ProjectID: prj.ID, Name: "w", Branch: "b", Base: "main", Executor: string(fake.Kind),
+		State: workspaces.Ready, CreatedBy: userID, CreatedAt: 1, UpdatedAt: 1}
+	ws.Path = filepath.Join(h.dir, "worktrees", ws.ID, "w")
+	ses := sessions.Session{ID: id.New("ses"), TeamID: team.ID, WorkspaceID: ws.ID, Agent: "shell", State: sessions.Exited, Cols: 80, Rows: 24, CreatedBy: userID, StartedAt: 1, EndedAt: 2}
+	cmd := executors.Command{ID: id.New("cmd"), TeamID: team.ID, WorkspaceID: ws.ID, ActorID: userID, Argv: []string{"true"}, State: executors.CommandCompleted, CreatedAt: 1, StartedAt: 1, EndedAt: 2}
+	kept := store.NewWorkspaces(h.db)
+	if err := kept.InsertProject(ctx, prj); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kept.InsertWorkspace(ctx, ws); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.NewSessions(h.db).InsertSession(ctx, ses); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(ws.Path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID}
+}
+
+// answer is what the guard says.
+type answer struct {
+	status  int
+	code    string
+	details map[string]any
+	body    string // without the request's id
+}
+
+// ask puts a request to the guard of one operation. 200 means that it was let in.
+func (h *house) ask(t *testing.T, op, token string, p people) answer {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/", nil)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	rec := httptest.NewRecorder()
+	c := h.server.echo.NewContext(req, rec)
+	names, values := []string{"team", "id", "agent"}, []string{p.ids["team"], p.ids[kindOf(op)], "codex"}
+	c.SetParamNames(names...)
+	c.SetParamValues(values...)
+	var requestID string
+	handle := h.server.begin(func(c echo.Context) error {
+		requestID = callOf(c.Request().Context()).id
+		return h.server.guard(op)(func(c echo.Context) error { return c.NoContent(http.StatusOK) })(c)
+	})
+	if err := handle(c); err != nil {
+		t.Fatal(err)
+	}
+	a := answer{status: rec.Code, body: strings.ReplaceAll(rec.Body.String(), requestID, "")}
+	var problem struct {
+		Code    string
+		Details map[string]any
+	}
+	if rec.Code != http.StatusOK {
+		if err := json.Unmarshal(rec.Body.Bytes(), &problem); err != nil {
+			t.Fatalf("%s answered %d %q", op, rec.Code, rec.Body)
+		}
+	}
+	a.code, a.details = problem.Code, problem.Details
+	return a
+}
+
+// kindOf is what the id in an operation's path names.
+func kindOf(op string) string {
+	switch op {
+	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch":
+		return "project"
+	case "getCommand", "cancelCommand":
+		return "command"
+	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "attachTerminal":
+		return "session"
+	}
+	return "workspace"
+}
+
+// allows says, by itself, which roles have an action: the table of accounts is asked elsewhere.
+func allows(r rule, role string) bool {
+	least := map[accounts.Action]string{accounts.ViewTeam: "viewer", accounts.ViewProject: "viewer", accounts.ViewWorkspace: "viewer", accounts.ViewTerminal: "viewer",
+		accounts.CreateWorkspace: "member", accounts.EditWorkspace: "member", accounts.MergeWorkspace: "member", accounts.TypeTerminal: "member",
+		accounts.ManageProject: "admin", accounts.ManageTeam: "admin"}
+	rank := map[string]int{"viewer": 1, "member": 2, "admin": 3, "owner": 4}
+	return rank[role] >= rank[least[r.action]]
+}
+
+// reply is an answer with its body read.
+type reply struct {
+	*http.Response
+	body []byte
+}
+
+func (r reply) code() string {
+	var p struct{ Code string }
+	_ = json.Unmarshal(r.body, &p)
+	return p.Code
+}
+
+func (r reply) into(t *testing.T, v any) {
+	t.Helper()
+	if err := json.Unmarshal(r.body, v); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+}
+
+// do sends a request to the served house. header is names and values in turn; a string body is JSON.
+func (h *house) do(method, path, body string, header ...string) reply {
+	h.t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, h.url+path, strings.NewReader(body))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			req.Host = header[i+1]
+		}
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req) // redirects are answers too
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return reply{resp, bytes.TrimSpace(raw)}
+}
+
+func bearer(token string) []string { return []string{"Authorization", "Bearer " + token} }

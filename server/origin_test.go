@@ -1,0 +1,199 @@
+package server
+
+import (
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+func TestSecureAndCookies(t *testing.T) {
+	t.Parallel()
+	chrome := "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+	safari := "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Safari/605.1.15"
+	proxies := func(c *Config) { c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")} }
+	public := func(c *Config) { c.PublicURL = "https://pw.example.com" }
+	for name, tc := range map[string]struct {
+		tune       func(*Config)
+		host, peer string
+		tls        bool
+		proto, ua  string
+		cookie     string
+		secure     bool
+	}{
+		"loopback, Chromium":               {nil, "127.0.0.1:8080", "127.0.0.1:5", false, "", chrome, hostCookie, false},
+		"localhost, script":                {nil, "localhost:8080", "127.0.0.1:5", false, "", "curl/8", hostCookie, false},
+		"IPv6 loopback":                    {nil, "[::1]:8080", "[::1]:5", false, "", chrome, hostCookie, false},
+		"loopback, Safari keeps no Secure": {nil, "localhost:8080", "127.0.0.1:5", false, "", safari, plainCookie, false},
+		"plain http in a network":          {nil, "192.168.1.5:8080", "192.168.1.9:5", false, "", chrome, plainCookie, false},
+		"TLS":                              {nil, "pw.example.com", "1.2.3.4:5", true, "", safari, hostCookie, true},
+		"behind the trusted proxy":         {proxies, "pw.example.com", "10.1.2.3:5", false, "https", safari, hostCookie, true},
+		"a stranger claims https":          {proxies, "pw.example.com", "1.2.3.4:5", false, "https", chrome, plainCookie, false},
+		"nobody is trusted":                {nil, "pw.example.com", "10.1.2.3:5", false, "https", chrome, plainCookie, false},
+		"publicUrl is https":               {public, "pw.example.com", "10.1.2.3:5", false, "", safari, hostCookie, true},
+		"publicUrl, by another name":       {public, "10.0.0.1:8080", "10.1.2.3:5", false, "", chrome, plainCookie, false},
+	} {
+		tune := tc.tune
+		if tune == nil {
+			tune = func(*Config) {}
+		}
+		s := bare(t, tune)
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Host, r.RemoteAddr = tc.host, tc.peer
+		r.Header.Set("User-Agent", tc.ua)
+		if tc.proto != "" {
+			r.Header.Set("X-Forwarded-Proto", tc.proto)
+		}
+		if tc.tls {
+			r.TLS = &tls.ConnectionState{}
+		}
+		if got := s.secure(r); got != tc.secure {
+			t.Errorf("%s: secure is %v", name, got)
+		}
+		c := s.cookie(r, "v", s.cfg.Now().Add(1))
+		if c.Name != tc.cookie || c.Secure != (tc.cookie == hostCookie) || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
+			t.Errorf("%s: cookie %s", name, c)
+		}
+		// A plain cookie is believed over plain http only.
+		r.AddCookie(&http.Cookie{Name: plainCookie, Value: "planted"})
+		if cred, err := s.credentialOf(r); err != nil || (cred.cookie == "planted") == tc.secure {
+			t.Errorf("%s: the plain cookie gives %+v, %v", name, cred, err)
+		}
+	}
+}
+
+// bare is a server around rooms that nobody asks.
+func bare(t *testing.T, tune ...func(*Config)) *Server {
+	t.Helper()
+	return newHouse(t, tune...).server
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	s := bare(t)
+	for name, tc := range map[string]struct {
+		auth []string
+		want credential
+		ok   bool
+	}{
+		"a token":            {[]string{"Bearer pw_user_x"}, credential{bearer: "pw_user_x"}, true},
+		"in lower case":      {[]string{"bearer  pw_user_x "}, credential{bearer: "pw_user_x"}, true},
+		"none":               {nil, credential{cookie: "c"}, true},
+		"another scheme":     {[]string{"Basic dTpw"}, credential{}, false},
+		"empty":              {[]string{""}, credential{}, false},
+		"without a token":    {[]string{"Bearer "}, credential{}, false},
+		"more than one":      {[]string{"Bearer a", "Bearer b"}, credential{}, false},
+		"wins over a cookie": {[]string{"Bearer pw_user_x"}, credential{bearer: "pw_user_x"}, true},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.AddCookie(&http.Cookie{Name: hostCookie, Value: "c"})
+		if tc.auth != nil {
+			r.Header["Authorization"] = tc.auth
+		}
+		got, err := s.credentialOf(r)
+		if (err == nil) != tc.ok || got != tc.want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		if err != nil && fault.KindOf(err) != fault.Unauthorized {
+			t.Errorf("%s: %v is no 401", name, err)
+		}
+	}
+}
+
+func TestHostNames(t *testing.T) {
+	t.Parallel()
+	s := bare(t, func(c *Config) { c.PublicURL = "https://pw.example.com" })
+	for host, want := range map[string]bool{
+		"127.0.0.1:8080": true, "localhost:8080": true, "LOCALHOST": true, "a.localhost:1": true, "[::1]:8080": true, "127.9.9.9": true, "localhost.": true,
+		"pw.example.com": true, "pw.example.com:443": true,
+		"evil.example:8080": false, "127.0.0.1.evil.example": false, "localhost.evil.example": false, "": false, "192.168.1.5:8080": false, "0.0.0.0:8080": false,
+		"[::ffff:127.0.0.1]": true,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = host
+		if err := s.checkHost(r); (err == nil) != want {
+			t.Errorf("host %q: %v", host, err)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Host = "anything.example"
+	if err := bare(t, func(c *Config) { c.Loopback = false }).checkHost(r); err != nil {
+		t.Errorf("a server of a network: %v", err)
+	}
+}
+
+func TestOriginsOfSockets(t *testing.T) {
+	t.Parallel()
+	s := bare(t, func(c *Config) { c.PublicURL = "https://pw.example.com" })
+	for name, tc := range map[string]struct {
+		host   string
+		origin []string
+		cred   credential
+		ok     bool
+	}{
+		"the same":                          {"127.0.0.1:8080", []string{"http://127.0.0.1:8080"}, credential{cookie: "c"}, true},
+		"another port":                      {"127.0.0.1:8080", []string{"http://127.0.0.1:8081"}, credential{cookie: "c"}, false},
+		"another name of the same":          {"127.0.0.1:8080", []string{"http://localhost:8080"}, credential{cookie: "c"}, false},
+		"default port":                      {"localhost", []string{"http://localhost:80"}, credential{cookie: "c"}, true},
+		"publicUrl":                         {"127.0.0.1:8080", []string{"https://pw.example.com"}, credential{cookie: "c"}, true},
+		"publicUrl over http":               {"127.0.0.1:8080", []string{"http://pw.example.com"}, credential{cookie: "c"}, false},
+		"a proxy we were not told of":       {"other.example.com", []string{"https://other.example.com"}, credential{cookie: "c"}, true},
+		"foreign":                           {"127.0.0.1:8080", []string{"https://evil.example"}, credential{cookie: "c"}, false},
+		"foreign with a token":              {"127.0.0.1:8080", []string{"https://evil.example"}, credential{bearer: "t"}, false},
+		"null":                              {"127.0.0.1:8080", []string{"null"}, credential{cookie: "c"}, false},
+		"empty":                             {"127.0.0.1:8080", []string{""}, credential{cookie: "c"}, false},
+		"two":                               {"127.0.0.1:8080", []string{"http://127.0.0.1:8080", "https://evil.example"}, credential{cookie: "c"}, false},
+		"with a path":                       {"127.0.0.1:8080", []string{"http://127.0.0.1:8080/x"}, credential{cookie: "c"}, false},
+		"with a user":                       {"127.0.0.1:8080", []string{"http://127.0.0.1:8080@evil.example"}, credential{cookie: "c"}, false},
+		"another scheme":                    {"127.0.0.1:8080", []string{"file://127.0.0.1:8080"}, credential{cookie: "c"}, false},
+		"a subdomain":                       {"pw.example.com", []string{"https://x.pw.example.com"}, credential{cookie: "c"}, false},
+		"none, with a token":                {"127.0.0.1:8080", nil, credential{bearer: "t"}, true},
+		"none, with a cookie":               {"127.0.0.1:8080", nil, credential{cookie: "c"}, false},
+		"none, and nobody (401 comes next)": {"127.0.0.1:8080", nil, credential{}, true},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = tc.host
+		if tc.origin != nil {
+			r.Header["Origin"] = tc.origin
+		}
+		if err := s.checkSocket(r, tc.cred); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Changes with a cookie must come from our own pages; who holds a token may come from anywhere.
+func TestCrossOriginChanges(t *testing.T) {
+	t.Parallel()
+	s := bare(t, func(c *Config) { c.PublicURL = "https://pw.example.com" })
+	for name, tc := range map[string]struct {
+		method, site, origin string
+		cred                 credential
+		ok                   bool
+	}{
+		"our page":                  {"POST", "same-origin", "http://127.0.0.1:8080", credential{cookie: "c"}, true},
+		"no browser":                {"POST", "", "", credential{cookie: "c"}, true},
+		"foreign page":              {"POST", "cross-site", "https://evil.example", credential{cookie: "c"}, false},
+		"sibling":                   {"POST", "same-site", "http://127.0.0.1:9", credential{cookie: "c"}, false},
+		"old browser, foreign":      {"POST", "", "https://evil.example", credential{cookie: "c"}, false},
+		"publicUrl through a proxy": {"POST", "", "https://pw.example.com", credential{cookie: "c"}, true},
+		"foreign page reads":        {"GET", "cross-site", "https://evil.example", credential{cookie: "c"}, true},
+		"foreign page with a token": {"POST", "cross-site", "https://evil.example", credential{bearer: "t"}, true},
+		"signing in from elsewhere": {"POST", "cross-site", "https://evil.example", credential{}, false},
+	} {
+		r := httptest.NewRequest(tc.method, "/", nil)
+		r.Host = "127.0.0.1:8080"
+		if tc.site != "" {
+			r.Header.Set("Sec-Fetch-Site", tc.site)
+		}
+		if tc.origin != "" {
+			r.Header.Set("Origin", tc.origin)
+		}
+		if err := s.checkCrossOrigin(r, tc.cred); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
