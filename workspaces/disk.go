@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
@@ -132,3 +133,12 @@ func folderExists(path string) bool {
 
 // mkdirs makes a folder of ours and those above it.
 func mkdirs(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+// fullBelow is how many free bytes count as a full disk once a write has failed.
+const fullBelow = 16 << 20
+
+// nearlyFull reports whether the disk of path has hardly any room left.
+func nearlyFull(path string) bool {
+	var st syscall.Statfs_t
+	return syscall.Statfs(path, &st) == nil && st.Bavail*uint64(st.Bsize) < fullBelow
+}
