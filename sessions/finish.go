@@ -115,6 +115,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.bump()
 	l.mu.Unlock()
 	l.log.Finish()
+	l.log.ReleaseMemory()
 	close(l.done)
 	l.typer.close()
 	l.svc.publish(ctx, row)

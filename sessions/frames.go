@@ -32,6 +32,7 @@ type stateJSON struct {
 	Reason      string     `json:"reason"`
 	StateAt     int64      `json:"state_at"`
 	Title       string     `json:"title"`
+	Notice      string     `json:"notice,omitempty"` // what people should know beside the state, such as a full disk
 	Viewers     []seatJSON `json:"viewers"`
 	ViewerCount int        `json:"viewer_count"`
 	Writer      *seatJSON  `json:"writer"`
@@ -103,7 +104,7 @@ func (v *Viewer) news(buf []byte) (int, error) {
 // state is what a state frame shows. It is called under l.mu.
 func (v *Viewer) state() stateJSON {
 	l := v.l
-	out := stateJSON{State: l.row.State, Reason: l.row.StateReason, StateAt: l.row.StateAt, Title: l.row.Title, ViewerCount: len(l.viewers), You: v.id}
+	out := stateJSON{State: l.row.State, Reason: l.row.StateReason, StateAt: l.row.StateAt, Title: l.row.Title, Notice: l.notice, ViewerCount: len(l.viewers), You: v.id}
 	all := make([]*Viewer, 0, len(l.viewers))
 	for o := range l.viewers {
 		all = append(all, o)

@@ -29,7 +29,7 @@ import (
 
 // house is everything that outlives a server: database, data folder, sandboxes with their guests, one ready workspace.
 type house struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	db    *store.DB
 	world *fake.World
@@ -44,7 +44,7 @@ type house struct {
 	tune     func(*sessions.Config)
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t testing.TB) *house {
 	t.Helper()
 	dir := t.TempDir()
 	h := &house{t: t, dir: dir, db: storetest.SQLite(t), world: fake.NewWorld(filepath.Join(dir, "guests"), nil), pipes: &pipes{},
@@ -177,12 +177,12 @@ func (h *house) start() *server {
 	return s
 }
 
-func (s *server) run(t *testing.T, argv ...string) sessions.Session {
+func (s *server) run(t testing.TB, argv ...string) sessions.Session {
 	t.Helper()
 	return s.begin(t, sessions.StartRequest{Agent: agents.Command, Argv: argv})
 }
 
-func (s *server) begin(t *testing.T, req sessions.StartRequest) sessions.Session {
+func (s *server) begin(t testing.TB, req sessions.StartRequest) sessions.Session {
 	t.Helper()
 	row, err := s.Start(t.Context(), s.h.actor, s.h.ws.ID, req)
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *server) ended(t *testing.T, id string) sessions.Session {
 	return s.get(t, id)
 }
 
-func (s *server) get(t *testing.T, id string) sessions.Session {
+func (s *server) get(t testing.TB, id string) sessions.Session {
 	t.Helper()
 	row, err := s.Get(t.Context(), id)
 	if err != nil {

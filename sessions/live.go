@@ -39,14 +39,16 @@ type live struct {
 	changed  chan struct{} // closed and replaced when gen or sizeGen grew
 	stopper  string        // "stopped by Ana", once somebody asked
 	soughtAt time.Time     // of the last look for the conversation
+	notice   string        // what viewers should know beside the state
 	seeks    int           // looks in vain since the state changed
 
-	outMu  sync.Mutex // guards what follows: the stream between guest and log
-	masker *redact.Masker
-	scan   scanner
-	skip   int64       // bytes still to drop: they are in the log already
-	hold   *time.Timer // gives held bytes free
-	acking bool        // a goroutine is about to acknowledge
+	outMu    sync.Mutex // guards what follows: the stream between guest and log
+	masker   *redact.Masker
+	scan     scanner
+	skip     int64       // bytes still to drop: they are in the log already
+	hold     *time.Timer // gives held bytes free
+	acking   bool        // a goroutine is about to acknowledge
+	degraded bool        // the log cannot be written to disk
 }
 
 // newLive makes a live session around its row and opens its log.

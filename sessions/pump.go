@@ -193,12 +193,34 @@ func (l *live) put(p []byte) {
 	if _, err := l.log.Append(p); err != nil {
 		l.svc.cfg.Log.Warn("session output not kept", "session_id", l.id, "error", err)
 	}
+	l.watchDisk()
 	l.scan.scan(p)
 	l.mu.Lock()
 	l.machine.output(time.Now(), len(p))
 	l.judge()
 	l.mu.Unlock()
 	l.wantAck()
+}
+
+// watchDisk says so, in the log and to viewers, when the host cannot keep output on disk, and when it can again. It is called
+// under outMu.
+func (l *live) watchDisk() {
+	err := l.log.Degraded()
+	if (err != nil) == l.degraded {
+		return
+	}
+	l.degraded = err != nil
+	notice := ""
+	if l.degraded {
+		notice = "The server cannot write to its disk: only the newest output of this session is kept."
+		l.svc.cfg.Log.Error("session output is kept in memory only", "session_id", l.id, "error", err)
+	} else {
+		l.svc.cfg.Log.Info("session output is kept on disk again", "session_id", l.id)
+	}
+	l.mu.Lock()
+	l.notice = notice
+	l.bump()
+	l.mu.Unlock()
 }
 
 // wantAck lets the guest drop, a moment later, what is safe here. It is called under outMu.
@@ -212,6 +234,11 @@ func (l *live) acknowledge() {
 	for sleep(l.svc.hard, ackAfter) {
 		_, end := l.log.Bounds()
 		l.outMu.Lock()
+		if l.degraded { // the guest's copy is the only one that would survive
+			l.acking = false
+			l.outMu.Unlock()
+			return
+		}
 		// What a masker would have to look back on stays with the guest.
 		upTo := max(end-int64(max(l.masker.Longest()-1, 0)), 0)
 		l.outMu.Unlock()

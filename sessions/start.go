@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
@@ -71,13 +73,21 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	plan, err := s.cfg.Agents.Plan(req.Agent, l)
 	if err != nil {
-		return Session{}, err
+		return Session{}, diskFull(err)
 	}
 	row.Conversation = plan.Conversation
 	if resumed != nil && !plan.Resumed {
 		row.StateReason = "started again: the agent has no conversation to go on with"
 	}
 	return s.launch(ctx, row, place, l.Worktree, plan, req)
+}
+
+// diskFull gives an error a kind of its own when there was no space left.
+func diskFull(err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "The server's disk is full: the session was not started. Free some space in the data folder and try again.")
+	}
+	return err
 }
 
 // worktree is where the agent works: as the place sees it.
@@ -97,11 +107,11 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	maps.Copy(env, req.Env)
 	secrets := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(req.Env))
 	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: secrets}); err != nil {
-		return Session{}, err
+		return Session{}, diskFull(err)
 	}
 	l, err := s.newLive(row, secrets)
 	if err != nil {
-		return Session{}, err
+		return Session{}, diskFull(err)
 	}
 	l.guest, l.worktree = place.Guest, dir
 	if !s.add(l) {
@@ -217,7 +227,7 @@ func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script
 	}
 	plan, err := s.cfg.Agents.SetupPlan(script, l)
 	if err != nil {
-		return "", err
+		return "", diskFull(err)
 	}
 	row, err = s.launch(ctx, row, place, l.Worktree, plan, req)
 	return row.ID, err

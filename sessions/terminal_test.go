@@ -416,3 +416,33 @@ func TestServerEndsViewersWhenItStops(t *testing.T) {
 		t.Errorf("the session ended with the server: %s, %s", got.State, got.StateReason)
 	}
 }
+
+func TestOutputGoesOnWhenTheDiskDoesNot(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.tune = func(c *sessions.Config) { c.RingBytes = 16 << 20 }
+	s := h.start()
+	row := s.run(t, "sh", "-c", "stty raw -echo; echo ready; read x; seq 1 1000000; sleep 1000")
+	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
+	sc.shows(t, "ready\n")
+	if err := os.RemoveAll(filepath.Join(h.dir, "sessions")); err != nil { // no new segment can be made
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.dir, "sessions"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := sc.Input(t.Context(), []byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	sc.shows(t, "\n1000000\n")
+	if sc.gaps != 0 {
+		t.Errorf("%d gaps", sc.gaps)
+	}
+	eventually(t, "viewers are told", func() bool { return sc.field("notice") != nil })
+	if _, err := s.Start(t.Context(), h.actor, h.ws.ID, sessions.StartRequest{Agent: agents.Shell}); err == nil {
+		t.Error("a session without a log was started")
+	}
+	if rows, err := s.List(t.Context(), h.ws.ID); err != nil || len(rows) != 1 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
