@@ -20,7 +20,7 @@ describe("agents", () => {
     house = await House.start({
       agents: {
         "claude-code": { enabled: true, command: claude, defaultArgs: ["--permission-mode", "acceptEdits"] },
-        codex: { enabled: true, command: codex, defaultArgs: ["-s", "danger-full-access", "-a", "never"] },
+        codex: { enabled: true, command: codex, defaultArgs: ["-m", "gpt-5.5", "-s", "danger-full-access", "-a", "never"] },
       },
     });
     await house.setUp();

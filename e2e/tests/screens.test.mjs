@@ -59,14 +59,14 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
 
         const at = `${house.url}/${house.team}`;
         const screens = [
-          ["workspaces", at, () => page.getByText(ws.name).first().waitFor()],
+          ["workspaces", at, () => page.getByText(ws.name).filter({ visible: true }).first().waitFor()],
           ["projects", `${at}/p`, () => page.getByRole("heading", { name: "Projects" }).waitFor()],
           ["project", `${at}/p/${ws.project_id}`, () => page.getByLabel(/setup script/i).waitFor()],
           ["add-project", `${at}/p?add=url`, () => page.getByRole("dialog").waitFor()],
           ["add-folder", `${at}/p?add=folder`, () => page.getByRole("dialog").waitFor()],
           ["new-workspace", `${at}/p?new=${ws.project_id}`, () => page.getByRole("dialog").getByLabel("Name").waitFor()],
           ["terminal", `${at}/w/${ws.key}`, () => page.locator("[data-link=live]").waitFor()],
-          ["changes", `${at}/w/${ws.key}?tab=changes`, () => page.getByText("added.txt").first().waitFor()],
+          ["changes", `${at}/w/${ws.key}?tab=changes`, () => page.getByText("added.txt").filter({ visible: true }).first().waitFor()],
           ["shell", `${at}/w/${ws.key}?tab=shell`, () => page.getByRole("button", { name: "Open a shell" }).waitFor()],
           ["activity", `${at}/w/${ws.key}?tab=activity`, () => page.getByText(/created/i).first().waitFor()],
           ["merge", `${at}/w/${ws.key}?dialog=merge`, () => page.getByRole("dialog").waitFor()],

@@ -1,12 +1,14 @@
 package testkit_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/parawork/parawork/internal/testkit"
+	"github.com/parawork/parawork/store/storetest"
 )
 
 func TestMain(m *testing.M) {
@@ -25,7 +27,17 @@ func must(t *testing.T, err error) {
 // The main job: sample project, workspace, shell, change, diff, commit, merge, delete, restore.
 func TestMainJob(t *testing.T) {
 	t.Parallel()
-	h := testkit.Start(t)
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		mainJob(t, testkit.Start(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		mainJob(t, testkit.Start(t, fmt.Sprintf(`"database":{"url":%q}`, storetest.PostgresURL(t))))
+	})
+}
+
+func mainJob(t *testing.T, h *testkit.House) {
 	project := h.Sample()
 	ws := h.Workspace(project, "Say hello")
 	if ws.Key != "PW-1" || !strings.HasPrefix(ws.Branch, "parawork/say-hello") {
