@@ -105,7 +105,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	env := maps.Clone(plan.Env)
 	maps.Copy(env, plan.Secrets)
 	maps.Copy(env, req.Env)
-	secrets := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(req.Env))
+	secrets := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(plan.Env), secretValues(req.Env))
 	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: secrets}); err != nil {
 		return Session{}, diskFull(err)
 	}
@@ -275,7 +275,7 @@ func (r StartRequest) check() error {
 	return nil
 }
 
-var secretName = regexp.MustCompile(`(?i)(key|token|secret|passw|pwd|credential|auth)`)
+var secretName = regexp.MustCompile(`(?i)(^|_)([a-z0-9]*(key|token|secret|pass|passwd|password|passphrase|credential)|auth)s?(_|$)`)
 
 // secretValues returns the values whose names sound secret.
 func secretValues(env map[string]string) []string {

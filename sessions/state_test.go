@@ -219,3 +219,14 @@ func TestPasted(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestNamesThatSoundSecret(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{"NPM_TOKEN": true, "API_KEY": true, "OPENAI_APIKEY": true, "DB_PASSWORD": true, "SECRET": true,
+		"AWS_SECRET_ACCESS_KEY": true, "BASIC_AUTH": true, "GITHUB_TOKENS": true, "GIT_AUTHOR_NAME": false, "PWD": false, "KEYBOARD": false,
+		"PATH": false, "HOME": false, "PASSAGE": false} {
+		if got := len(secretValues(map[string]string{name: "v"})) == 1; got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
