@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -25,23 +26,40 @@ func lockData(dir string) (*dataLock, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unavailable, "data_dir_unusable", "The data folder %s cannot be written: %v. Set dataDir to a folder the server may write.", dir, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	// A server that was killed while it started a program leaves the lock to that for a moment: until the program runs.
+	for tries := 0; errors.Is(err, syscall.EWOULDBLOCK) && tries < lockTries; tries++ {
+		time.Sleep(lockPause)
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
 		defer f.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("locking the data folder: %w", err)
 		}
-		who := "Another Parawork server"
-		if b, err := io.ReadAll(io.LimitReader(f, 32)); err == nil {
-			if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
-				who = fmt.Sprintf("Another Parawork server (process %d)", pid)
-			}
-		}
-		return nil, fault.New(fault.Conflict, "data_dir_in_use", "%s works in the data folder %s. Stop it first, or give this one a folder of its own with dataDir.", who, dir)
+		return nil, fault.New(fault.Conflict, "data_dir_in_use", "%s works in the data folder %s. Stop it first, or give this one a folder of its own with dataDir.", holder(f), dir)
 	}
 	if err := f.Truncate(0); err == nil { // the number is for people only
 		_, _ = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 	}
 	return &dataLock{f}, nil
+}
+
+// How long to wait for the lock: three seconds.
+const (
+	lockTries = 60
+	lockPause = 50 * time.Millisecond
+)
+
+// holder says who has the lock.
+func holder(f *os.File) string {
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, 32))
+	if err == nil {
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			return fmt.Sprintf("Another Parawork server (process %d)", pid)
+		}
+	}
+	return "Another Parawork server"
 }
 
 func (l *dataLock) release() { _ = l.f.Close() }
