@@ -57,7 +57,7 @@ func newHouse(t testing.TB, db *store.DB, change ...func(*workspaces.Config)) *h
 	must(t, os.MkdirAll(h.roots, 0o755))
 	must(t, os.MkdirAll(h.data, 0o755))
 	h.box = &boxes{paths: h.path}
-	h.ses = &setups{path: h.path, running: map[string]*exec.Cmd{}}
+	h.ses = &setups{running: map[string]*script{}}
 	h.cfg = workspaces.Config{Store: h.store, Events: h.bus, DataDir: h.data, AllowedRoots: []string{h.roots}, BranchPrefix: "parawork/",
 		CopyIgnored: []string{".env"}, Protocols: []string{"https", "ssh", "git", "file"}, DefaultExecutor: "local", Env: os.Getenv}
 	for _, c := range change {
@@ -155,48 +155,56 @@ func (b *boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 
 // setups are sessions that run setup scripts.
 type setups struct {
-	path    func(string) (string, error)
 	mu      sync.Mutex
-	n       int
-	running map[string]*exec.Cmd // by workspace id
+	running map[string]*script // by workspace id
 	open    int
 	stopped int
 }
 
-func (s *setups) StartSetup(ctx context.Context, w workspaces.Workspace, script string, env map[string]string) (string, error) {
-	cmd := exec.Command("/bin/sh", "-c", script)
+type script struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+func (s *setups) StartSetup(_ context.Context, w workspaces.Workspace, text string, env map[string]string) (string, error) {
+	cmd := exec.Command("/bin/sh", "-c", text)
 	cmd.Dir = w.Path
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	for k, v := range env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	sc := &script{cmd: cmd, done: make(chan struct{})}
+	go func() { defer close(sc.done); _ = cmd.Wait() }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.n++
-	s.running[w.ID] = cmd
-	return w.ID, cmd.Start()
+	s.running[w.ID] = sc
+	return w.ID, nil
 }
 
 func (s *setups) WaitEnd(ctx context.Context, id string) (int, string, error) {
 	s.mu.Lock()
-	cmd := s.running[id]
+	sc := s.running[id]
 	s.mu.Unlock()
-	done := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(done) }()
 	select {
-	case <-done:
-		return cmd.ProcessState.ExitCode(), "", nil
+	case <-sc.done:
+		return sc.cmd.ProcessState.ExitCode(), "", nil
 	case <-ctx.Done():
-		_ = cmd.Process.Kill()
-		<-done
 		return 0, "", context.Cause(ctx)
 	}
 }
 
-func (s *setups) StopAll(context.Context, string) error {
+func (s *setups) StopAll(_ context.Context, id string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.stopped++
+	sc := s.running[id]
+	s.mu.Unlock()
+	if sc != nil {
+		_ = sc.cmd.Process.Kill()
+		<-sc.done
+	}
 	return nil
 }
 
