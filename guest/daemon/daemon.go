@@ -78,7 +78,8 @@ type Daemon struct {
 
 	mu     sync.Mutex
 	procs  map[string]*process
-	ending bool // no process starts any more
+	pumps  map[*pump]bool // outputs being read
+	ending bool           // no process starts any more
 
 	spawn sync.RWMutex // held for writing by the reaper: no process is between its start and being known
 
@@ -105,7 +106,7 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the worktree: %w", err)
 	}
-	d := &Daemon{cfg: cfg, root: root, token: digest(cfg.Token), started: cfg.Now(), procs: make(map[string]*process),
+	d := &Daemon{cfg: cfg, root: root, token: digest(cfg.Token), started: cfg.Now(), procs: make(map[string]*process), pumps: make(map[*pump]bool),
 		quit: make(chan struct{}), over: make(chan struct{})}
 	d.cfg.Token = ""
 	d.tree = newTree(cfg.SandboxID, cfg.Reap)
@@ -151,7 +152,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 		served <- nil
 		err = fmt.Errorf("accepting hosts: %w", err)
 	}
-	d.endAll()
+	ended := d.endAll()
 	close(d.over)
 	for deadline := time.Now().Add(lastWordsIn); d.readers.Load() > 0 && time.Now().Before(deadline); {
 		time.Sleep(lastWordsIn / 100) // hosts read what ended programs have written
@@ -159,25 +160,36 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	cancel()
 	_ = srv.Close()
 	<-served
+	if !ended {
+		return errors.Join(err, errors.New("the kernel does not end every process"))
+	}
 	d.work.Wait()
 	_ = d.root.Close()
 	return err
 }
 
-// endAll ends every process of the sandbox and lets nothing start any more.
-func (d *Daemon) endAll() {
+// endAll ends every process of the sandbox and lets nothing start any more. It returns false when some cannot be ended.
+func (d *Daemon) endAll() bool {
 	d.mu.Lock()
 	d.ending = true
 	procs := d.list()
 	d.mu.Unlock()
 	for _, p := range procs {
+		<-p.ready
 		p.because(reasonStopped)
 	}
-	d.tree.end(func(member) bool { return true }, d.cfg.Grace)
+	if !d.tree.end(func(member) bool { return true }, d.cfg.Grace) {
+		return false
+	}
 	for _, p := range procs {
-		p.letGo()
 		<-p.done
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for pu := range d.pumps { // somebody who is not ours any more may still hold an output open
+		_ = pu.file.Close()
+	}
+	return true
 }
 
 // list returns every process. The caller holds mu.

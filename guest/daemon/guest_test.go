@@ -76,10 +76,16 @@ type place struct {
 
 var places atomic.Int64
 
-// newPlace starts a guest in a process of its own.
-func newPlace(t testing.TB) *place {
+// newPlace starts a guest in a process of its own, with all its files on the given disk or anywhere.
+func newPlace(t testing.TB, disk ...string) *place {
 	t.Helper()
 	p := &place{t: t, id: fmt.Sprintf("sbx_%d_%d", os.Getpid(), places.Add(1)), dir: filepath.Join(t.TempDir(), "guest"), root: t.TempDir()}
+	if len(disk) > 0 {
+		p.dir, p.root = filepath.Join(disk[0], "guest"), filepath.Join(disk[0], "root")
+		if err := os.Mkdir(p.root, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	short, err := os.MkdirTemp("", "pwg")
 	if err != nil {
 		t.Fatal(err)

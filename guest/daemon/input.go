@@ -23,6 +23,7 @@ type input struct {
 
 	mu      sync.Mutex
 	last    uint64 // the newest frame taken
+	stop    func() // ends the stream that brings frames now, nil before the first
 	queue   [][]byte
 	queued  int           // bytes in queue
 	writing bool          // the writer runs
@@ -33,11 +34,16 @@ type input struct {
 
 func newInput(f *os.File) *input { return &input{file: f} }
 
-// taken is the number of the newest frame taken.
-func (in *input) taken() uint64 {
+// begin lets a new stream take over: nothing of an older one is taken any more, so that what it was in the middle of cannot
+// come between the frames the host now sends. It returns the number of the newest frame taken.
+func (in *input) begin(ctx context.Context) (stream context.Context, stop func(), last uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.last
+	if in.stop != nil {
+		in.stop()
+	}
+	stream, in.stop = context.WithCancel(ctx)
+	return stream, in.stop, in.last
 }
 
 // takeAll takes the frames of r to its end.
@@ -64,6 +70,9 @@ func (in *input) put(ctx context.Context, seq uint64, p []byte) error {
 		if err := in.wait(ctx); err != nil {
 			return err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if seq <= in.last {
 		return nil

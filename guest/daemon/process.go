@@ -221,14 +221,6 @@ func (p *process) cut() {
 	}
 }
 
-// letGo stops reading outputs to nowhere.
-func (p *process) letGo() {
-	<-p.done
-	for _, pu := range p.pumps {
-		_ = pu.file.Close()
-	}
-}
-
 // resize sets the size of the process's terminal; the kernel tells the program.
 func (p *process) resize(size guest.Size) error {
 	if p.term == nil {

@@ -35,26 +35,39 @@ func newPump(p *process, f *os.File, l *bytelog.Log) *pump {
 
 func (pu *pump) run() {
 	defer close(pu.ended)
-	defer pu.file.Close()
+	defer pu.end()
 	rc, err := pu.file.SyscallConn()
 	if err != nil {
 		return
 	}
+	wait := againAfter
 	for {
 		err := pu.step(rc.Read)
 		if err == nil {
+			wait = againAfter
 			continue
 		}
 		// A terminal that nobody holds open answers EIO. While the program runs it may be opened again: /dev/tty.
-		if !errors.Is(err, unix.EIO) || pu.p.term == nil || !pu.again() {
+		if !errors.Is(err, unix.EIO) || pu.p.term == nil || !pu.again(wait) {
 			return
 		}
+		wait = min(2*wait, time.Second)
 	}
 }
 
-// again waits a moment before a terminal is read again, unless the program has ended.
-func (pu *pump) again() bool {
-	t := time.NewTimer(50 * time.Millisecond)
+// againAfter is how long a terminal that nobody holds open is left alone at first.
+const againAfter = 20 * time.Millisecond
+
+func (pu *pump) end() {
+	_ = pu.file.Close()
+	pu.p.d.mu.Lock()
+	defer pu.p.d.mu.Unlock()
+	delete(pu.p.d.pumps, pu)
+}
+
+// again waits before a terminal is read again, unless the program has ended.
+func (pu *pump) again(wait time.Duration) bool {
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-pu.p.exited:

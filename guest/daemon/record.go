@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/bytelog"
@@ -35,7 +37,10 @@ func (p *process) writeRecord() (sync func()) {
 		}
 	}
 	if err != nil {
-		p.d.cfg.Log.Warn("record of a process could not be written", "process_id", p.id, "error", err)
+		// On a full disk the old record still has its block: better a record written over it than none.
+		if oerr := overwrite(filepath.Join(dir, guest.RecordName), b); oerr != nil {
+			p.d.cfg.Log.Warn("record of a process could not be written", "process_id", p.id, "error", err)
+		}
 		return func() {}
 	}
 	return func() {
@@ -44,6 +49,33 @@ func (p *process) writeRecord() (sync func()) {
 			p.d.cfg.Log.Warn("record of a process could not be made durable", "process_id", p.id, "error", err)
 		}
 	}
+}
+
+// overwrite writes b over the beginning of a file, and blanks over the rest.
+func overwrite(path string, b []byte) error {
+	f, err := openOwn(path)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		b = append(b, bytes.Repeat([]byte(" "), int(max(0, info.Size()-int64(len(b)))))...)
+		_, err = f.WriteAt(b, 0)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// openOwn opens a file of the guest's own folder for writing. Programs may write there too: a link is not followed, and only a small
+// regular file is taken.
+func openOwn(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > 64<<10 {
+		return nil, errors.Join(fmt.Errorf("%s is not a small regular file", filepath.Base(path)), err, f.Close())
+	}
+	return f, nil
 }
 
 func syncDir(dir string) error {

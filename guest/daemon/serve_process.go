@@ -101,7 +101,7 @@ func (d *Daemon) serveRemove(w http.ResponseWriter, r *http.Request) error {
 	return done(w)
 }
 
-// serveInput takes numbered frames until the host ends the stream. The head of the answer says which frame was taken last, so that
+// serveInput takes numbered frames until the host ends the stream or opens another. The head of the answer says which frame was taken last, so that
 // a host knows after a cut what to send again.
 func (d *Daemon) serveInput(w http.ResponseWriter, r *http.Request) error {
 	p, err := d.process(r)
@@ -111,21 +111,24 @@ func (d *Daemon) serveInput(w http.ResponseWriter, r *http.Request) error {
 	if p.in == nil {
 		return fault.New(fault.Conflict, "no_input", "The process takes no input.")
 	}
-	taken := strconv.FormatUint(p.in.taken(), 10)
+	ctx, stop, last := p.in.begin(r.Context())
+	defer stop()
+	taken := strconv.FormatUint(last, 10)
 	if wantsDirect(r) {
-		_, frames, stop, err := direct(w, r, guest.HeaderInputSeq, taken)
+		conn, frames, hangUp, err := direct(w, r, guest.HeaderInputSeq, taken)
 		if err != nil {
 			return err
 		}
-		defer stop()
-		_ = p.in.takeAll(r.Context(), frames) // a pipe that is cut says so by itself
+		defer hangUp()
+		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+		_ = p.in.takeAll(ctx, frames) // a pipe that is cut says so by itself
 		return errHijacked
 	}
 	w.Header().Set(guest.HeaderInputSeq, taken)
 	if err := begin(w); err != nil {
 		return errCut
 	}
-	if p.in.takeAll(r.Context(), r.Body) != nil {
+	if p.in.takeAll(ctx, r.Body) != nil {
 		return errCut
 	}
 	return nil

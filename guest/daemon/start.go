@@ -170,6 +170,11 @@ func (p *process) launch(spec guest.ProcessSpec) error {
 		return err
 	}
 	p.writeRecord()()
+	p.d.mu.Lock()
+	for _, pu := range p.pumps {
+		p.d.pumps[pu] = true
+	}
+	p.d.mu.Unlock()
 	for _, pu := range p.pumps {
 		p.d.work.Go(pu.run)
 	}

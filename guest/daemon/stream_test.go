@@ -3,11 +3,14 @@
 package daemon_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -339,5 +342,60 @@ func TestStreamsDoNotHoldUpEachOther(t *testing.T) {
 		if _, err := c.Stop(ctx, "yes_"+name, 0); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A new input stream takes over from one that is still in the middle of a frame the program does not take: what the old one
+// was about to type never comes between what the new one types.
+func TestNewInputTakesOver(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for name, c := range p.hosts() {
+		ctx := within(t)
+		spec := shell("a_"+name, `while ! [ -e go_`+name+` ]; do sleep 0.01; done; exec sha256sum`)
+		spec.Stdin = true
+		p.start(spec)
+		old, err := c.Input(ctx, spec.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stuck, sent := make(chan error, 1), make(chan bool)
+		go func() {
+			for seq := uint64(1); ; seq++ {
+				if err := old.Write(seq, bytes.Repeat([]byte("o"), guest.MaxInput)); err != nil {
+					stuck <- err
+					return
+				}
+				if seq == 2 { // the next one is more than the guest holds
+					close(sent)
+				}
+			}
+		}()
+		<-sent
+		in, err := c.Input(ctx, spec.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-stuck; err == nil {
+			t.Error("the old stream goes on")
+		}
+		if err := os.WriteFile(filepath.Join(p.root, "go_"+name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h := sha256.New()
+		for range in.Last {
+			h.Write(bytes.Repeat([]byte("o"), guest.MaxInput))
+		}
+		h.Write([]byte("new"))
+		if err := in.Write(in.Last+1, []byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CloseStdin(ctx, spec.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.all(spec.ID, guest.Stdout); got != fmt.Sprintf("%x  -\n", h.Sum(nil)) {
+			t.Errorf("%s: after %d old frames: %q", name, in.Last, got)
+		}
+		_, _ = old.Close(), in.Close()
 	}
 }

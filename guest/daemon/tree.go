@@ -186,10 +186,11 @@ func (t *tree) only(p proc) (id string) {
 }
 
 const (
-	// killRounds bounds how often a tree that forks against its end is walked.
-	killRounds = 100
-	// lookEvery is how often it is looked whether those who were told to end have ended: the kernel tells only of children.
+	// lookEvery is how often it is looked whether those who were told to end have ended: the kernel tells only of children. A
+	// table that takes long to read is read more rarely.
 	lookEvery = 20 * time.Millisecond
+	// killFor is how long a tree that forks against its end, or that the kernel is slow to take down, is killed again.
+	killFor = 10 * time.Second
 )
 
 // end ends the members that match: TERM, grace, KILL until none is left. It returns false when some cannot be ended.
@@ -202,24 +203,35 @@ func (t *tree) end(match func(member) bool, grace time.Duration) bool {
 		for _, m := range left {
 			terminate(m.proc)
 		}
-		deadline := time.Now().Add(grace)
-		for wait := lookEvery / 10; time.Now().Before(deadline); wait = min(2*wait, lookEvery) {
-			time.Sleep(min(wait, time.Until(deadline)))
-			if left = t.matching(match); len(left) == 0 {
-				return true
-			}
-		}
-	}
-	for range killRounds {
-		for _, m := range left {
-			deliver(m.proc, syscall.SIGKILL)
-		}
-		time.Sleep(lookEvery / 4)
-		if left = t.matching(match); len(left) == 0 {
+		if t.watch(match, grace, func(map[int]member) {}) {
 			return true
 		}
 	}
-	return false
+	kill := func(left map[int]member) {
+		for _, m := range left {
+			deliver(m.proc, syscall.SIGKILL)
+		}
+	}
+	kill(t.matching(match))
+	return t.watch(match, killFor, kill)
+}
+
+// watch looks again and again, for as long as d, whether any member that matches is left; it calls each with those that are.
+func (t *tree) watch(match func(member) bool, d time.Duration, each func(left map[int]member)) bool {
+	deadline := time.Now().Add(d)
+	for wait := time.Millisecond; ; wait = min(2*wait, lookEvery) {
+		time.Sleep(min(wait, time.Until(deadline)))
+		begin := time.Now()
+		left := t.matching(match)
+		if len(left) == 0 {
+			return true
+		}
+		if !time.Now().Before(deadline) {
+			return false
+		}
+		each(left)
+		wait = max(wait, 2*time.Since(begin))
+	}
 }
 
 func (t *tree) matching(match func(member) bool) map[int]member {
