@@ -50,7 +50,7 @@ func (s *Server) logAccess(c echo.Context, call *call, started time.Time) {
 		status = call.status
 	}
 	level := slog.LevelDebug
-	if m := c.Request().Method; status >= 400 || m != http.MethodGet && m != http.MethodHead {
+	if m := c.Request().Method; status >= 500 || m != http.MethodGet && m != http.MethodHead {
 		level = slog.LevelInfo
 	}
 	if call.op == "getHealth" {

@@ -179,7 +179,7 @@ func (r *Registry) Check(name string) error {
 func (r *Registry) check(name string) (program string, err error) {
 	a, ok := r.adapters[name]
 	if !ok || name == Setup {
-		return "", fault.New(fault.Invalid, "agent_unknown", "There is no agent %q. GET /api/v1/agents lists them; config.json can add more.", name)
+		return "", fault.New(fault.Invalid, "agent_unknown", "There is no agent %q. GET /api/v1/teams/{team}/agents lists them; config.json can add more.", name)
 	}
 	if !r.settings(name).Enabled {
 		return "", fault.New(fault.Conflict, "agent_disabled", "%s is turned off in config.json (agents.%s.enabled).", r.Name(name), name)
