@@ -119,4 +119,5 @@ func (l *live) finish(ctx context.Context, e ending) {
 	close(l.done)
 	l.typer.close()
 	l.svc.publish(ctx, row)
+	l.svc.record(ctx, row)
 }

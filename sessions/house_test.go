@@ -41,6 +41,7 @@ type house struct {
 	accounts map[string]accounts.AgentAccount
 	secrets  map[string]string
 	settings map[string]agents.Settings
+	timeline []string
 	tune     func(*sessions.Config)
 }
 
@@ -81,7 +82,7 @@ func (h *house) addWorkspace(name string) workspaces.Workspace {
 	return w
 }
 
-// Workspace, Spec, Actor and AgentAccount make the house the other rooms.
+// Workspace, Record, Spec, Actor and AgentAccount make the house the other rooms.
 
 func (h *house) Workspace(ctx context.Context, id string) (workspaces.Workspace, error) {
 	w := h.ws
@@ -93,6 +94,13 @@ func (h *house) Workspace(ctx context.Context, id string) (workspaces.Workspace,
 		w.ID, w.Path, w.State = id, path, workspaces.State(state)
 	}
 	return w, nil
+}
+
+func (h *house) Record(_ context.Context, a workspaces.Activity) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.timeline = append(h.timeline, a.Kind+" "+a.Text)
+	return nil
 }
 
 func (h *house) Spec(ctx context.Context, id string) (executors.Spec, executors.Kind, error) {

@@ -55,6 +55,10 @@ func TestShellIsTypedInAndStopped(t *testing.T) {
 	if s.bus.count() == 0 {
 		t.Error("nothing was published")
 	}
+	s.end()
+	if got := strings.Join(h.timeline, ", "); got != "session.started started Shell, session.ended Shell: stopped by Ada" {
+		t.Errorf("timeline: %s", got)
+	}
 }
 
 func TestHowSessionsEnd(t *testing.T) {

@@ -153,6 +153,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	l.mu.Unlock()
 	s.touch(l)
 	s.publish(ctx, row)
+	s.record(ctx, row)
 	s.cfg.Log.Info("session started", "session_id", row.ID, "workspace_id", row.WorkspaceID, "agent", row.Agent)
 	if plan.Prompt == agents.PromptPaste && row.Prompt != "" {
 		s.run(func() { l.deliver(s.hard, row.Prompt) })
