@@ -18,10 +18,14 @@ export function PendingStarts() {
     const start = async (p: PendingStart) => {
       try {
         // The key makes a second page that does the same answer with the same session.
-        await startSession(p.workspaceId, { agent: p.agent, prompt: p.prompt, argv: p.argv }, `first-${p.workspaceId}`);
+        await startSession(
+          p.workspaceId,
+          { agent: p.agent, prompt: p.prompt, argv: p.argv },
+          `first-${p.workspaceId}-${p.at}`,
+        );
       } catch (error) {
         toastError("The session did not start", error, () => {
-          addPendingStart(p);
+          addPendingStart({ ...p, at: Date.now() });
           void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
         });
       }

@@ -220,7 +220,9 @@ export class Review {
 export function stampOf(c: Change, set: ChangeSet): string {
   // Without a hash (too large to be read) only the version of the whole set tells states apart.
   const content = c.hash || (c.status === "deleted" ? "gone" : `v${set.version}`);
-  return [set.base_commit, c.status, c.old_path ?? "", c.old_mode, c.mode, c.size, content].join(":");
+  // Adding an untracked file to git does not change its lines.
+  const status = c.status === "untracked" ? "added" : c.status;
+  return [set.base_commit, status, c.old_path ?? "", c.old_mode, c.mode, c.size, content].join(":");
 }
 
 /** How many files of the newer set are in another state than in the one being read. */

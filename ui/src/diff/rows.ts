@@ -101,7 +101,6 @@ function bodyRows(f: FileView, file: number, diff: FileDiff, whole: boolean, opt
     );
     return;
   }
-  const wide = whole || (diff.hunks.length === 1 && diff.hunks[0]!.oldStart <= 1 && f.change.status !== "modified");
   let change = 0; // stretches of changed lines so far, for stepping through them
   let oldNext = 1;
   diff.hunks.forEach((hunk, h) => {
@@ -136,8 +135,8 @@ function bodyRows(f: FileView, file: number, diff: FileDiff, whole: boolean, opt
     });
     oldNext = hunk.oldStart + hunk.oldLines;
   });
-  const untracked = f.change.status === "untracked" || f.change.status === "added" || f.change.status === "deleted";
-  if (!whole && !wide && !untracked) {
+  const oneSided = f.change.status === "untracked" || f.change.status === "added" || f.change.status === "deleted";
+  if (!whole && !oneSided) {
     rows.push({ kind: "fold", file, key: `${id}\nf${oldNext}`, at: oldNext, count: -1, section: "", edge: "bottom" });
   }
 }

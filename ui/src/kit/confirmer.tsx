@@ -1,4 +1,5 @@
 import { AlertDialog as Radix } from "radix-ui";
+import { useRef } from "react";
 import { question } from "@/state/confirm";
 import { useStore } from "@/state/store";
 import { buttonClass } from "./button";
@@ -6,11 +7,18 @@ import { buttonClass } from "./button";
 /** Asks the question that somebody put by confirm(). */
 export function Confirmer() {
   const q = useStore(question);
+  const yes = useRef<HTMLButtonElement>(null);
   return (
     <Radix.Root open={q !== undefined} onOpenChange={(o) => !o && q?.answer(false)}>
       <Radix.Portal>
         <Radix.Overlay className="fade-in fixed inset-0 z-[55] bg-(--scrim)" />
         <Radix.Content
+          onOpenAutoFocus={(e) => {
+            // Enter answers yes where nothing can be lost.
+            if (q?.danger) return;
+            e.preventDefault();
+            yes.current?.focus();
+          }}
           {...(q?.body ? {} : { "aria-describedby": undefined })}
           className="rise-in fixed top-[18vh] left-1/2 z-[56] w-[min(440px,calc(100vw-24px))] -translate-x-1/2 rounded-md bg-bg1 p-4 shadow-float outline-none"
         >
@@ -22,7 +30,11 @@ export function Confirmer() {
           )}
           <div className="mt-4 flex justify-end gap-2">
             <Radix.Cancel className={buttonClass("plain")}>Cancel</Radix.Cancel>
-            <Radix.Action className={buttonClass(q?.danger ? "danger" : "primary")} onClick={() => q?.answer(true)}>
+            <Radix.Action
+              ref={yes}
+              className={buttonClass(q?.danger ? "danger" : "primary")}
+              onClick={() => q?.answer(true)}
+            >
               {q?.action}
             </Radix.Action>
           </div>

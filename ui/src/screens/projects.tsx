@@ -125,8 +125,19 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
     if (yes) remove.mutate();
   };
   const open = () => void navigate({ to: ".", search: (s) => ({ ...s, new: p.id }) });
-  const again = () =>
-    void navigate({ to: ".", search: (s) => ({ ...s, add: p.source.kind === "path" ? "folder" : "url" }) });
+  const again = useMutation({
+    mutationFn: async () => {
+      await api.DELETE("/projects/{id}", { params: { path: { id: p.id } } });
+      return data(
+        api.POST("/teams/{team}/projects", {
+          params: { path: { team: team.slug } },
+          body: { name: p.name, source: p.source, ...(p.default_branch ? { default_branch: p.default_branch } : {}) },
+        }),
+      );
+    },
+    onError: (error) => toastError(`${p.name} was not added again`, error),
+    onSettled: () => client.invalidateQueries({ queryKey: keys.projects(team.slug) }),
+  });
 
   return (
     <li className="px-2 py-2.5">
@@ -192,17 +203,15 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
       )}
       {p.state === "failed" && (
         <div role="alert" className="mt-1">
-          <p className="text-fg2">git could not clone it. Its own words:</p>
+          <p className="text-fg2">It could not be cloned. git's own words:</p>
           <Output text={p.state_reason} />
           {manage && (
             <div className="mt-2 flex gap-2">
-              <Button
-                onClick={() => {
-                  remove.mutate();
-                  again();
-                }}
-              >
-                Remove and add again
+              <Button busy={again.isPending && "Trying again"} onClick={() => again.mutate()}>
+                Try again
+              </Button>
+              <Button look="quiet" onClick={() => void askRemove()}>
+                Remove
               </Button>
             </div>
           )}

@@ -75,6 +75,7 @@ export class TerminalHandle {
       renderer: "dom",
       scrolledUp: false,
       replaying: true,
+      history: 0,
       latch: this.latch,
     });
     this.element.className = "term-host";
@@ -379,6 +380,7 @@ export class TerminalHandle {
     try {
       const s = await data(api.GET("/sessions/{id}", { params: { path: { id: this.config.sessionId } } }));
       this.historyEnd = s.bytes;
+      this.set({ history: s.bytes });
     } catch {
       this.historyEnd = 0;
     }

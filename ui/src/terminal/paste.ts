@@ -19,7 +19,7 @@ export interface PastePlan {
  */
 export function planPaste(text: string, bracketed: boolean): PastePlan {
   const typed = text.replace(/\r?\n/g, "\r");
-  const lines = typed.split("\r").length;
+  const lines = typed.replace(/\r$/, "").split("\r").length;
   const clean = bracketed ? `\x1b[200~${typed.replaceAll("\x1b", "")}\x1b[201~` : typed;
   const bytes = new TextEncoder().encode(clean);
   const ask = bracketed

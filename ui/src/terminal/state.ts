@@ -40,6 +40,8 @@ export interface TerminalView {
   scrolledUp: boolean;
   /** Old output is still being read in: nothing can be typed yet. */
   replaying: boolean;
+  /** How much there is to read in, once it is known. */
+  history: number;
   latch: { ctrl: boolean; alt: boolean };
 }
 

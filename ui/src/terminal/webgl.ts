@@ -4,6 +4,9 @@ import type { Terminal } from "@xterm/xterm";
 const MOST = 6;
 let inUse = 0;
 
+/** How long after a resize the browser has told the renderer its canvas' real pixels. */
+const SETTLED = 80;
+
 /**
  * Draws a terminal by WebGL where the browser can, and goes back to the DOM when the context is lost or the screen's pixel
  * ratio changes. Returns what ends it.
@@ -12,15 +15,22 @@ export async function withWebgl(term: Terminal, tell: (renderer: "dom" | "webgl"
   if (inUse >= MOST) return () => {};
   const { WebglAddon } = await import("@xterm/addon-webgl");
   if (inUse >= MOST) return () => {};
-  let ended = false;
-  let stop = () => {};
   try {
     const addon = new WebglAddon();
     const ratio = matchMedia(`(resolution: ${devicePixelRatio}dppx)`);
-    stop = () => {
+    let ended = false;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const later = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => mend(term), SETTLED);
+    };
+    const sizes = term.onResize(later);
+    const stop = () => {
       if (ended) return;
       ended = true;
       inUse--;
+      clearTimeout(timer);
+      sizes.dispose();
       ratio.removeEventListener("change", stop);
       tell("dom");
       try {
@@ -34,13 +44,29 @@ export async function withWebgl(term: Terminal, tell: (renderer: "dom" | "webgl"
     inUse++;
     ratio.addEventListener("change", stop);
     tell("webgl");
-    // Without a resize after loading, the viewport keeps a wrong pixel ratio and letters are drawn at twice their size.
-    const { cols, rows } = term;
-    term.resize(Math.max(2, cols - 1), rows);
-    term.resize(cols, rows);
+    nudge(term);
+    later();
+    return stop;
   } catch {
-    ended = true; // no WebGL here: the DOM draws
-    return () => {};
+    return () => {}; // no WebGL here: the DOM draws
   }
-  return stop;
+}
+
+/**
+ * The renderer sizes its canvas by what the browser reports of its device pixels, but keeps the viewport it computed itself.
+ * Where the two disagree, letters are drawn at a wrong scale; a resize brings them together again.
+ */
+function mend(term: Terminal): void {
+  const screen = term.element?.querySelector(".xterm-screen");
+  const canvas = screen?.querySelector<HTMLCanvasElement>("canvas:not(.xterm-link-layer)");
+  const viewport: Int32Array | undefined = canvas?.getContext("webgl2")?.getParameter(0x0ba2); // VIEWPORT
+  if (!canvas || !viewport || Math.abs(viewport[2]! - canvas.width) <= 2) return;
+  nudge(term);
+}
+
+/** Resizes there and back: the size stays, the renderer measures anew. */
+function nudge(term: Terminal): void {
+  const { cols, rows } = term;
+  term.resize(Math.max(2, cols - 1), rows);
+  term.resize(cols, rows);
 }

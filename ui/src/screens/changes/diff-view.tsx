@@ -94,9 +94,13 @@ export function DiffView({ ref, reading, view, start, only, onFile }: Props) {
     if (missing) review.need(missing.split(",").map(Number));
   }, [review, missing]);
 
+  // Diffs that load meanwhile push a chosen file away: it is brought back until the reader moves.
+  const anchor = useRef<string | undefined>(undefined);
+
   const go = useCallback(
     (index: number, align: "start" | "center" = "start") => {
       if (index < 0) return;
+      anchor.current = undefined;
       hold();
       setCursor(index);
       virtual.scrollToIndex(index, { align });
@@ -109,10 +113,22 @@ export function DiffView({ ref, reading, view, start, only, onFile }: Props) {
     (path: string) => {
       const i = view.files.findIndex((f) => f.change.path === path);
       if (i < 0) return;
-      virtual.scrollToIndex((view.heads[i] ?? 0) - from, { align: "start" });
+      const row = (view.heads[i] ?? 0) - from;
+      anchor.current = path;
+      setCursor(row);
+      virtual.scrollToIndex(row, { align: "start" });
     },
     [view, virtual, from],
   );
+  const total = virtual.getTotalSize();
+  useEffect(() => {
+    void total;
+    if (anchor.current) showFile(anchor.current);
+  }, [total, showFile]);
+  const moved = () => {
+    anchor.current = undefined;
+    hold();
+  };
 
   // An address that names a file opens there, once its place is known.
   const opened = useRef(false);
@@ -123,32 +139,42 @@ export function DiffView({ ref, reading, view, start, only, onFile }: Props) {
     else review.unfold(view.files.findIndex((f) => f.change.path === start));
   }, [rows.length, start, only, showFile, review, view.files]);
 
-  const here = cursor >= 0 && cursor < rows.length ? cursor : (top?.index ?? 0);
+  // The line in hand, as long as it is on screen; else the first one that is.
+  const inView = items.some((i) => i.index === cursor && i.end > (virtual.scrollOffset ?? 0));
+  const here = inView ? cursor : (top?.index ?? 0);
   const fileHere = rows[here]?.file ?? 0;
   const changeStart = (i: number) => isChangeStart(rows, i);
   const nextWhere = (by: 1 | -1, test: (i: number) => boolean) => {
     for (let i = here + by; i >= 0 && i < rows.length; i += by) if (test(i)) return i;
     return -1;
   };
-  useAction("diff.nextHunk", () => go(cursor < 0 && changeStart(here) ? here : nextWhere(1, changeStart), "center"));
+  useAction("diff.nextHunk", () =>
+    go(here !== cursor && changeStart(here) ? here : nextWhere(1, changeStart), "center"),
+  );
   useAction("diff.previousHunk", () => go(nextWhere(-1, changeStart), "center"));
   useAction("diff.nextFile", () => go(nextWhere(1, (i) => rows[i]?.kind === "file")));
   useAction("diff.previousFile", () => {
     const head = (view.heads[fileHere] ?? 0) - from;
     go(here > head ? head : nextWhere(-1, (i) => rows[i]?.kind === "file"));
   });
-  useAction("diff.fold", () => {
-    review.toggleFold(fileHere);
-    setCursor((view.heads[fileHere] ?? 0) - from);
-  });
+  // What folds keeps its head where the reader looks.
+  const keep = (file: number) => {
+    const head = (view.heads[file] ?? 0) - from;
+    setCursor(head);
+    const start = virtual.measurementsCache[head]?.start ?? 0;
+    if (start < (virtual.scrollOffset ?? 0)) anchor.current = view.files[file]?.change.path;
+  };
+  const toggleFold = (file: number) => {
+    keep(file);
+    review.toggleFold(file);
+  };
   const toggleViewed = (file: number) => {
     hold();
+    keep(file);
     mark(review.toggleViewed(file));
   };
-  useAction("diff.viewed", () => {
-    toggleViewed(fileHere);
-    setCursor((view.heads[fileHere] ?? 0) - from);
-  });
+  useAction("diff.fold", () => toggleFold(fileHere));
+  useAction("diff.viewed", () => toggleViewed(fileHere));
 
   const latest = useRef({ rows, view });
   useEffect(() => {
@@ -182,15 +208,10 @@ export function DiffView({ ref, reading, view, start, only, onFile }: Props) {
   const stuck = view.files[topFile];
   const headGone = top !== undefined && rows[top.index]?.kind !== "file";
   return (
-    <div className="relative min-h-0 flex-1 bg-bg0">
+    <div className="diff-frame relative min-h-0 flex-1 bg-bg0">
       {stuck && headGone && (
         <div className="absolute inset-x-0 top-0 z-10 border-b border-hairline bg-bg2 shadow-[0_1px_0_var(--hairline)]">
-          <FileHead
-            file={stuck}
-            onFold={() => review.toggleFold(topFile)}
-            onViewed={() => toggleViewed(topFile)}
-            floating
-          />
+          <FileHead file={stuck} onFold={() => toggleFold(topFile)} onViewed={() => toggleViewed(topFile)} floating />
         </div>
       )}
       <div
@@ -199,10 +220,11 @@ export function DiffView({ ref, reading, view, start, only, onFile }: Props) {
         aria-label="Diff"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
-        onWheel={hold}
-        onTouchMove={hold}
-        onPointerDown={hold}
-        className="diff h-full overflow-x-hidden overflow-y-auto -outline-offset-2"
+        onWheel={moved}
+        onTouchMove={moved}
+        onPointerDown={moved}
+        onKeyDown={(e) => SCROLL_KEYS.has(e.key) && moved()}
+        className="diff h-full overflow-x-hidden overflow-y-auto"
       >
         <div className="relative" style={{ height: virtual.getTotalSize() }}>
           {items.map((item) => {
@@ -232,6 +254,8 @@ export function DiffView({ ref, reading, view, start, only, onFile }: Props) {
     </div>
   );
 }
+
+const SCROLL_KEYS = new Set(["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "]);
 
 function stretch(view: ReviewView, only: string | undefined): [from: number, rows: readonly Row[]] {
   if (only === undefined) return [0, view.rows];

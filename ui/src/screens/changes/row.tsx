@@ -149,17 +149,8 @@ function Text({ line, find, current }: { line: DiffLine; find: string; current: 
           p.text
         ),
       )}
-      {carriage && line.kind !== "context" && (
-        <span title="Carriage return at the end of the line" className="text-fg3 select-none">
-          ␍
-        </span>
-      )}
-      {line.noNewline && (
-        <span title="No line break at the end of the file" className="text-fg3 select-none">
-          {" "}
-          ⊘<span className="sr-only">no line break at the end of the file</span>
-        </span>
-      )}
+      {carriage && line.kind !== "context" && <Remark>carriage return</Remark>}
+      {line.noNewline && <Remark>no line break at the end of the file</Remark>}
       {long && (
         <button
           type="button"
@@ -171,6 +162,11 @@ function Text({ line, find, current }: { line: DiffLine; find: string; current: 
       )}
     </span>
   );
+}
+
+/** What cannot be seen in a line, said behind it. */
+function Remark({ children }: { children: string }) {
+  return <span className="ml-2 rounded-sm bg-bg3 px-1 font-sans text-[11px] text-fg2 select-none">{children}</span>;
 }
 
 function FoldRow({

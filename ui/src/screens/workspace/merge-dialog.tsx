@@ -25,7 +25,6 @@ export default function MergeDialog({ workspace: w, onClose }: { workspace: Work
   const [archive, setArchive] = useState(false);
   const changes = useQuery(changesQuery(w.id));
   const commits = useQuery(commitsQuery(w.id));
-  const uncommitted = changes.data?.items.filter((c) => !c.committed).length ?? 0;
   const preview = useQuery(mergePreviewQuery(w.id, strategy, changes.data?.head_commit ?? ""));
   const plan = preview.data;
   const possible = plan !== undefined && !plan.up_to_date && plan.conflicts.length === 0;
@@ -112,11 +111,6 @@ export default function MergeDialog({ workspace: w, onClose }: { workspace: Work
             plan={plan}
             onClose={onClose}
           />
-          {uncommitted > 0 && possible && (
-            <p className="text-needs">
-              {plural(uncommitted, "file")} {uncommitted === 1 ? "is" : "are"} not committed and would stay behind.
-            </p>
-          )}
           {strategy !== "rebase" && (
             <TextArea
               label="Message"
@@ -227,9 +221,11 @@ function Outlook({ workspace: w, query, plan, onClose }: OutlookProps) {
           <span>{text}</span>
         </p>
       ))}
-      {w.agents.running > 0 && plan.conflicts.length === 0 && !plan.up_to_date && (
-        <p className="text-meta text-fg3">A session is still at work here. Only what is committed is merged.</p>
-      )}
+      {(w.agents.state === "working" || w.agents.state === "waiting") &&
+        plan.conflicts.length === 0 &&
+        !plan.up_to_date && (
+          <p className="text-meta text-fg3">A session is still at work here. Only what is committed is merged.</p>
+        )}
     </section>
   );
 }

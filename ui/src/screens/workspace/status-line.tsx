@@ -1,3 +1,4 @@
+import { useMe } from "@/app/team";
 import { useNow } from "@/format/now";
 import { Kbd } from "@/kit/kbd";
 import type { TerminalHandle } from "@/terminal/handle";
@@ -20,9 +21,16 @@ interface Props {
   onFind: () => void;
 }
 
+function sizedBy(view: TerminalView, me: string): string {
+  if (view.mine) return ", sized by you";
+  if (!view.owner) return "";
+  return view.owner.userId === me ? ", sized by another of your screens" : `, sized by ${view.owner.name}`;
+}
+
 /** The line below a terminal: its connection, its size and who gave it, who is watching. */
 export function StatusLine({ handle, view, ended, writer, onFind }: Props) {
   const now = useNow(500);
+  const me = useMe();
   const link = LINK[ended && view.link.phase !== "waiting" ? "ended" : view.link.phase];
   const seconds = Math.ceil((view.link.retryAt - now) / 1000);
   const waiting = view.link.phase === "waiting";
@@ -44,7 +52,7 @@ export function StatusLine({ handle, view, ended, writer, onFind }: Props) {
       {!waiting && view.cols > 0 && (
         <span className="tabular-nums">
           {view.cols}×{view.rows}
-          {!ended && (view.mine ? ", sized by you" : view.owner ? `, sized by ${view.owner.name}` : "")}
+          {!ended && sizedBy(view, me.user.id)}
         </span>
       )}
       {!waiting && !ended && !view.mine && writer && view.cols > 0 && (

@@ -151,6 +151,13 @@ function NoSessions({ workspace: w, kind, may, shell, onStarted }: NoneProps) {
   );
 }
 
+/** The name of a session's agent, with a number where it runs more than once. */
+function numbered(sessions: readonly Session[], i: number): string {
+  const name = sessions[i]!.agent_name;
+  const same = sessions.filter((s) => s.agent_name === name);
+  return same.length > 1 ? `${name} ${same.indexOf(sessions[i]!) + 1}` : name;
+}
+
 interface StripProps {
   sessions: Session[];
   shown: Session | undefined;
@@ -178,7 +185,7 @@ function SessionStrip({ sessions, shown, onAdd, busy, kind }: StripProps) {
           >
             <Shape kind={mark.mark} />
             <span className="truncate">
-              {kind === "shell" ? `Shell ${i + 1}` : s.agent_name}
+              {kind === "shell" ? `Shell ${i + 1}` : numbered(sessions, i)}
               {s.title && s.title !== s.agent_name && <span className="text-fg3"> {s.title}</span>}
             </span>
             <span className="sr-only">{mark.word}</span>
