@@ -153,8 +153,12 @@ func (s *Service) breadcrumbs(real string) []Entry {
 
 // subfolders returns the sorted names of the folders in dir that are not hidden. Links are not followed.
 func subfolders(dir string) (names []string, more bool, err error) {
-	f, err := os.Open(dir)
+	// Only a folder is opened: the open of a FIFO would wait for a writer, for ever.
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
+		if errors.Is(err, syscall.ENOTDIR) {
+			return nil, false, fault.New(fault.Invalid, "path_not_a_folder", "This is a file, not a folder.")
+		}
 		if errors.Is(err, fs.ErrPermission) {
 			return nil, false, fault.New(fault.Forbidden, "path_unreadable", "The server may not read this folder.")
 		}
@@ -163,9 +167,6 @@ func subfolders(dir string) (names []string, more bool, err error) {
 	defer f.Close()
 	entries, err := f.ReadDir(maxReadDir)
 	if err != nil && len(entries) == 0 {
-		if errors.Is(err, syscall.ENOTDIR) {
-			return nil, false, fault.New(fault.Invalid, "path_not_a_folder", "This is a file, not a folder.")
-		}
 		return nil, false, nil // an empty folder ends with io.EOF
 	}
 	for _, e := range entries {

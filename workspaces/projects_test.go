@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces"
@@ -359,6 +361,13 @@ func TestBrowseAndSearch(t *testing.T) {
 		_, err := h.s.Browse(t.Context(), bad)
 		wantCode(t, err, "path_not_allowed")
 	}
+	// What is no folder is said, and never opened: opening a FIFO would wait for a writer.
+	must(t, syscall.Mkfifo(filepath.Join(h.roots, "work/fifo"), 0o644))
+	must(t, os.WriteFile(filepath.Join(h.roots, "work/file"), nil, 0o644))
+	for _, bad := range []string{"fifo", "file"} {
+		err := within(t, func() error { _, err := h.s.Browse(t.Context(), h.roots+"/work/"+bad); return err })
+		wantCode(t, err, "path_not_a_folder")
+	}
 	found, err := h.s.SearchRepos(t.Context(), "ALPHA")
 	must(t, err)
 	if len(found) != 2 || found[0].Name != "alpha" || found[1].Name != "beta alpha" {
@@ -411,4 +420,18 @@ func TestProjectsArePagedAndPatched(t *testing.T) {
 		_, err = h.s.Project(t.Context(), p.ID)
 		wantCode(t, err, "not_found")
 	})
+}
+
+// within fails the test when fn does not return.
+func within(t *testing.T, fn func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatal("still waiting after ten seconds")
+		return nil
+	}
 }
