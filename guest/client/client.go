@@ -1,10 +1,11 @@
 // Package client is the host's side of the guest's protocol. It believes nothing it hears: lengths, offsets, ids and paths are
 // checked before anybody sees them, and an answer that cannot be right is an error.
 //
-// One pipe carries everything, multiplexed by HTTP/2; only Output and Input take a pipe of their own each, which halves what
-// the guest adds to a keystroke's echo, unless Config.OnePipe is set. The pipe is dialled at first use and again after a cut; what was under way
-// then fails, except for short questions, which are asked once more. Streams are taken up again by their caller from the
-// offset or number it has: see Output and Input.
+// One pipe carries everything, multiplexed by HTTP/2; only an Output and an Input take a pipe of their own each, which takes
+// more than a third off what the guest adds to a keystroke's echo. Config.OnePipe keeps them on the common pipe too, for
+// places where pipes are dear. A pipe is dialled at first use and again after a cut; what was under way then fails, except
+// for short questions, which are asked once more. Streams are taken up again by their caller from the offset or number it
+// has: see Output and Input.
 //
 // Errors of the guest are *fault.Error. When the guest cannot be reached they are of kind Unavailable, with the cause wrapped.
 package client

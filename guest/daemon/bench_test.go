@@ -18,6 +18,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/client"
 )
 
 const benchBytes = 100 << 20
@@ -133,20 +134,29 @@ func BenchmarkKeystroke(b *testing.B) {
 		f := bare(b, "echo")
 		keystrokes(b, f, func(_ int, p []byte) { _, _ = f.Write(p) })
 	})
-	b.Run("guest", func(b *testing.B) {
-		p := newPlace(b)
-		p.start(tty(program("k", "echo")))
-		o, err := p.Output(b.Context(), "k", guest.Terminal, 0)
-		if err != nil {
-			b.Fatal(err)
+	for _, one := range []bool{false, true} {
+		name := "guest"
+		if one {
+			name = "guest_one_pipe"
 		}
-		defer o.Close()
-		in, err := p.Input(b.Context(), "k")
-		if err != nil {
-			b.Fatal(err)
-		}
-		keystrokes(b, o, func(i int, p []byte) { _ = in.Write(uint64(i+1), p) })
-	})
+		b.Run(name, func(b *testing.B) {
+			p := newPlace(b)
+			c := client.New(client.Config{Dial: p.dial, Token: testToken, OnePipe: one})
+			defer c.Close()
+			p.start(tty(program("k", "echo")))
+			o, err := c.Output(b.Context(), "k", guest.Terminal, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer o.Close()
+			in, err := c.Input(b.Context(), "k")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer in.Close()
+			keystrokes(b, o, func(i int, p []byte) { _ = in.Write(uint64(i+1), p) })
+		})
+	}
 }
 
 // BenchmarkRest reports the guest's own memory with nothing to do, and with ten quiet terminals.

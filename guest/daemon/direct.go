@@ -13,8 +13,9 @@ import (
 )
 
 // A terminal's two directions may have a pipe of their own each, taken over from HTTP/1.1 by an upgrade. HTTP/2 passes every
-// frame through three goroutines at either end, which is nothing for throughput but was measured to add more to a
-// keystroke's echo than everything else in the guest: 130 microseconds against 50.
+// frame through three goroutines at either end, which is nothing for throughput but much for a keystroke: its echo through
+// the guest was measured at 215 microseconds on the common pipe and at 150 on pipes of its own, where the PTY alone took 60
+// and a round trip through a bare socket 50 to 60.
 
 // wantsDirect reports whether the host asks for the pipe itself.
 func wantsDirect(r *http.Request) bool {

@@ -141,7 +141,7 @@ func TestStartIsIdempotentAndAFailedOneIsAProcess(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	spec := shell("a", `sleep 1000`)
+	spec := shell("a", `exec sleep 1000`)
 	spec.TimeoutMs = 50
 	p.start(spec)
 	if got := p.wait("a"); got.Reason != "timeout" || got.Signal != "SIGTERM" {
