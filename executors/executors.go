@@ -88,7 +88,8 @@ type Sandbox interface {
 	Handle() Handle
 	// Token is the secret the guest asks of its host. It never leaves the server: not into logs, events or API answers.
 	Token() string
-	// Dial opens a pipe to the guest. It may be called again after a cut.
+	// Dial opens a pipe to the guest. It may be called again after a cut, and while other pipes are open: streams of a terminal
+	// take one each.
 	Dial(ctx context.Context) (io.ReadWriteCloser, error)
 	// Destroy ends everything inside and removes the place. Idempotent.
 	Destroy(ctx context.Context) error
