@@ -10,7 +10,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 GOOS     := $(shell $(GO) env GOOS)
 GOARCH   := $(shell $(GO) env GOARCH)
-GUEST    := cmd/parawork/assets/parawork-guest-$(GOOS)-$(GOARCH)
+GUEST    := cmd/parawork/assets/parawork-guest-$(GOOS)-$(GOARCH).gz
 
 GO_SRC    := $(shell find . -name '*.go' -not -path './ui/node_modules/*' -not -name '*_test.go' 2>/dev/null) go.mod go.sum
 SQL_SRC   := $(shell find migrations -name '*.sql')
@@ -31,12 +31,12 @@ bin/parawork: $(GO_SRC) $(SQL_SRC) $(GUEST) server/api/openapi.yaml ui/dist/.bui
 	@echo "==> server (the first build compiles SQLite and takes about a minute)"
 	@CGO_ENABLED=1 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/parawork
 
-bin/parawork-guest: $(GUEST)
-	@mkdir -p bin && cp $< $@
-
-$(GUEST): $(GUEST_SRC)
+bin/parawork-guest: $(GUEST_SRC)
 	@echo "==> guest"
-	@mkdir -p $(@D) && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/parawork-guest
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/parawork-guest && touch $@
+
+$(GUEST): bin/parawork-guest
+	@mkdir -p $(@D) && gzip -9nc $< > $@
 
 ## ui: the web app, into ui/dist (skipped with one line when Node is missing or older than 20.19)
 .PHONY: ui

@@ -40,7 +40,7 @@ func (b *bench) repository(n int) (string, error) {
 			return "", err
 		}
 	}
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "all"}, {"gc", "-q"}} {
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"-c", "gc.auto=0", "commit", "-q", "-m", "all"}, {"gc", "-q"}} {
 		if _, err := git(dir, args...); err != nil {
 			return "", err
 		}

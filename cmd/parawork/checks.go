@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -221,7 +220,6 @@ func (r *report) roots(cfg *config.Config) {
 
 // guest checks that there is a program to start in sandboxes, without unpacking it.
 func (r *report) guest(env func(string) string) {
-	name := "parawork-guest-" + runtime.GOOS + "-" + runtime.GOARCH
 	if p := env(guestEnv); p != "" {
 		if _, err := runnable(p, guestEnv+" names"); err != nil {
 			r.say(bad, "guest", err.Error(), "")
@@ -230,7 +228,7 @@ func (r *report) guest(env func(string) string) {
 		r.say(good, "guest", p+" ("+guestEnv+")", "")
 		return
 	}
-	if _, err := fs.Stat(assets, "assets/"+name); err == nil {
+	if _, err := fs.Stat(assets, embeddedGuest()); err == nil {
 		r.say(good, "guest", "part of this build", "")
 		return
 	}

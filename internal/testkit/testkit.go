@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,9 +63,8 @@ func server(t testing.TB) string {
 		if built.dir, built.err = os.MkdirTemp("", "parawork-testkit-"); built.err != nil {
 			return
 		}
-		guest := filepath.Join(root, "cmd/parawork/assets", "parawork-guest-"+runtime.GOOS+"-"+runtime.GOARCH)
 		built.err = errors.Join(
-			build(root, []string{"CGO_ENABLED=0"}, "-o", guest, "./cmd/parawork-guest"),
+			build(root, []string{"CGO_ENABLED=0"}, "-o", filepath.Join(built.dir, "parawork-guest"), "./cmd/parawork-guest"),
 			build(root, nil, "-race", "-o", filepath.Join(built.dir, "parawork"), "./cmd/parawork"))
 	})
 	if built.err != nil {
@@ -139,7 +137,7 @@ func (h *House) Boot() {
 	h.t.Helper()
 	bin := server(h.t)
 	cmd := exec.Command(bin, "serve", "--config", h.config)
-	cmd.Env = append(os.Environ(), "HOME="+h.Dir, "GORACE=halt_on_error=1 exitcode=66")
+	cmd.Env = append(os.Environ(), "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"), "HOME="+h.Dir, "GORACE=halt_on_error=1 exitcode=66")
 	r, w, err := os.Pipe()
 	if err != nil {
 		h.t.Fatal(err)
