@@ -6,8 +6,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
@@ -37,9 +39,24 @@ const parallelHashes = 4
 type hasher struct {
 	seats chan struct{}
 	rand  io.Reader
+	calm  *time.Timer // rings when no hash was made for a while
 }
 
-func newHasher(r io.Reader) hasher { return hasher{make(chan struct{}, parallelHashes), r} }
+// calmAfter is how long after the last hash its memory is given back. What one hash holds is as much as a server at rest needs
+// for everything else, and the collector would keep it for minutes.
+const calmAfter = time.Second
+
+func newHasher(r io.Reader) hasher {
+	calm := time.AfterFunc(time.Hour, debug.FreeOSMemory)
+	calm.Stop()
+	return hasher{make(chan struct{}, parallelHashes), r, calm}
+}
+
+// rise leaves a seat.
+func (h hasher) rise() {
+	<-h.seats
+	h.calm.Reset(calmAfter)
+}
 
 func (h hasher) sit(ctx context.Context) error {
 	select {
@@ -59,7 +76,7 @@ func (h hasher) hash(ctx context.Context, password string) (string, error) {
 	if err := h.sit(ctx); err != nil {
 		return "", err
 	}
-	defer func() { <-h.seats }()
+	defer h.rise()
 	sum := argon2.IDKey([]byte(password), salt, argonTime, argonMemory, argonThreads, hashBytes)
 	b64 := base64.RawStdEncoding
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads,
@@ -83,7 +100,7 @@ func (h hasher) check(ctx context.Context, phc, password string) (ok, stale bool
 	if err := h.sit(ctx); err != nil {
 		return false, false, err
 	}
-	defer func() { <-h.seats }()
+	defer h.rise()
 	sum := argon2.IDKey([]byte(password), p.salt, p.time, p.memory, p.threads, uint32(len(p.sum)))
 	same := subtle.ConstantTimeCompare(sum, p.sum) == 1
 	stale = p.memory != argonMemory || p.time != argonTime || p.threads != argonThreads
