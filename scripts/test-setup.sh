@@ -27,6 +27,9 @@ if [[ ! -f $agents/.installed || $(cat "$agents/.installed") != "$want" ]]; then
     [[ -f $agents/package.json ]] || echo '{"private":true}' >"$agents/package.json"
     # shellcheck disable=SC2086
     if npm install --prefix "$agents" --no-audit --no-fund --no-save --silent $want; then
+      # Where npm runs no install scripts, Claude Code's own puts its program in place.
+      "$agents/node_modules/.bin/claude" --version >/dev/null 2>&1 ||
+        (cd "$agents/node_modules/@anthropic-ai/claude-code" && node install.cjs >/dev/null)
       echo "$want" >"$agents/.installed"
     else
       echo "!!! the agents' CLIs could not be installed; their tests will be skipped."
