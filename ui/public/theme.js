@@ -5,6 +5,7 @@
     var root = document.documentElement;
     if (look.theme === "dark" || look.theme === "light") root.dataset.theme = look.theme;
     if (look.density === "compact") root.dataset.density = "compact";
+    if (look.terminalTheme === "dark" || look.terminalTheme === "light") root.dataset.terminalTheme = look.terminalTheme;
   } catch {
     // no storage: the system's theme holds
   }

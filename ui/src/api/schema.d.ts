@@ -275,7 +275,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Type into a session */
+        /**
+         * Type into a session
+         * @description `"\r"` is the Enter key.
+         */
         post: operations["sendInput"];
         delete?: never;
         options?: never;
@@ -2153,7 +2156,9 @@ export interface operations {
     sendInput: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 id: components["parameters"]["Id"];
             };
@@ -2206,7 +2211,9 @@ export interface operations {
     resumeSession: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
             path: {
                 id: components["parameters"]["Id"];
             };

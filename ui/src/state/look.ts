@@ -8,6 +8,8 @@ export interface Look {
   theme: Theme;
   density: Density;
   terminalFont: number; // px
+  /** The terminal's colours: as the page, or always the same, as some programs expect. */
+  terminalTheme: "page" | "light" | "dark";
   screenReader: boolean;
   singleKeys: boolean;
   /** What a program in a terminal may do with the clipboard: write it, with a note, or nothing. */
@@ -19,6 +21,7 @@ const DEFAULT: Look = {
   theme: "system",
   density: "comfortable",
   terminalFont: 13,
+  terminalTheme: "page",
   screenReader: false,
   singleKeys: true,
   clipboard: "write",
@@ -46,12 +49,14 @@ export function setLook(change: Partial<Look>): void {
   }
 }
 
-function apply({ theme, density }: Look): void {
+function apply({ theme, density, terminalTheme }: Look): void {
   const { dataset } = document.documentElement;
   if (theme === "system") delete dataset.theme;
   else dataset.theme = theme;
   if (density === "compact") dataset.density = density;
   else delete dataset.density;
+  if (terminalTheme === "page") delete dataset.terminalTheme;
+  else dataset.terminalTheme = terminalTheme;
 }
 
 const systemDark = () => matchMedia("(prefers-color-scheme: dark)");
@@ -60,6 +65,12 @@ const systemDark = () => matchMedia("(prefers-color-scheme: dark)");
 export function isDark(): boolean {
   const { theme } = look.get();
   return theme === "system" ? systemDark().matches : theme === "dark";
+}
+
+/** Whether terminals are dark now. */
+export function isTerminalDark(): boolean {
+  const { terminalTheme } = look.get();
+  return terminalTheme === "page" ? isDark() : terminalTheme === "dark";
 }
 
 /** Calls back when light turns to dark or the other way round. */

@@ -7,7 +7,7 @@ import { api, data, socketUrl } from "@/api/client";
 import { chordOf, isMac } from "@/keys/chord";
 import { oursInTerminal } from "@/keys/keyboard";
 import { noteBack } from "@/state/connection";
-import { isCoarse, isDark, look, onThemeChange } from "@/state/look";
+import { isCoarse, isTerminalDark, look, onThemeChange } from "@/state/look";
 import { Store } from "@/state/store";
 import { guardAnswers } from "./answers";
 import { copyFromProgram, pasteInto } from "./clipboard";
@@ -93,7 +93,7 @@ export class TerminalHandle {
       rightClickSelectsWord: false,
       screenReaderMode: l.screenReader,
       scrollback: 10_000,
-      theme: isDark() ? DARK : LIGHT,
+      theme: isTerminalDark() ? DARK : LIGHT,
     });
     this.term.loadAddon(this.fit);
     this.term.loadAddon(this.search);
@@ -311,7 +311,7 @@ export class TerminalHandle {
     });
     this.stops.push(
       onThemeChange(() => {
-        term.options.theme = isDark() ? DARK : LIGHT;
+        term.options.theme = isTerminalDark() ? DARK : LIGHT;
       }),
       look.subscribe(() => {
         const l = look.get();

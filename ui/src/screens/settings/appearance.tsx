@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { Check, Segmented } from "@/kit/field";
-import { type Density, look, setLook, type Theme } from "@/state/look";
+import { type Density, type Look, look, setLook, type Theme } from "@/state/look";
 import { useStore } from "@/state/store";
 
 /** How the page looks and behaves in this browser. */
@@ -28,6 +28,18 @@ export default function AppearanceSettings() {
           options={[
             ["comfortable", "Comfortable"],
             ["compact", "Compact"],
+          ]}
+        />
+      </Row>
+      <Row name="Terminal">
+        <Segmented<Look["terminalTheme"]>
+          label="Colours of the terminal"
+          value={l.terminalTheme}
+          onChange={(terminalTheme) => setLook({ terminalTheme })}
+          options={[
+            ["page", "As the page"],
+            ["light", "Light"],
+            ["dark", "Dark"],
           ]}
         />
       </Row>

@@ -74,7 +74,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
           />
         </div>
       )}
-      <div className="term-frame relative min-h-0 min-w-0 flex-1">
+      <div className="term-frame relative bg-(--term-bg) min-h-0 min-w-0 flex-1">
         {/* The gap around the letters belongs to the frame, so that the host's size is what can be drawn on. */}
         <div
           ref={host}
