@@ -205,6 +205,12 @@ func (m *Manager) capabilities(ctx context.Context, e Executor) Capabilities {
 	return c
 }
 
+// Available says why no sandbox could be made now by an executor of kind ("" and Auto: by any), in the words Ensure would fail with.
+func (m *Manager) Available(ctx context.Context, kind Kind) error {
+	_, err := m.choose(ctx, kind)
+	return err
+}
+
 // choose finds the executor for kind: the named one when it is available, or the strongest available for Auto.
 func (m *Manager) choose(ctx context.Context, kind Kind) (Executor, error) {
 	if kind != "" && kind != Auto {

@@ -131,14 +131,14 @@ type people struct {
 	team   accounts.Team
 }
 
-// people makes a team with everything a path can name, one member of each role, an outsider with a team of their own, and
-// somebody without any.
+// people makes a team with everything a path can name, one member of each role, an outsider with a team of their own, somebody
+// without any, and an operator without any.
 func (h *house) people(t *testing.T) people {
 	t.Helper()
 	ctx := t.Context()
 	user := func(name string) (accounts.Actor, string) {
 		// Nobody signs in with a password here, and hashing one for each takes long.
-		u := accounts.User{ID: id.New("usr"), Email: name + "@example.com", Name: name, PasswordHash: "!", CreatedAt: 1}
+		u := accounts.User{ID: id.New("usr"), Email: name + "@example.com", Name: name, PasswordHash: "!", Operator: name == "operator", CreatedAt: 1}
 		if ok, err := store.NewAccounts(h.db).InsertUser(ctx, u); err != nil || !ok {
 			t.Fatalf("user %s: %v %v", name, ok, err)
 		}
@@ -171,6 +171,7 @@ func (h *house) people(t *testing.T) people {
 		t.Fatal(err)
 	}
 	_, p.tokens["homeless"] = user("homeless")
+	_, p.tokens["operator"] = user("operator")
 	p.ids = h.furnish(t, p.team, owner.User.ID)
 	return p
 }

@@ -13,9 +13,10 @@ import (
 type access int
 
 const (
-	anyone   access = iota + 1 // also who is not signed in
-	signedIn                   // whoever is signed in: it is about themselves
-	member                     // members of the team the path leads to, whose role has the action
+	anyone    access = iota + 1 // also who is not signed in
+	signedIn                    // whoever is signed in: it is about themselves
+	operators                   // operators of the instance
+	member                      // members of the team the path leads to, whose role has the action
 )
 
 // finder finds the team an operation is about, by what its path names, and puts what it read into the call.
@@ -62,7 +63,7 @@ var policy = map[string]rule{
 	"setAgentAccount":    {access: signedIn},
 	"deleteAgentAccount": {access: signedIn},
 	"listTeams":          {access: signedIn},
-	"createTeam":         {access: signedIn},
+	"createTeam":         {access: operators}, // a second team takes places without isolation from all
 
 	"getTeam":       of(accounts.ViewTeam, byTeam),
 	"updateTeam":    of(accounts.ManageTeam, byTeam),
@@ -194,6 +195,11 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 		return nil
 	case signedIn:
 		return nil // the guard has seen to it
+	case operators:
+		if !call.actor.User.Operator {
+			return fault.New(fault.Forbidden, "operators_only", "Only operators of this server may do this. Ask one of them.")
+		}
+		return nil
 	case member:
 	default:
 		return fault.New(fault.Internal, "internal", "This operation has no rule.")

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -44,6 +45,14 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	}
 	if !plainID(b.ProjectId) {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
+	}
+	place := executors.Kind(val(b.Executor))
+	if place == "" {
+		place = h.cfg.DefaultExecutor
+	}
+	// Asked before anything is made: a workspace that cannot have a sandbox is of no use.
+	if err := h.cfg.Places.Available(ctx, place); err != nil {
+		return nil, err
 	}
 	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
 		Branch: val(b.Branch), Executor: val(b.Executor)})

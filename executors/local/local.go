@@ -66,7 +66,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		}
 		if n > 1 {
 			return refuse("it isolates nothing, and this instance has more than one team",
-				"Choose an executor that isolates.")
+				"Choose a place that isolates. Where all teams trust one another, an operator can set sandboxing.local.enabled to true in config.json.")
 		}
 	}
 	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
