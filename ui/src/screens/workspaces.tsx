@@ -137,8 +137,12 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
             <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
           </span>
           <span className="block truncate text-meta text-fg3">
-            {w.project_name} · <span className="font-mono text-[11px]">{w.branch}</span>
-            {s.text && s.group !== "done" && <span className="text-fg2"> · {s.text}</span>}
+            {w.project_name} ·{" "}
+            {s.text && (s.group === "needs" || s.group === "failed" || s.group === "setup") ? (
+              <span className="text-fg2">{s.text}</span>
+            ) : (
+              <span className="font-mono text-[11px]">{w.branch}</span>
+            )}
           </span>
         </span>
         <Mark kind={s.mark} word={s.word} />
