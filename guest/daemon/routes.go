@@ -164,7 +164,12 @@ func (d *Daemon) serveStats(w http.ResponseWriter, _ *http.Request) error {
 
 func (d *Daemon) serveShutdown(w http.ResponseWriter, _ *http.Request) error {
 	w.WriteHeader(http.StatusAccepted)
-	_ = http.NewResponseController(w).Flush()
+	// The end that follows cuts the pipe. A flush hands a frame to the connection and does not wait until it has left; the next
+	// frame is taken only then. So the second flush tells that the answer's head is on its way.
+	rc := http.NewResponseController(w)
+	_ = rc.Flush()
+	_, _ = w.Write([]byte("\n"))
+	_ = rc.Flush()
 	d.quitOnce.Do(func() { close(d.quit) })
 	return nil
 }
