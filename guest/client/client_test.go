@@ -397,3 +397,19 @@ func TestSilentGuest(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// The end that was asked for cuts the pipe, perhaps before its answer is through: the order was taken all the same.
+func TestShutdownMayCutThePipe(t *testing.T) {
+	g := newLiar(t, goodHello)
+	g.mux.HandleFunc("POST /v1/shutdown", func(http.ResponseWriter, *http.Request) {
+		g.cut()
+		panic(http.ErrAbortHandler)
+	})
+	c := g.client(t, true)
+	if _, err := c.Hello(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Shutdown(within(t)); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}

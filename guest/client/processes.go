@@ -2,8 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net/url"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/parawork/parawork/guest"
@@ -156,5 +159,10 @@ func (c *Client) Stats(ctx context.Context) (guest.Stats, error) {
 
 // Shutdown asks the guest to end every process and itself. It returns when the guest has taken the order.
 func (c *Client) Shutdown(ctx context.Context) error {
-	return c.ask(ctx, request{method: "POST", path: []string{"shutdown"}}, nil)
+	err := c.ask(ctx, request{method: "POST", path: []string{"shutdown"}}, nil)
+	// The end that was asked for may cut the pipe before its answer is through. A guest that was not reached fails to be dialled.
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+		return nil
+	}
+	return err
 }
