@@ -53,11 +53,21 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	if err != nil {
 		return Commit{}, err
 	}
+	// The index is told first: a crash before the branch moves leaves work that is staged. The other way round it would leave an
+	// index that takes the work back, unseen, with the agent's next commit.
+	told := b.refresh(ctx, commit, r.Paths, 1) == nil
 	if _, err := b.git(ctx, nil, "update-ref", "--create-reflog", "-m", "commit (parawork): "+firstLine(r.Message), headsPrefix+branch, commit, head); err != nil {
+		if told {
+			if err := b.refresh(context.WithoutCancel(ctx), "HEAD", r.Paths, indexTries); err != nil {
+				s.cfg.Log.WarnContext(ctx, "index could not be taken back", "workspace_id", w.ID, "error", err)
+			}
+		}
 		return Commit{}, boxFault(err, "branch_moved", "The branch moved on meanwhile; moving it to the new commit")
 	}
-	if err := b.refresh(ctx, r.Paths); err != nil {
-		s.cfg.Log.WarnContext(ctx, "index could not be refreshed after a commit", "workspace_id", w.ID, "error", err)
+	if !told {
+		if err := b.refresh(ctx, "HEAD", r.Paths, indexTries); err != nil {
+			s.cfg.Log.WarnContext(ctx, "index could not be refreshed after a commit", "workspace_id", w.ID, "error", err)
+		}
 	}
 	made, err := s.readCommit(ctx, p, commit)
 	if err != nil {
@@ -218,22 +228,27 @@ func (b *box) commitTree(ctx context.Context, tree, parent, message string) (str
 	return out, nil
 }
 
-// refresh makes the agent's index know what was committed. It may be held by a git of the agent's for a moment.
-func (b *box) refresh(ctx context.Context, paths []string) error {
-	args, stdin := []string{"reset", "--quiet"}, []byte(nil)
-	if len(paths) > 0 {
-		args = append(args, "--pathspec-from-file=-", "--pathspec-file-nul")
-		stdin = []byte(strings.Join(paths, "\x00") + "\x00")
+// indexTries is how often the agent's index is asked for, 200 ms apart.
+const indexTries = 10
+
+// refresh makes the agent's index know of paths, of everything without any, what a commit holds; HEAD stays where it is. The
+// index may be held by a git of the agent's for a moment.
+func (b *box) refresh(ctx context.Context, commit string, paths []string, tries int) error {
+	if len(paths) == 0 {
+		paths = []string{"."}
 	}
+	stdin := []byte(strings.Join(paths, "\x00") + "\x00")
 	var err error
-	for range 10 {
-		_, err = b.git(ctx, stdin, args...)
-		if e, ok := errors.AsType[*boxError](err); !ok || !strings.Contains(e.words(), "index.lock") {
-			return err
+	for try := range tries {
+		if try > 0 {
+			select {
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+				return err
+			}
 		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
+		_, err = b.git(ctx, stdin, "reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", commit)
+		if e, ok := errors.AsType[*boxError](err); !ok || !strings.Contains(e.words(), "index.lock") {
 			return err
 		}
 	}

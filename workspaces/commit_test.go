@@ -3,6 +3,7 @@ package workspaces_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,5 +159,51 @@ func TestCommitRunsNothingOfTheAgentsOnTheHost(t *testing.T) {
 	must(t, err)
 	if exists(h.data, "fired") {
 		t.Error("something of the repository's was run")
+	}
+}
+
+// A crash between any two steps of a commit leaves an index from which the next commit of an agent does not take the work back:
+// before the branch moves, the agent's index knows what will be committed.
+func TestCommitTellsTheIndexFirst(t *testing.T) {
+	t.Parallel()
+	for name, paths := range map[string][]string{"all": nil, "chosen": {"a.txt", "gone.txt", "new.txt"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := sqliteHouse(t)
+			dir := h.repo("app")
+			write(t, dir, "gone.txt", "gone\n")
+			commitAll(t, dir, "more")
+			w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(dir).ID})
+			write(t, w.Path, "a.txt", "changed\n")
+			write(t, w.Path, "new.txt", "new\n")
+			must(t, os.Remove(filepath.Join(w.Path, "gone.txt")))
+			moves := 0
+			h.box.onRun = func(argv []string) {
+				if i := slices.Index(argv, "update-ref"); i > 0 {
+					moves++
+					if got := git(t, w.Path, "diff-index", "--cached", "--name-status", argv[len(argv)-2]); got != "" {
+						t.Errorf("the index lags behind the commit:\n%s", got)
+					}
+				}
+			}
+			h.commit(w, "Work", paths...)
+			if got := git(t, w.Path, "status", "--porcelain"); moves != 1 || got != "" {
+				t.Errorf("%d moves, status %q", moves, got)
+			}
+
+			// A branch that moves in between keeps its commit, and the index is the agent's again.
+			write(t, w.Path, "a.txt", "changed again\n")
+			h.box.onRun = func(argv []string) {
+				if slices.Contains(argv, "update-ref") {
+					h.box.onRun = nil
+					git(t, w.Path, "-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-q", "--allow-empty", "-m", "the agent's")
+				}
+			}
+			_, err := h.s.Commit(t.Context(), h.actor, w.ID, workspaces.CommitRequest{Message: "lost", Paths: []string{"a.txt"}})
+			wantCode(t, err, "branch_moved")
+			if got := git(t, w.Path, "diff", "--cached", "--name-status"); got != "" {
+				t.Errorf("the index is not what the branch holds: %q", got)
+			}
+		})
 	}
 }

@@ -93,6 +93,7 @@ type boxes struct {
 	destroy   atomic.Int64
 	onEnsure  func(ctx context.Context) error
 	onDestroy func()
+	onRun     func(argv []string)
 }
 
 func (b *boxes) fail(err error) {
@@ -126,6 +127,9 @@ func (b *boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 		return executors.BoxResult{}, *e
 	}
 	b.calls.Add(1)
+	if b.onRun != nil {
+		b.onRun(c.Argv)
+	}
 	dir, err := b.paths(id)
 	if err != nil {
 		return executors.BoxResult{}, err
