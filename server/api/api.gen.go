@@ -1499,7 +1499,7 @@ type ServerInterface interface {
 	// ListTeams Your teams
 	// (GET /teams)
 	ListTeams(ctx echo.Context) error
-	// CreateTeam Make a team; you become its owner
+	// CreateTeam Make a team; you become its owner. For operators
 	// (POST /teams)
 	CreateTeam(ctx echo.Context) error
 	// GetTeam A team
@@ -5951,7 +5951,7 @@ type StrictServerInterface interface {
 	// ListTeams Your teams
 	// (GET /teams)
 	ListTeams(ctx context.Context, request ListTeamsRequestObject) (ListTeamsResponseObject, error)
-	// CreateTeam Make a team; you become its owner
+	// CreateTeam Make a team; you become its owner. For operators
 	// (POST /teams)
 	CreateTeam(ctx context.Context, request CreateTeamRequestObject) (CreateTeamResponseObject, error)
 	// GetTeam A team

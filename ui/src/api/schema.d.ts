@@ -422,7 +422,7 @@ export interface paths {
         /** Your teams */
         get: operations["listTeams"];
         put?: never;
-        /** Make a team; you become its owner */
+        /** Make a team; you become its owner. For operators */
         post: operations["createTeam"];
         delete?: never;
         options?: never;
@@ -839,7 +839,7 @@ export interface paths {
         put?: never;
         /**
          * Run a command
-         * @description Waits for its end, or answers at once with `background`. With `Accept: text/event-stream` the output streams as events `stdout` and `stderr` (`{"data": base64}`) and a last event `command` with the record.
+         * @description Waits for its end, or answers at once with `background`. With `Accept: text/event-stream` the answer is a stream of events: `started` (`{"command_id"}`), `stdout` and `stderr` (`{"data": base64, "offset"}`), and last `command` with the record. Who leaves ends the command, unless it was asked for with an Idempotency-Key.
          */
         post: operations["execCommand"];
         delete?: never;
