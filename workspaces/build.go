@@ -204,7 +204,7 @@ func (s *Service) addWorktree(ctx context.Context, p Project, w Workspace) error
 
 // linkWorktree registers the worktree with its branch, which follows nothing, without files. The repository's lock is held.
 func (s *Service) linkWorktree(ctx context.Context, p Project, w Workspace) error {
-	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"worktree", "add", "--quiet", "--no-checkout", w.Path, w.Branch}})
+	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Passing: true, Args: []string{"worktree", "add", "--quiet", "--no-checkout", w.Path, w.Branch}})
 	return gitFault(err, fault.Unavailable, "worktree_failed", "Making the worktree")
 }
 
@@ -224,7 +224,7 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 		return err
 	}
 	told := s.cfg.Now()
-	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Timeout: s.cfg.StepTimeout,
+	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Timeout: s.cfg.StepTimeout, Passing: true,
 		Config: append(config, "checkout.workers="+strconv.Itoa(s.cfg.CheckoutWorkers), "checkout.thresholdForParallelism=1"),
 		Args:   []string{"read-tree", "--reset", "-u", "-v", commit},
 		Progress: func(line string) {
@@ -234,7 +234,7 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 			}
 		}})
 	if err == nil && commit != "HEAD" {
-		_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Args: []string{"read-tree", "--reset", "HEAD"}})
+		_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Passing: true, Args: []string{"read-tree", "--reset", "HEAD"}})
 	}
 	if err != nil && nearlyFull(w.Path) { // git does not say why it could not write a file
 		return fault.Wrap(err, fault.DiskFull, "disk_full", "Writing the files failed: the server's disk is full.")

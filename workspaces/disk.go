@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
@@ -39,8 +40,23 @@ func doom(dir string) (string, error) {
 	return doomed, nil
 }
 
+// Somebody may still write into a folder that is removed: an agent's tool on its last legs, a git of a server that was killed.
+const (
+	removeTries = 20
+	removePause = 100 * time.Millisecond
+)
+
 // removeTree removes dir, also where folders in it forbid writing. Links are removed, never followed.
 func removeTree(dir string) error {
+	err := removeOnce(dir)
+	for try := 1; try < removeTries && errors.Is(err, syscall.ENOTEMPTY); try++ {
+		time.Sleep(removePause)
+		err = removeOnce(dir)
+	}
+	return err
+}
+
+func removeOnce(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}

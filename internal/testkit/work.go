@@ -94,6 +94,9 @@ func (h *House) Workspace(projectID, name string) Workspace {
 	return ws
 }
 
+// Cleanup destroys the workspace's sandbox when the test ends.
+func (h *House) Cleanup(workspaceID string) { h.workspaces = append(h.workspaces, workspaceID) }
+
 // Run starts a command as a session.
 func (h *House) Run(workspaceID string, argv ...string) Session {
 	h.t.Helper()

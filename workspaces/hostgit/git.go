@@ -66,6 +66,7 @@ type Call struct {
 	Timeout  time.Duration
 	Progress func(line string) // gets each line git writes to stderr, also those ended by \r
 	Network  bool              // may talk to other hosts
+	Passing  bool              // ends when the server is killed, as network calls do: the next start removes what it made
 	Home     string            // HOME, for credentials of a network call
 	Also     []string          // protocols this network call may use beside the configured ones
 }
@@ -129,8 +130,7 @@ func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 	}
 	words := &lines{fn: c.Progress}
 	cmd.Stderr = words
-	// A session of its own: no controlling terminal to prompt on, and one group to kill.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = session(c.Passing || c.Network)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killGrace
 
