@@ -1,0 +1,190 @@
+package screen
+
+import "time"
+
+// Bounds of a screen's size, and what New uses where Config says nothing.
+const (
+	MinCols, MinRows = 2, 1
+	MaxCols, MaxRows = 1000, 1000
+
+	DefaultScrollback       = 1000
+	DefaultViewerScrollback = 10_000
+
+	maxScrollback = 100_000
+	maxTitle      = 1024 // bytes
+	maxTitles     = 10   // titles put aside
+	syncFor       = time.Second
+)
+
+// Config configures a Screen.
+type Config struct {
+	Cols, Rows int // clamped to the bounds above
+	Scrollback int // lines kept above the screen; 0: DefaultScrollback, negative: none
+
+	// ViewerScrollback is how many lines viewers' terminals keep. xterm.js restores a saved cursor by the line it was saved on,
+	// even when that has scrolled up, until its scrollback is full. 0: DefaultViewerScrollback.
+	ViewerScrollback int
+
+	// Answer is given what the terminal answers to the program, while answering is on. It must not block nor call the Screen.
+	// The bytes are the Screen's: they are valid during the call only. nil: no answers.
+	Answer func([]byte)
+	// Event is given what programs tell the terminal beside text. It must not block nor call the Screen. nil: nobody listens.
+	Event func(Event)
+
+	Name   string           // what XTVERSION answers; "" is the viewers' terminal
+	Colors Colors           // what questions for colours are answered with until a program sets others
+	Now    func() time.Time // nil: time.Now; only for synchronized output
+}
+
+// Screen is the model of one terminal. It is not safe for concurrent use: its owner locks.
+type Screen struct {
+	cfg        Config
+	cols, rows int
+	keep       int // lines viewers keep
+
+	main, alt buffer
+	buf       *buffer // the one shown
+	hist      history
+
+	styles   styles
+	clusters clusters
+	links    links
+
+	cur     style // what the next character looks like
+	changed bool  // cur changed since pen and blank were made of it
+	pen     cell  // cur as part of a cell
+	blank   cell  // an erased cell
+
+	sets    [4]uint8 // G0 to G3
+	level   uint8    // which of them is in use
+	charset uint8    // the set in use
+
+	joinKind uint8 // kind of the character printed last, none after anything else
+	joinCols uint8 // columns of its grapheme
+
+	parser
+	modes   modes
+	colors  colorChanges
+	title   string
+	titles  []string // put aside by the program
+	share   string   // the last OSC 9;4 with something to show
+	answers []byte
+	answer  bool
+}
+
+// New returns an empty screen. Answers are off until SetAnswering.
+func New(cfg Config) *Screen {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Name == "" {
+		cfg.Name = "xterm.js(6.0.0)"
+	}
+	s := &Screen{cfg: cfg, keep: orDefault(cfg.ViewerScrollback, DefaultViewerScrollback)}
+	s.cols, s.rows = clampSize(cfg.Cols, cfg.Rows)
+	s.hist.max = min(orDefault(cfg.Scrollback, DefaultScrollback), maxScrollback)
+	s.styles = newStyles()
+	s.modes = defaultModes()
+	s.resetScreens()
+	return s
+}
+
+func orDefault(n, def int) int {
+	if n == 0 {
+		return def
+	}
+	return max(n, 0)
+}
+
+func clampSize(cols, rows int) (int, int) {
+	return min(max(cols, MinCols), MaxCols), min(max(rows, MinRows), MaxRows)
+}
+
+// resetScreens makes both screens empty, and the scrollback.
+func (s *Screen) resetScreens() {
+	s.hist.clear()
+	s.main = buffer{last: s.rows - 1, hasScrollback: true}
+	s.main.allocate(s.cols, s.rows)
+	s.main.resetTabs(s.cols)
+	s.alt = buffer{last: s.rows - 1}
+	s.alt.resetTabs(s.cols)
+	s.buf = &s.main
+	s.cur = style{}
+	s.changed, s.pen, s.blank = false, 0, 0
+	s.joinKind = none
+}
+
+// Size returns the screen's size in cells.
+func (s *Screen) Size() (cols, rows int) { return s.cols, s.rows }
+
+// Title returns the title the program set last, at most a kilobyte. It is the program's text: untrusted.
+func (s *Screen) Title() string { return s.title }
+
+// AltScreen reports whether the alternate screen is shown.
+func (s *Screen) AltScreen() bool { return s.buf == &s.alt }
+
+// Cursor returns where the cursor is, from 0, and whether it is shown.
+func (s *Screen) Cursor() (x, y int, shown bool) {
+	return min(s.buf.x, s.cols-1), s.buf.y, !s.modes.hidden
+}
+
+// Scrollback returns how many lines are kept above the screen.
+func (s *Screen) Scrollback() int { return s.hist.len() }
+
+// SetAnswering says whether questions in what is written from now on are answered. Turn it on only for output that is new and
+// that nobody else answers; never for replayed output.
+func (s *Screen) SetAnswering(on bool) { s.answer = on && s.cfg.Answer != nil }
+
+// refresh makes pen and blank of cur.
+func (s *Screen) refresh() {
+	s.changed = false
+	s.pen = s.styled(s.cur.normal())
+	s.blank = s.styled(style{bg: s.cur.bg & colorMask})
+}
+
+// styled returns a style as part of a cell.
+func (s *Screen) styled(st style) cell {
+	if st == (style{}) {
+		return 0
+	}
+	if s.styles.live() >= s.styles.limit {
+		s.sweep()
+	}
+	return cell(s.styles.number(st)) << styleShift
+}
+
+// sweep finds the styles, clusters and links no cell holds any more, and frees them.
+func (s *Screen) sweep() {
+	s.styles.used = make([]bool, len(s.styles.list))
+	s.clusters.used = make([]bool, len(s.clusters.text))
+	s.links.used = make([]bool, len(s.links.list))
+	style := func(n uint32) { s.styles.used[n] = true }
+	cluster := func(n uint32) { s.clusters.used[n] = true }
+	for _, b := range []*buffer{&s.main, &s.alt} {
+		for i := range b.lines {
+			l := &b.lines[i]
+			for _, c := range l.cells[:l.used] {
+				style(c.style())
+				if c&combined != 0 {
+					cluster(uint32(c & codeMask))
+				}
+			}
+		}
+	}
+	for i := range s.hist.len() {
+		marks(s.hist.at(i), style, cluster)
+	}
+	style(s.pen.style())
+	style(s.blank.style())
+	for n, used := range s.styles.used {
+		if l := s.styles.list[n].link; used && l != 0 {
+			s.links.used[l] = true
+		}
+	}
+	if s.cur.link != 0 {
+		s.links.used[s.cur.link] = true
+	}
+	s.styles.sweep()
+	s.clusters.sweep()
+	s.links.sweep()
+}
