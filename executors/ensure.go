@@ -114,24 +114,35 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, spec Spec, re
 			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
 	}
 	rec.Handle = sb.Handle()
-	p, err := m.connect(ctx, sb, rec)
-	if err == nil {
-		p.record.State, p.record.HealthAt = Running, m.now()
-		err = m.settle(ctx, r, p)
-	}
+	p, err := m.first(ctx, sb, rec)
 	if err != nil {
 		m.dismantle(ctx, sb, rec, err)
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
 			"The place for this workspace was made but did not answer. Try again.")
 	}
+	m.settle(ctx, r, p)
 	return p, nil
 }
 
-// connect stores the handle, before first use, and says hello.
-func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
+// first stores a new sandbox's handle, before first use, says hello to it, and stores it as running.
+func (m *Manager) first(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		return nil, fmt.Errorf("storing the handle of sandbox %s: %w", rec.Handle.ID, err)
 	}
+	p, err := m.connect(ctx, sb, rec)
+	if err != nil {
+		return nil, err
+	}
+	p.record.State, p.record.HealthAt = Running, m.now()
+	if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
+		p.Guest.Close()
+		return nil, fmt.Errorf("storing sandbox %s as running: %w", p.SandboxID, err)
+	}
+	return p, nil
+}
+
+// connect says hello to a sandbox.
+func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
 	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind,
 		sandbox: sb, record: rec, done: make(chan struct{})}
 	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Now: m.cfg.Now})
@@ -202,12 +213,8 @@ func CheckHello(h guest.Hello, sandboxID string) error {
 	return nil
 }
 
-// settle stores the place's record as it is now, puts the place into the room and tells everybody.
-func (m *Manager) settle(ctx context.Context, r *room, p *Place) error {
-	if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
-		p.Guest.Close()
-		return fmt.Errorf("storing sandbox %s as running: %w", p.SandboxID, err)
-	}
+// settle puts the place into the room and tells everybody.
+func (m *Manager) settle(ctx context.Context, r *room, p *Place) {
 	r.mu.Lock()
 	r.place, r.stray = p, nil
 	r.mu.Unlock()
@@ -218,7 +225,6 @@ func (m *Manager) settle(ctx context.Context, r *room, p *Place) error {
 	for _, fn := range callbacks {
 		fn(p)
 	}
-	return nil
 }
 
 // dismantle takes down a sandbox that was made but cannot be used.

@@ -244,6 +244,18 @@ func (m *Manager) choose(ctx context.Context, kind Kind) (Executor, error) {
 	return nil, fault.New(fault.Unavailable, "no_executor", "No place to work is available now. %s", joinWords(why))
 }
 
+// Astray names the workspace's sandbox while it exists but could not be reached, and "" when there is none such. The health
+// check looks for it: it becomes live again, or turns out to be gone.
+func (m *Manager) Astray(workspaceID string) string {
+	r := m.room(workspaceID)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stray == nil {
+		return ""
+	}
+	return r.stray.Handle.ID
+}
+
 // room returns the workspace's room, made on first use.
 func (m *Manager) room(workspaceID string) *room {
 	m.mu.Lock()

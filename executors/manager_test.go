@@ -283,6 +283,27 @@ func TestRecoverKeepsWhatCannotBeReached(t *testing.T) {
 	}
 }
 
+// unwritten is a store that reads and does not write.
+type unwritten struct{ executors.Store }
+
+func (unwritten) UpdateSandbox(context.Context, executors.Record) error {
+	return fault.New(fault.DiskFull, "disk_full", "The disk of the database is full.")
+}
+
+// A disk that is full when the server starts takes no sandbox away.
+func TestRecoverOnAFullDisk(t *testing.T) {
+	h := newHouse(t)
+	p := h.ensure()
+	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{fake.New(h.world)}, Store: unwritten{h.store},
+		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: time.Second})
+	if err := h.m.Recover(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := h.m.Live(h.ws); !ok || got.SandboxID != p.SandboxID {
+		t.Errorf("Live on a full disk: %+v, %v", got, ok)
+	}
+}
+
 func TestServerThatDiedWhileMaking(t *testing.T) {
 	h := newHouse(t)
 	made := executors.Record{Handle: executors.Handle{Kind: fake.Kind, ID: "sbx_made"}, TeamID: h.team, WorkspaceID: h.ws,

@@ -61,9 +61,13 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 	}
 	if err == nil {
 		p.record.State, p.record.Reason, p.record.HealthAt = Running, "", m.now()
-		if err = m.settle(ctx, r, p); err == nil {
-			return p, nil
+		// What cannot be stored, as on a full disk, is no reason to leave an agent alone: the row found it, and finds it again.
+		if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
+			m.cfg.Log.Warn("sandbox could not be stored as running", "sandbox_id", rec.Handle.ID, "error", err)
+			p.record.HealthAt = 0 // the next good answer is written
 		}
+		m.settle(ctx, r, p)
+		return p, nil
 	}
 	if errors.Is(err, ErrGone) {
 		r.mu.Lock()

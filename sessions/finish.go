@@ -72,7 +72,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.outMu.Unlock()
 
 	// The end must be stored even when the server is just stopping.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.svc.cfg.EndPatience)
 	defer cancel()
 	_, end := l.log.Bounds()
 	now := l.svc.now()
@@ -103,9 +103,9 @@ func (l *live) finish(ctx context.Context, e ending) {
 		if err == nil {
 			break
 		}
-		// Not stored now, it is found and stored at the next start.
 		l.svc.cfg.Log.Error("end of session not stored", "session_id", l.id, "error", err)
 		if !sleep(ctx, wait) {
+			l.svc.run(func() { l.svc.storeLate(row) })
 			break
 		}
 	}
@@ -120,4 +120,16 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.typer.close()
 	l.svc.publish(ctx, row)
 	l.svc.record(ctx, row)
+}
+
+// storeLate stores an end the store had no room for, once it has. Not stored before the server stops, it is found and stored
+// at the next start.
+func (s *Service) storeLate(row Session) {
+	for wait := 250 * time.Millisecond; sleep(s.hard, wait); wait = min(2*wait, 30*time.Second) {
+		if err := s.cfg.Store.UpdateSession(s.hard, row); err == nil {
+			s.cfg.Log.Info("end of session stored late", "session_id", row.ID)
+			s.publish(s.hard, row)
+			return
+		}
+	}
 }

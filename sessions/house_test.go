@@ -43,6 +43,7 @@ type house struct {
 	settings map[string]agents.Settings
 	timeline []string
 	tune     func(*sessions.Config)
+	knobs    fake.Knobs // of the next server's executor
 }
 
 func newHouse(t testing.TB) *house {
@@ -125,6 +126,7 @@ type server struct {
 	*sessions.Service
 	h       *house
 	manager *executors.Manager
+	places  *fake.Executor
 	bus     *bus
 	end     func()
 }
@@ -157,8 +159,9 @@ func (h *house) start() *server {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	s := &server{h: h, bus: &bus{}}
-	s.manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{cuttable{fake.New(h.world), h.pipes}},
+	s := &server{h: h, bus: &bus{}, places: fake.New(h.world)}
+	s.places.Set(h.knobs)
+	s.manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{cuttable{s.places, h.pipes}},
 		Store: store.NewExecutors(h.db), Workspaces: h, Log: log})
 	cfg := sessions.Config{Store: store.NewSessions(h.db), Places: s.manager, Workspaces: h, Accounts: h, Agents: registry, Events: s.bus,
 		DataDir: h.dir, Key: bytes.Repeat([]byte{7}, 32), Log: log}

@@ -41,6 +41,10 @@ func (s *Service) Recover(ctx context.Context) error {
 }
 
 func (s *Service) recoverOne(ctx context.Context, row Session) error {
+	if _, ok := s.cfg.Places.Live(row.WorkspaceID); !ok && s.cfg.Places.Astray(row.WorkspaceID) == row.SandboxID {
+		s.run(func() { s.await(row) })
+		return nil
+	}
 	kept, err := s.recall(row.ID)
 	if err != nil {
 		s.cfg.Log.Warn("secrets of a session not read", "session_id", row.ID, "error", err)
@@ -96,6 +100,23 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		s.release(l)
 	}
 	return nil
+}
+
+// awaitEvery is how often a session asks whether its place was found.
+const awaitEvery = 500 * time.Millisecond
+
+// await takes a session up once its place, which could not be reached, is found or known to be gone.
+func (s *Service) await(row Session) {
+	s.cfg.Log.Warn("session waits for its place", "session_id", row.ID, "sandbox_id", row.SandboxID)
+	for sleep(s.hard, awaitEvery) {
+		if _, ok := s.cfg.Places.Live(row.WorkspaceID); !ok && s.cfg.Places.Astray(row.WorkspaceID) == row.SandboxID {
+			continue
+		}
+		if err := s.recoverOne(s.hard, row); err != nil && s.hard.Err() == nil {
+			s.cfg.Log.Error("session not taken up", "session_id", row.ID, "error", err)
+		}
+		return
+	}
 }
 
 // stopLate goes on stopping a session the server died over.

@@ -41,6 +41,8 @@ type Counted struct {
 type Places interface {
 	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
 	Live(workspaceID string) (*executors.Place, bool)
+	// Astray names the workspace's sandbox while it exists but could not be reached; "" when there is none such.
+	Astray(workspaceID string) (sandboxID string)
 }
 
 // Workspaces is what the room needs to know of workspaces.
@@ -74,6 +76,7 @@ type Config struct {
 	RingBytes   int64         // of one session's log in memory; default 512 KiB
 	SlowAfter   time.Duration // how long a viewer may be silent while over its window; default 30 s
 	SizeHold    time.Duration // how long a size owner who left keeps the size; default 30 s
+	EndPatience time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -104,6 +107,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SizeHold <= 0 {
 		c.SizeHold = 30 * time.Second
+	}
+	if c.EndPatience <= 0 {
+		c.EndPatience = 15 * time.Second
 	}
 	return nil
 }
