@@ -30,6 +30,8 @@ type disk struct {
 
 	mu       sync.RWMutex // guards segments; never held while bytes are read or written
 	segments []segment    // by start, not overlapping
+
+	crowd crowd
 }
 
 type segment struct{ start, size int64 }
@@ -250,17 +252,27 @@ func (d *disk) find(off int64) (segment, bool) {
 	return d.segments[i], true
 }
 
-func (d *disk) readSegment(p []byte, s segment, off int64) (int, error) {
+func (d *disk) readSegment(p []byte, s segment, off int64) (n int, err error) {
+	if n := d.readShared(p, s, off); n > 0 {
+		return n, nil
+	}
+	err = d.withSegment(s, func(f *os.File) error {
+		n, err = f.ReadAt(p[:min(int64(len(p)), s.end()-off)], off-s.start)
+		if n == 0 && errors.Is(err, io.EOF) { // shorter than what was written: somebody cut it
+			return fmt.Errorf("segment at %d is shorter than it was: %w", s.start, io.ErrUnexpectedEOF)
+		}
+		return err
+	})
+	return n, err
+}
+
+func (d *disk) withSegment(s segment, read func(*os.File) error) error {
 	f, err := openRegular(d.path(s.start), os.O_RDONLY)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer f.Close()
-	n, err := f.ReadAt(p[:min(int64(len(p)), s.end()-off)], off-s.start)
-	if n == 0 && errors.Is(err, io.EOF) { // shorter than what was written: somebody cut it
-		err = fmt.Errorf("segment at %d is shorter than it was: %w", s.start, io.ErrUnexpectedEOF)
-	}
-	return n, err
+	return read(f)
 }
 
 func openRegular(path string, flag int) (*os.File, error) {
