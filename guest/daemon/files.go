@@ -73,6 +73,9 @@ func (d *Daemon) fileInfo(raw string, info fs.FileInfo) guest.FileInfo {
 // open opens a regular file for reading. A link is followed inside the root; a FIFO does not block.
 func (d *Daemon) open(raw, wire string) (*os.File, fs.FileInfo, error) {
 	f, err := d.root.OpenFile(raw, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) || errors.Is(err, syscall.EOPNOTSUPP) { // a socket
+		return nil, nil, fault.Wrap(err, fault.Conflict, "not_a_file", "%q is not a regular file.", wire)
+	}
 	if err != nil {
 		return nil, nil, fromDisk(err, wire)
 	}

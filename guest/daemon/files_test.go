@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -159,7 +160,12 @@ func TestHostilePaths(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, path := range []string{"absolute", "relative", "dir/secret", "loop", "fifo", ".git/config", ".GIT/config", "../x", "a/../b", "/etc/passwd",
+	socket, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", in("socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	for _, path := range []string{"absolute", "relative", "dir/secret", "loop", "fifo", "socket", ".git/config", ".GIT/config", "../x", "a/../b", "/etc/passwd",
 		"", "a//b", ".", "a\x00b", "folder", strings.Repeat("x/", 3000) + "x", strings.Repeat("y", 300), "AGENTS.md/x"} {
 		if b, _, err := p.read(path); err == nil {
 			t.Errorf("read %q: %q", path, b)
@@ -200,7 +206,7 @@ func TestHostilePaths(t *testing.T) {
 		t.Errorf("stat of a FIFO: %+v, %v", st, err)
 	}
 	list, err := p.List(within(t), "")
-	if err != nil || len(list) != 9 {
+	if err != nil || len(list) != 10 {
 		t.Errorf("list %v, %v", list, err)
 	}
 	for _, f := range list {
