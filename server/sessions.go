@@ -141,6 +141,12 @@ func (o outputAnswer) VisitGetOutputResponse(w http.ResponseWriter) error {
 	return stream(w, bytes.NewReader(o.bytes), int64(len(o.bytes)))
 }
 
-func (h handlers) GetScreen(context.Context, api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
-	return nil, fault.New(fault.Unsupported, "screen_not_available", "This server has no screen model yet. Read the raw bytes at /sessions/{id}/output.")
+func (h handlers) GetScreen(ctx context.Context, _ api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
+	shown, err := h.cfg.Sessions.Screen(ctx, callOf(ctx).session.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := api.GetScreen200JSONResponse{Cols: shown.Cols, Rows: shown.Rows, Lines: shown.Lines, Title: shown.Title, AltScreen: shown.AltScreen}
+	out.Cursor.X, out.Cursor.Y = shown.Cursor.X, shown.Cursor.Y
+	return out, nil
 }

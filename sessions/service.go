@@ -127,6 +127,8 @@ type Service struct {
 	closed bool
 	wg     sync.WaitGroup
 	wake   chan struct{} // something is dirty
+
+	screens chan struct{} // one place for each screen being built
 }
 
 // New makes a Service. It starts nothing; it panics on a Config that Validate refuses.
@@ -135,7 +137,8 @@ func New(cfg Config) *Service {
 		panic(err)
 	}
 	hard, end := context.WithCancelCause(context.Background())
-	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, wake: make(chan struct{}, 1)}
+	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, wake: make(chan struct{}, 1),
+		screens: make(chan struct{}, screensBuilt)}
 }
 
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the

@@ -122,3 +122,24 @@ func TestSocketsRefuseStrangers(t *testing.T) {
 		t.Errorf("an unknown session: %v %v", resp, err)
 	}
 }
+
+// The screen as text is what a person would see, also after the session has ended.
+func TestScreenAsText(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t)
+	ws := h.Workspace(h.Sample(), "Screen")
+	s := h.Run(ws.ID, "printf", `scrolled away\033[2J\033[3;5Hhello \033[31mw\303\266rld\033[0m\033]0;a title\007\033[1;2H`)
+	h.Ended(s.ID)
+	var got struct {
+		Cols, Rows int
+		Lines      []string
+		Cursor     struct{ X, Y int }
+		Title      string
+		Alt        bool `json:"alt_screen"`
+	}
+	h.API("GET", "/sessions/"+s.ID+"/screen", nil, &got)
+	if got.Cols != 80 || got.Rows != 24 || len(got.Lines) != 24 || got.Lines[0] != "" || got.Lines[2] != "    hello wörld" ||
+		got.Cursor.X != 1 || got.Cursor.Y != 0 || got.Title != "a title" || got.Alt {
+		t.Errorf("got %+v", got)
+	}
+}
