@@ -8,12 +8,16 @@ package redact
 
 import (
 	"bytes"
+	"encoding/base64"
+	"net/url"
 	"strings"
 )
 
 const (
 	// MinSecret is the length in bytes below which a secret is not masked: masking every "true" would only garble the screen.
 	MinSecret = 6
+	// MinEncoded is the length in bytes from which a secret's encoded forms are masked as well.
+	MinEncoded = 12
 	// MinPrefix is how many bytes of a secret must end the stream before they are held back.
 	MinPrefix = 4
 	// Mask is the byte that stands for each byte of a secret.
@@ -31,7 +35,8 @@ type Masker struct {
 }
 
 // New returns a Masker for these secrets. A secret of several lines is also masked line by line, because a terminal changes
-// the line ends. What is shorter than MinSecret is left out.
+// the line ends. What is shorter than MinSecret is left out. One of MinEncoded bytes or more is masked in base64 and in a URL,
+// too, wherever in the encoded text it stands.
 func New(secrets ...string) *Masker {
 	m := &Masker{}
 	seen := map[string]bool{}
@@ -44,6 +49,9 @@ func New(secrets ...string) *Masker {
 	}
 	for _, s := range secrets {
 		add(s)
+		for _, e := range encoded(s) {
+			add(e)
+		}
 		if strings.ContainsAny(s, "\r\n") {
 			for line := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == '\r' || r == '\n' }) {
 				add(strings.TrimSpace(line))
@@ -51,6 +59,26 @@ func New(secrets ...string) *Masker {
 		}
 	}
 	return m
+}
+
+// encoded returns how a secret looks in base64, at each of the three places it may have in a group of bytes, and in a URL. The
+// characters it shares with its neighbours are left out.
+func encoded(s string) []string {
+	if len(s) < MinEncoded {
+		return nil
+	}
+	var out []string
+	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			e := enc.EncodeToString(append(make([]byte, before), s...))
+			e = e[(8*before+5)/6:]
+			if (before+len(s))%3 != 0 {
+				e = e[:len(e)-1]
+			}
+			out = append(out, e)
+		}
+	}
+	return append(out, url.QueryEscape(s), url.PathEscape(s))
 }
 
 // Longest returns the length in bytes of the longest secret, 0 without any.
