@@ -228,8 +228,7 @@ func (s *Screen) dispatchESC(id uint32) {
 func (s *Screen) alignmentTest() {
 	st := style{fg: s.cur.fg, bg: s.cur.bg}
 	c := s.styled(st.normal()) | 'E'
-	s.moveTo(0, 0)
-	for y := s.buf.y; y < s.rows; y++ {
+	for y := range s.rows {
 		s.buf.row(y).fill(c)
 	}
 	s.moveTo(0, 0)

@@ -61,7 +61,7 @@ func (s *Screen) dumpStyle(st style) string {
 
 func (s *Screen) dumpLine(l *line, first bool) lineDump {
 	d := lineDump{Wrapped: l.wrapped && !first}
-	last, n := "", 0
+	last, n, prev := "", 0, cell(0)
 	flush := func() {
 		if n > 0 {
 			d.Cells = append(d.Cells, fmt.Sprintf("%d*%s", n, last))
@@ -71,11 +71,15 @@ func (s *Screen) dumpLine(l *line, first bool) lineDump {
 		if i >= l.used && c != 0 {
 			panic("a cell beyond the used ones is not zero")
 		}
-		width := c.columns()
 		if c.isSpacer() && (i == 0 || l.cells[i-1].columns() != 2) {
-			width = 1 // the second half of no character
+			c = 0 // the second half of no character
 		}
-		text := fmt.Sprintf("%s|%d|%s", s.clusters.append(nil, c), width, s.dumpStyle(s.styles.list[c.style()]))
+		if n > 0 && c == prev {
+			n++
+			continue
+		}
+		prev = c
+		text := fmt.Sprintf("%s|%d|%s", s.clusters.append(nil, c), c.columns(), s.dumpStyle(s.styles.list[c.style()]))
 		if text != last {
 			flush()
 			last, n = text, 0
@@ -113,7 +117,11 @@ func (s *Screen) dumpBuffer(b *buffer) bufferDump {
 }
 
 func (s *Screen) dump() dump {
-	d := dump{Alt: s.AltScreen(), Main: s.dumpBuffer(&s.main), Pen: s.dumpStyle(s.cur.normal()), CursorStyle: int(s.modes.cursorStyle), Title: s.title}
+	pen := s.cur.normal()
+	if pen.halfUnderlined() { // not in snapshots
+		pen.fg, pen.bg, pen.ext = pen.fg&^underline, pen.bg&^hasExt, 0
+	}
+	d := dump{Alt: s.AltScreen(), Main: s.dumpBuffer(&s.main), Pen: s.dumpStyle(pen), CursorStyle: int(s.modes.cursorStyle), Title: s.title}
 	if d.Alt {
 		a := s.dumpBuffer(&s.alt)
 		d.AltBuf = &a

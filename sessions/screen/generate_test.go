@@ -93,7 +93,7 @@ func (g *generator) piece() string {
 	case k < 32:
 		return "\x1b[" + g.n() + g.pick("@", "P", "X", "L", "M", "S", "T", " @", " A", "'}", "'~")
 	case k < 33:
-		return g.pick("\x1b7", "\x1b8", "\x1b[s", "\x1b[u", "\x1bD", "\x1bM", "\x1bE", "\x1bH", "\x1b[g", "\x1b[3g", "\x1b#8", "\x1b=", "\x1b>", "\u0084", "\u0085", "\u0088")
+		return g.pick("\x1b7", "\x1b8", "\x1b[s", "\x1b[u", "\x1bD", "\x1bM", "\x1bE", "\x1bH", "\x1b[g", "\x1b[3g", "\x1b=", "\x1b>", "\u0084", "\u0085", "\u0088")
 	case k < 34:
 		a := 1 + g.IntN(g.rows)
 		return fmt.Sprintf("\x1b[%d;%dr", a, a+g.IntN(g.rows))
@@ -114,7 +114,7 @@ func (g *generator) piece() string {
 	odd := []string{"\x1bP+q544e\x1b\\", "\x1b_Gabc\x1b\\", "\x1b^x\x1b\\", "\x1b[1;2", "\x1b]0;cut", "\x1b[?", "\x1b", "\x18", "\x1a", "\xff", "\xc3", "\xe2\x94", "\xf0\x9f\x98", "\x7f",
 		"\x1b[1<2m", "\x1b[ $p", "\x1b%G", "\x1b%@", "\x9b", "\u009b3mx", "\u009d0;t\u009c", "\x00", "\x1b[38:2:", "\x1b[1\n2C", "\x1bPq#0;2\x1b\\"}
 	if !g.tame {
-		odd = append(odd, "\x1bc")
+		odd = append(odd, "\x1bc", "\x1b#8")
 	}
 	return g.pick(odd...)
 }

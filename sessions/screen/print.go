@@ -116,7 +116,8 @@ func (s *Screen) print(r uint32) {
 	if b.x+width-old > cols {
 		if s.modes.noWrap {
 			b.x = cols - 1
-			if width == 2 {
+			if width == 2 { // no room: not printed at all
+				s.joinKind = none
 				return
 			}
 			s.mendLeft(l, b.x)
@@ -198,7 +199,7 @@ func (s *Screen) repeat(n int) {
 		return
 	}
 	text := string(s.clusters.append(nil, s.buf.row(s.buf.y).cells[at]))
-	for range min(n, s.cols*s.rows) {
+	for range min(n, max(4096, s.cols*s.rows)) {
 		for _, r := range text {
 			s.print(uint32(r))
 		}

@@ -41,6 +41,10 @@ func (e *emitter) line(cells []cell, over bool) (full bool) {
 			x = i
 			continue
 		}
+		if c.isSpacer() { // the second half of nothing
+			i++
+			continue
+		}
 		j := i + 1
 		for j < len(cells) && cells[j] == c {
 			j++
@@ -48,7 +52,7 @@ func (e *emitter) line(cells []cell, over bool) (full bool) {
 		st := e.s.styles.list[c.style()]
 		switch {
 		case st == (style{}):
-		case st == (style{bg: st.bg & colorMask}):
+		case st.erasable():
 			goTo(i)
 			e.setStyle(st)
 			e.csi(j-i, 'X')
@@ -81,37 +85,43 @@ func (e *emitter) styledBlank(cells []cell, i int) int {
 		e.csi(1, 'X')
 		return i + 1
 	}
-	if i == 0 {
+	// In the last column the one before must do the overwriting, and is written again; so on while that is such a cell too.
+	before := i - 1
+	for ; before >= 0; before-- {
+		e.csi(before+1, 'G')
+		e.setStyle(st)
+		e.print(wideChar)
+		e.csi(before+1, 'G')
+		e.print(' ')
+		e.csi(before+1, 'G')
+		c := cells[before]
+		if st = e.s.styles.list[c.style()]; c.hasText() || c.isSpacer() || st.erasable() {
+			break
+		}
+	}
+	if before < 0 {
 		return i
 	}
-	e.csi(i, 'G')
-	e.setStyle(st)
-	e.print(wideChar)
-	e.csi(i, 'G')
-	e.print(' ')
-	e.csi(i, 'G')
 	e.setStyle(style{})
 	e.csi(1, 'X')
-	// The column before had to be used too.
-	before := i - 1
 	if cells[before].isSpacer() && before > 0 {
 		before--
 		e.csi(before+1, 'G')
 	}
 	c := cells[before]
-	bst := e.s.styles.list[c.style()]
+	st = e.s.styles.list[c.style()]
 	if c.hasText() {
-		e.setStyle(bst)
+		e.setStyle(st)
 		e.print(c)
-		return i
-	}
-	if bst == (style{bg: bst.bg & colorMask}) {
-		e.setStyle(bst)
+	} else if st.erasable() {
+		e.setStyle(st)
 		e.csi(1, 'X')
 	}
-	e.csi(i+1, 'G')
 	return i
 }
+
+// erasable reports whether erasing leaves cells of this style.
+func (s style) erasable() bool { return s == style{bg: s.bg & colorMask} }
 
 // wrap makes the viewer go on in the next line because this one, row, is full. The viewer's cursor is then in
 // column 0 of the next line, where a blank stands. With full, the viewer is about to wrap; with fix, there is a line above to
@@ -121,15 +131,18 @@ func (e *emitter) wrap(row []cell, full, fix bool) {
 	e.setStyle(style{})
 	if !full {
 		e.csi(cols, 'G')
-		e.out = append(e.out, ' ')
+		e.print(' ')
 	}
-	e.out = append(e.out, ' ')
+	e.print(' ')
 	if !full && fix {
 		e.csi(1, 'A')
 		e.csi(cols, 'G')
 		c := row[cols-1]
 		st := e.s.styles.list[c.style()]
-		if c.hasText() || c.isSpacer() || st == (style{bg: st.bg & colorMask}) {
+		if c.isSpacer() {
+			st = style{}
+		}
+		if st.erasable() {
 			e.setStyle(st)
 			e.csi(1, 'X')
 		} else {

@@ -109,26 +109,36 @@ func (e *emitter) position() {
 		}
 	}
 	c := b.row(y).cells[min(start, s.cols-1)]
-	if again && !c.hasText() {
-		joined = false
-		if x < s.cols {
-			again, start = false, x
-		}
+	pen := s.cur.normal()
+	joined = joined && c.hasText() && start+c.columns() == x && c.style() == s.pen.style() && !s.changed && !pen.halfUnderlined()
+	if !joined && x < s.cols {
+		again, start = false, x
 	}
 	early := joined || s.restoredSet()
+	e.setStyle(style{})
 	if early {
 		e.charsets()
 	}
+	outside := ""
 	if s.modes.origin {
+		if y < b.first || y > b.last {
+			if b == &s.main { // the other screen has no region to keep the cursor in
+				e.raw("\x1b[?47h")
+				outside = "\x1b[?47l"
+			}
+		}
 		e.raw("\x1b[?6h")
-		y = max(0, y-b.first)
+		if outside == "" {
+			y = max(0, y-b.first)
+		}
 	}
-	e.setStyle(style{})
 	e.moveTo(min(start, s.cols-1), y)
+	if outside != "" {
+		e.raw(outside)
+	}
 	if again && s.modes.insert {
 		e.csi(s.firstColumns(c), 'P') // printing will move it back
 	}
-	pen := s.cur.normal()
 	switch {
 	case joined:
 		e.setPen(pen)
@@ -177,11 +187,11 @@ func (e *emitter) eraseIfBlank(l *line) {
 
 // setPen sets the style of what will be printed, and the colour of an underline that is not there yet.
 func (e *emitter) setPen(pen style) {
-	if pen.halfUnderlined() {
+	if pen.halfUnderlined() { // making it would take the cursor the program saved
 		pen.fg, pen.bg = pen.fg&^underline, pen.bg&^hasExt
 	}
 	e.setStyle(pen)
-	if cur := e.s.cur; cur.ext&colorMask != pen.ext&colorMask {
+	if cur := e.s.cur; pen.fg&underline == 0 && cur.ext&colorMask != pen.ext&colorMask {
 		e.out = append(e.out, "\x1b["...)
 		e.color(50, cur.ext)
 		e.endSGR()

@@ -99,6 +99,12 @@ func (x *xterm) compare(t testing.TB, r request) string {
 	if d := differences(s.dump(), x.run(t, r)); d != "" {
 		return "after the same output: " + d
 	}
+	if s.buf.x == s.cols && !s.buf.row(s.buf.y).cells[s.cols-1].hasText() {
+		return "" // no output leaves the cursor behind an empty cell
+	}
+	if s.charset != s.sets[s.level] && !s.restoredSet() {
+		return "" // restored on the other screen; it ends with the next choice of a set
+	}
 	if d := differences(x.run(t, snapshotRequest(s, r.Scrollback)), s.dump()); d != "" {
 		return fmt.Sprintf("after a snapshot: %s\nsnapshot %q", d, s.Snapshot(AllLines))
 	}
@@ -119,13 +125,17 @@ func TestLikeXterm(t *testing.T) {
 		g := newGenerator(seed)
 		g.tame = true
 		r := request{Cols: g.cols, Rows: g.rows, Scrollback: 1 + g.IntN(30)}
+		resizes := g.IntN(3) == 0
+		if resizes {
+			r.Scrollback = 500 // xterm.js mixes up the oldest lines when wrapping anew makes more than there may be
+		}
 		for range 1 + g.IntN(3) {
-			var out []byte
+			out := []byte{0} // xterm.js knows the character before a resize, ours not: neither does now
 			for range 1 + g.IntN(40) {
 				out = append(out, g.piece()...)
 			}
 			r.Ops = append(r.Ops, op{W: out})
-			if g.IntN(8) == 0 {
+			if resizes && g.IntN(3) == 0 {
 				cols, rows := 4+g.IntN(30), 2+g.IntN(10)
 				if s := apply(r); s.AltScreen() {
 					cols = max(cols, s.cols) // xterm.js keeps what is cut off a line out of sight, and finds it again

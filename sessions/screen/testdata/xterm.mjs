@@ -26,6 +26,12 @@ function style(fg, bg, ext, uris) {
   const tint = has && ext && (ul || id) ? color(ext._ext) : "-";
   return [(fg >>> 26) & 0x3f, color(fg), (bg >>> 26) & 0x1b, color(bg), kind, tint, id ? uris.get(id) : ""].join(" ");
 }
+// A pen that is underlined in no way: what a restored cursor may bring.
+function penOf(cur, uris) {
+  const text = style(cur.fg, cur.bg, cur.extended, uris);
+  const half = cur.fg & FLAG.underline && cur.bg & FLAG.hasExt && !cur.extended._urlId && !((cur.extended._ext >> 26) & 7);
+  return half ? style(cur.fg & ~FLAG.underline, cur.bg & ~FLAG.hasExt, undefined, uris) : text;
+}
 const CHARSETS = "B0A45RQKY6Z7=";
 
 function dump(term, uris, charsetOf) {
@@ -44,7 +50,7 @@ function dump(term, uris, charsetOf) {
         const text = half ? "" : line.getString(x);
         // The second half of no character is an empty cell to look at.
         const orphan = line.getWidth(x) === 0 && !text && (x === 0 || line.getWidth(x - 1) !== 2);
-        const cell = `${text}|${half || orphan ? 1 : line.getWidth(x)}|${style(line._data[i + 1], bg, bg & FLAG.hasExt ? line._extendedAttrs[x] : undefined, uris)}`;
+        const cell = `${text}|${half || orphan ? 1 : line.getWidth(x)}|${orphan ? style(0, 0) : style(line._data[i + 1], bg, bg & FLAG.hasExt ? line._extendedAttrs[x] : undefined, uris)}`;
         const last = cells[cells.length - 1];
         if (last && last[0] === cell) last[1]++;
         else cells.push([cell, 1]);
@@ -64,7 +70,7 @@ function dump(term, uris, charsetOf) {
   const cs = core._charsetService;
   return {
     alt, main: bufferOf(core.buffers.normal), altBuf: alt ? bufferOf(core.buffers.alt) : null,
-    pen: style(cur.fg, cur.bg, cur.extended, uris),
+    pen: penOf(cur, uris),
     charsets: [0, 1, 2, 3].map((i) => charsetOf(cs._charsets[i])).join("") + cs.glevel + charsetOf(cs.charset),
     modes: [
       dm.applicationCursorKeys, dm.applicationKeypad, dm.bracketedPasteMode, dm.origin, dm.reverseWraparound, dm.sendFocus,
@@ -98,10 +104,45 @@ function run(req) {
   }
   probe.dispose();
   const charsetOf = (set) => (set ? (known.get(JSON.stringify(set)) ?? "?") : "B");
+  // Erasing up to the last column unwraps a line counted from the wrong end, which may not be there at all.
+  const handler = core._inputHandler;
+  const erase = handler.eraseInDisplay.bind(handler);
+  handler.eraseInDisplay = (params, protect) => {
+    const b = core.buffers.active;
+    if (params.params[0] !== 1 || b.x + 1 < term.cols) return erase(params, protect);
+    const x = b.x;
+    b.x = term.cols - 2;
+    erase(params, protect);
+    b.x = x;
+    handler._eraseInBufferLine(b.y, 0, term.cols, true, protect);
+    if (b.y + 1 < term.rows) b.lines.get(b.ybase + b.y + 1).isWrapped = false;
+    return true;
+  };
+  // Moving cells when lines are wrapped anew moves the graphemes of other cells too.
+  const proto = Object.getPrototypeOf(core.buffers.normal.lines.get(0));
+  proto.copyCellsFrom = function (src, from, to, length) {
+    const cells = [];
+    for (let k = 0; k < length; k++) {
+      const i = (from + k) * 3;
+      cells.push([src._data.slice(i, i + 3), src._combined[from + k], src._extendedAttrs[from + k]]);
+    }
+    cells.forEach(([data, combined, ext], k) => {
+      this._data.set(data, (to + k) * 3);
+      if (combined !== undefined) this._combined[to + k] = combined;
+      this._extendedAttrs[to + k] = ext;
+    });
+  };
   for (const op of req.ops) {
     if (op.w !== undefined) core.writeSync(new Uint8Array(Buffer.from(op.w, "base64")));
     else {
       term.resize(op.r[0], op.r[1]);
+      for (const b of [core.buffers.normal, core.buffers.alt]) {
+        for (let y = 0; y < b.lines.length; y++) {
+          const line = b.lines.get(y);
+          const i = (term.cols - 1) * 3;
+          if (line.getWidth(term.cols - 1) === 2) line._data[i] = 1 << 22; // half a wide character
+        }
+      }
       // A hidden alternate screen keeps room for the rows it had, and then scrolls lines away above itself.
       if (core.buffers.active !== core.buffers.alt) core.buffers.alt.lines.maxLength = op.r[1];
     }
