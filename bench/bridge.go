@@ -16,6 +16,7 @@ import (
 // childBridge is the baseline: one process, a PTY, gorilla/websocket, reads coalesced as far as they are there. No guest,
 // no log, no offsets, no acknowledgements. `child-bridge ARGV...` serves one PTY to every client that connects; with more
 // than one client each has a queue of its own, and the PTY waits for the slowest (a bridge that drops would not be one).
+// BRIDGE_PLAIN makes it write each read as it is, as bridges commonly do.
 func childBridge(argv []string) error {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -90,9 +91,10 @@ func bridgePump(ptmx *os.File, mu *sync.Mutex, clients map[*bridgeClient]bool) {
 			}
 		}
 	}()
+	plain := os.Getenv("BRIDGE_PLAIN") != ""
 	for p := range pieces {
 	coalesce:
-		for len(p) < 64<<10 {
+		for !plain && len(p) < 64<<10 {
 			select {
 			case more, ok := <-pieces:
 				if !ok {
