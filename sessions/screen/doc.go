@@ -21,7 +21,8 @@
 // A snapshot cannot leave a viewer in a few states that only rare sequences lead to: the cursor waiting to wrap behind an empty
 // cell (it becomes a space), the second half of no character (an empty cell), a pen marked as underlined in no way, a cursor
 // outside the scroll region in origin mode on the alternate screen, a character set that came with a cursor restored on the
-// other screen, and, on a screen of one row, a wrap behind an empty cell.
+// other screen, and, on a screen of one row or two
+// columns, some empty cells that a wide character left behind.
 //
 // It is written for speed: a table-driven parser, plain bytes and ordinary control sequences in loops of their own, eight bytes
 // a cell with styles told once, lines in a ring, and a scrollback in compact form. Nothing is allocated per cell or line once

@@ -149,7 +149,7 @@ func TestResizeAnyhow(t *testing.T) {
 		s := frozen(g.cols, g.rows, 1+g.IntN(40))
 		for range 12 {
 			s.Write(g.stream(8))
-			s.Resize(1+g.IntN(60), g.IntN(20))
+			s.Resize(4+g.IntN(60), g.IntN(20))
 			s.dump()
 			if s.rows > 1 {
 				checkSnapshot(t, fmt.Sprint("seed ", seed), s)
@@ -164,7 +164,7 @@ func FuzzScreen(f *testing.F) {
 		f.Add(g.stream(20), uint8(g.cols), uint8(g.rows), uint16(seed*37))
 	}
 	f.Fuzz(func(t *testing.T, out []byte, cols, rows uint8, how uint16) {
-		c, r := int(cols%90)+2, int(rows%40)+2
+		c, r := int(cols%90)+4, int(rows%40)+2
 		answers := 0
 		whole := New(Config{Cols: c, Rows: r, Scrollback: 30, Answer: func(p []byte) { answers += len(p) }, Event: func(Event) {}, Now: func() time.Time { return time.Unix(0, 0) }})
 		whole.SetAnswering(true)
@@ -181,7 +181,7 @@ func FuzzScreen(f *testing.F) {
 		checkSnapshot(t, "fuzz", parts)
 		parts.LastLines(20)
 		parts.Text()
-		parts.Resize(int(how>>8)%120, 2+int(how)%50)
+		parts.Resize(4+int(how>>8)%120, 2+int(how)%50)
 		parts.Write(out)
 		parts.dump()
 		checkSnapshot(t, "fuzz, resized", parts)

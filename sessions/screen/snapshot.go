@@ -28,7 +28,7 @@ func (s *Screen) AppendSnapshot(b []byte, scrollback int) []byte {
 	e.screen(&s.main, above)
 	if s.buf == &s.alt {
 		e.setStyle(style{})
-		e.moveTo(s.main.x, s.main.y)
+		e.moveTo(min(s.main.x, s.cols-1), s.main.y)
 		e.raw("\x1b[?47h\x1b[H")
 		e.screen(&s.alt, 0)
 	} else if a := s.alt.saved; a != (savedCursor{}) {

@@ -100,6 +100,8 @@ func (e *emitter) styledBlank(cells []cell, i int) int {
 		}
 	}
 	if before < 0 {
+		e.csi(1, 'G') // the whole line is of that kind, which no output makes
+		e.csi(1, 'X')
 		return i
 	}
 	e.setStyle(style{})

@@ -139,6 +139,7 @@ function run(req) {
       for (const b of [core.buffers.normal, core.buffers.alt]) {
         for (let y = 0; y < b.lines.length; y++) {
           const line = b.lines.get(y);
+          if (line.length > term.cols) line.resize(term.cols); // an alternate screen keeps what is cut off out of sight
           const i = (term.cols - 1) * 3;
           if (line.getWidth(term.cols - 1) === 2) line._data[i] = 1 << 22; // half a wide character
         }
