@@ -40,6 +40,15 @@ func (b *buffer) allocate(cols, rows int) {
 	}
 }
 
+// reset makes the buffer as new, but for the memory it has.
+func (b *buffer) reset(cols, rows int) {
+	for i := range b.lines {
+		b.lines[i].fill(0)
+	}
+	*b = buffer{lines: b.lines, slab: b.slab, rotated: b.rotated, tabs: b.tabs, last: rows - 1}
+	b.resetTabs(cols)
+}
+
 // resetTabs puts a tab stop into each eighth column.
 func (b *buffer) resetTabs(cols int) {
 	if cap(b.tabs) <= cols {

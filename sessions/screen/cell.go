@@ -35,7 +35,7 @@ func (c cell) columns() int {
 	return 1
 }
 
-// empty reports whether the cell is the second column of nothing: a spacer without text.
+// isSpacer reports whether the cell is the second column of a wide character: nothing is printed into it.
 func (c cell) isSpacer() bool { return c&(widthMask|textMask) == spacer }
 
 func (c cell) style() uint32 { return uint32(c >> styleShift) }

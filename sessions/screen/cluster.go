@@ -10,12 +10,14 @@ const (
 
 // clusters numbers the graphemes of more than one code point.
 type clusters struct {
-	text  []string
-	next  map[uint64]uint32 // from a grapheme and one more code point
-	free  []uint32
-	used  []bool // marks of the collector
-	limit int
+	text []string
+	next map[uint64]uint32 // from a grapheme and one more code point
+	free []uint32
+	used []bool // marks of the collector
+	crowd
 }
+
+func (t *clusters) live() int { return len(t.text) - len(t.free) }
 
 // add returns the content of a cell that holds the text of c and then r: c itself when there is no room for more.
 func (t *clusters) add(c cell, r rune) cell {
@@ -26,7 +28,7 @@ func (t *clusters) add(c cell, r rune) cell {
 	var b [utf8.UTFMax + maxCluster]byte
 	text := t.append(b[:0], c)
 	text = utf8.AppendRune(text, r)
-	if len(text) > maxCluster || len(t.text)-len(t.free) >= maxClusters {
+	if len(text) > maxCluster || t.live() >= maxClusters {
 		return c & textMask
 	}
 	var n uint32
@@ -40,7 +42,6 @@ func (t *clusters) add(c cell, r rune) cell {
 	}
 	if t.next == nil {
 		t.next = make(map[uint64]uint32)
-		t.limit = firstClusters
 	}
 	t.next[key] = n
 	return cell(n) | combined
@@ -77,5 +78,5 @@ func (t *clusters) sweep() {
 		}
 	}
 	t.used = nil
-	t.limit = max(firstClusters, 2*(len(t.text)-len(t.free)))
+	t.swept(t.live(), firstClusters, maxClusters)
 }

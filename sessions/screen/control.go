@@ -189,7 +189,7 @@ func (s *Screen) dispatchESC(id uint32) {
 		case '>':
 			s.modes.appKeypad = false
 		case 'c':
-			s.Reset()
+			s.reset()
 		case 'n', '}':
 			s.useSet(2)
 		case 'o', '|':
@@ -234,12 +234,12 @@ func (s *Screen) alignmentTest() {
 	s.moveTo(0, 0)
 }
 
-// Reset does a hard reset: everything is as New made it, but the title.
-func (s *Screen) Reset() {
+// reset does a hard reset: everything is as New made it, but the titles.
+func (s *Screen) reset() {
 	s.modes = defaultModes()
 	s.sets, s.level, s.charset = [4]uint8{}, 0, 0
 	s.colors = colorChanges{}
-	s.share = ""
+	s.progress = ""
 	s.parser = parser{}
 	s.resetScreens()
 }

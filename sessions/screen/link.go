@@ -17,20 +17,17 @@ type links struct {
 	free  []uint32
 	used  []bool // marks of the collector
 	bytes int
-	limit int
+	crowd
 }
 
-// full reports whether unused links should be looked for before another one is added.
-func (t *links) full(add int) bool {
-	return len(t.list)-len(t.free) > max(firstLinks, t.limit) || t.bytes+add > maxLinkMem
-}
+func (t *links) live() int { return len(t.list) - len(t.free) }
 
 // number returns the number of a link, 0 when there are too many.
 func (t *links) number(l link) uint32 {
 	if n, ok := t.known[l]; ok {
 		return n
 	}
-	if len(t.list)-len(t.free) >= maxLinks || t.bytes+len(l.uri)+len(l.id) > maxLinkMem {
+	if t.live() >= maxLinks || t.bytes+len(l.uri)+len(l.id) > maxLinkMem {
 		return 0
 	}
 	if t.known == nil {
@@ -48,6 +45,9 @@ func (t *links) number(l link) uint32 {
 	}
 	t.known[l] = n
 	t.bytes += len(l.uri) + len(l.id)
+	if t.bytes > maxLinkMem/2 {
+		t.limit = 0 // the next one looks for unused ones
+	}
 	return n
 }
 
@@ -71,5 +71,8 @@ func (t *links) sweep() {
 		t.free = append(t.free, uint32(n))
 	}
 	t.used = nil
-	t.limit = 2 * (len(t.list) - len(t.free))
+	t.swept(t.live(), firstLinks, maxLinks)
+	if t.bytes > maxLinkMem/2 {
+		t.wait = sweepEvery
+	}
 }

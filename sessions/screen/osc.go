@@ -84,9 +84,9 @@ func (s *Screen) setTitle(title string) {
 // notice does OSC 9: a notification, a progress, or another of ConEmu's numbered commands.
 func (s *Screen) notice(text string) {
 	if rest, ok := strings.CutPrefix(text, "4;"); ok {
-		s.share = ""
+		s.progress = ""
 		if state := rest[:min(1, len(rest))]; len(rest) <= 16 && state >= "1" && state <= "4" {
-			s.share = strings.Clone(rest)
+			s.progress = strings.Clone(rest)
 		}
 		s.tell(Event{Kind: Progress, Text: rest})
 		return
@@ -123,7 +123,7 @@ func (s *Screen) setLink(p []byte) {
 				break
 			}
 		}
-		if s.links.full(len(uri)) {
+		if s.links.due(s.links.live()) {
 			s.sweep()
 		}
 		s.cur.link = s.links.number(l)

@@ -178,7 +178,7 @@ func (s *Screen) addTo(l *line, x int, r uint32, width int) {
 	if content == 0 {
 		content = cell(r)
 	} else {
-		if len(s.clusters.text)-len(s.clusters.free) >= max(firstClusters, s.clusters.limit) {
+		if s.clusters.due(s.clusters.live()) {
 			s.sweep()
 		}
 		content = s.clusters.add(content, rune(r))
@@ -198,8 +198,20 @@ func (s *Screen) repeat(n int) {
 	if at < 0 {
 		return
 	}
-	text := string(s.clusters.append(nil, s.buf.row(s.buf.y).cells[at]))
-	for range min(n, max(4096, s.cols*s.rows)) {
+	c := s.buf.row(s.buf.y).cells[at]
+	n = min(n, max(4096, s.cols*s.rows))
+	if r := c & textMask; r >= 0x20 && r < 0x7f && s.charset == 0 && !s.modes.insert && n > 1 {
+		var plain [256]byte
+		for i := range plain {
+			plain[i] = byte(r)
+		}
+		for n > 0 {
+			n -= s.printPlain(plain[:min(n, len(plain))])
+		}
+		return
+	}
+	text := string(s.clusters.append(nil, c))
+	for range n {
 		for _, r := range text {
 			s.print(uint32(r))
 		}

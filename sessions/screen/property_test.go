@@ -61,7 +61,7 @@ func checkSnapshot(t *testing.T, what string, s *Screen) {
 
 func TestSnapshotAtEveryByte(t *testing.T) {
 	t.Parallel()
-	for seed := range cases(8) {
+	for seed := range cases(4) {
 		g := newGenerator(seed)
 		out := g.stream(30)
 		s := frozen(g.cols, g.rows, 20)
@@ -144,7 +144,7 @@ func TestSweeps(t *testing.T) {
 
 func TestResizeAnyhow(t *testing.T) {
 	t.Parallel()
-	for seed := range cases(30) {
+	for seed := range cases(20) {
 		g := newGenerator(seed + 4_000_000)
 		s := frozen(g.cols, g.rows, 1+g.IntN(40))
 		for range 12 {

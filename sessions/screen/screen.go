@@ -63,13 +63,13 @@ type Screen struct {
 	joinCols uint8 // columns of its grapheme
 
 	parser
-	modes   modes
-	colors  colorChanges
-	title   string
-	titles  []string // put aside by the program
-	share   string   // the last OSC 9;4 with something to show
-	answers []byte
-	answer  bool
+	modes    modes
+	colors   colorChanges
+	title    string
+	titles   []string // put aside by the program
+	progress string   // the last OSC 9;4 with something to show
+	answers  []byte
+	answer   bool
 }
 
 // New returns an empty screen. Answers are off until SetAnswering.
@@ -84,6 +84,7 @@ func New(cfg Config) *Screen {
 	s.cols, s.rows = clampSize(cfg.Cols, cfg.Rows)
 	s.hist.max = min(orDefault(cfg.Scrollback, DefaultScrollback), maxScrollback)
 	s.styles = newStyles()
+	s.clusters.limit, s.links.limit = firstClusters, firstLinks
 	s.modes = defaultModes()
 	s.resetScreens()
 	return s
@@ -103,11 +104,12 @@ func clampSize(cols, rows int) (int, int) {
 // resetScreens makes both screens empty, and the scrollback.
 func (s *Screen) resetScreens() {
 	s.hist.clear()
-	s.main = buffer{last: s.rows - 1, hasScrollback: true}
-	s.main.allocate(s.cols, s.rows)
-	s.main.resetTabs(s.cols)
-	s.alt = buffer{last: s.rows - 1}
-	s.alt.resetTabs(s.cols)
+	s.main.reset(s.cols, s.rows)
+	s.main.hasScrollback = true
+	if len(s.main.lines) == 0 {
+		s.main.allocate(s.cols, s.rows)
+	}
+	s.alt.reset(s.cols, s.rows)
 	s.buf = &s.main
 	s.cur = style{}
 	s.changed, s.pen, s.blank = false, 0, 0
@@ -147,7 +149,7 @@ func (s *Screen) styled(st style) cell {
 	if st == (style{}) {
 		return 0
 	}
-	if s.styles.live() >= s.styles.limit {
+	if s.styles.due(s.styles.live()) {
 		s.sweep()
 	}
 	return cell(s.styles.number(st)) << styleShift

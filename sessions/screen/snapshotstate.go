@@ -20,8 +20,8 @@ func (e *emitter) state() {
 	if s.title != "" {
 		e.raw("\x1b]2;" + s.title + "\x1b\\")
 	}
-	if s.share != "" {
-		e.raw("\x1b]9;4;" + s.share + "\x1b\\")
+	if s.progress != "" {
+		e.raw("\x1b]9;4;" + s.progress + "\x1b\\")
 	}
 	e.colors()
 	mode(m.blink == 1, "?12", 'l')

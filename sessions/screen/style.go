@@ -86,11 +86,41 @@ type styles struct {
 	used  []bool // marks of the collector; nil between its runs
 	free  []uint32
 	slots []uint32 // open addressing, a power of two; 0 is empty
-	limit int      // how many there may be before unused ones are looked for
+	crowd          // when unused ones are looked for
+}
+
+// crowd says when a table should be swept: when it has grown to twice what the last sweep left, and, where that was nearly all
+// a table may hold, only now and then.
+type crowd struct {
+	limit int
+	wait  int // how many more to let pass
+}
+
+const sweepEvery = 2048
+
+// due reports whether to sweep a table of n before one more is added.
+func (c *crowd) due(n int) bool {
+	if n < c.limit {
+		return false
+	}
+	if c.wait > 0 {
+		c.wait--
+		return false
+	}
+	return true
+}
+
+// swept takes note that a sweep left n in a table that begins with least and holds most.
+func (c *crowd) swept(n, least, most int) {
+	c.limit = min(max(least, 2*n), most)
+	c.wait = 0
+	if n > most-most/8 {
+		c.wait = sweepEvery
+	}
 }
 
 func newStyles() styles {
-	return styles{list: make([]style, 1, 16), slots: make([]uint32, 32), limit: firstStyles}
+	return styles{list: make([]style, 1, 16), slots: make([]uint32, 32), crowd: crowd{limit: firstStyles}}
 }
 
 func (s style) hash() uint64 {
@@ -167,5 +197,5 @@ func (t *styles) sweep() {
 		size *= 2
 	}
 	t.rehash(max(size, len(t.slots)/2))
-	t.limit = max(firstStyles, 2*t.live())
+	t.swept(t.live(), firstStyles, maxStyles)
 }
