@@ -24,11 +24,16 @@ export default defineConfig({
             { name: "terminal", test: /node_modules[\\/]@xterm[\\/]/ },
             {
               name: "vendor",
-              test: /node_modules[\\/](react|react-dom|scheduler|@tanstack[\\/](?!react-virtual|virtual-core)|openapi-fetch|radix-ui|@radix-ui[\\/](?!react-popover|react-toast|react-alert-dialog)|@floating-ui|aria-hidden|react-remove-scroll)/,
+              test: /node_modules[\\/](?:(?:react|react-dom|scheduler|openapi-fetch|use-sync-external-store)[\\/]|@tanstack[\\/](?!react-virtual|virtual-core))/,
             },
             {
               name: "kit",
-              test: /src[\\/](kit(?![\\/](combobox|use-media|floating|toaster|confirmer))|state|format|api|keys|net)[\\/]/,
+              test: /src[\\/](kit(?![\\/](combobox|use-media|field|dialog|menu-parts|floating|toaster|confirmer))|state|format|api|keys|net)[\\/]/,
+            },
+            // What floats over the page: it loads behind the first paint. It stands last: a group takes along what it imports.
+            {
+              name: "overlay",
+              test: /node_modules[\\/](radix-ui|@radix-ui|@floating-ui|aria-hidden|react-remove-scroll|react-style-singleton|use-callback-ref|use-sidecar|get-nonce|tslib)|src[\\/]kit[\\/](dialog|menu-parts|floating|toaster|confirmer)/,
             },
           ],
         },

@@ -16,6 +16,8 @@ const budgets = [
   [/^webgl-.*\.js$/, "webgl", 33],
   [/\.js$/, "other", 60],
 ];
+// What must not come with the first paint: a stray import of it would weigh on every page.
+const LAZY = /from"\.\/(overlay|terminal|webgl)-/;
 const problems = [];
 let raw = 0;
 const rows = [];
@@ -25,7 +27,10 @@ for (const name of readdirSync(join(dist, "assets"))) {
   raw += statSync(file).size;
   const budget = budgets.find(([pattern]) => pattern.test(name));
   if (!budget) continue;
-  const kb = gzipSync(readFileSync(file), { level: 9 }).length / 1000;
+  const code = readFileSync(file);
+  const kb = gzipSync(code, { level: 9 }).length / 1000;
+  const early = budget[1] === "main" && LAZY.exec(code.toString())?.[1];
+  if (early) problems.push(`${name} imports ${early}: import it lazily`);
   const known = budget[1] === "main" ? rows.find((r) => r[1] === "main") : undefined;
   if (known) known[0] += kb;
   else rows.push([kb, budget[1] === "main" ? "main" : name, budget[2]]);

@@ -1,97 +1,60 @@
-import { DropdownMenu as Radix } from "radix-ui";
-import type { ReactNode } from "react";
-import { cx } from "./cx";
-import { Kbd } from "./kbd";
+import { cloneElement, type KeyboardEvent, lazy, type ReactElement, type ReactNode, Suspense, useState } from "react";
+import type { ChoiceProps, ItemProps } from "./menu-parts";
 
-export function Menu({
-  trigger,
-  children,
-  align = "end",
-}: {
-  trigger: ReactNode;
+// What floats over the page is most of the weight of the kit and nothing of the first paint: it comes with the first menu.
+const load = () => import("./menu-parts");
+const MenuOverlay = lazy(() => load().then((m) => ({ default: m.MenuOverlay })));
+const Choices = lazy(() => load().then((m) => ({ default: m.MenuChoice })));
+
+export interface MenuProps {
+  trigger: ReactElement<TriggerProps>;
   children: ReactNode;
   align?: "start" | "end";
-}) {
+}
+
+interface TriggerProps {
+  onClick?: () => void;
+  onPointerEnter?: () => void;
+  onFocus?: () => void;
+  onKeyDown?: (e: KeyboardEvent) => void;
+  "aria-haspopup"?: "menu";
+  "aria-expanded"?: boolean;
+}
+
+export function Menu({ trigger, children, align = "end" }: MenuProps) {
+  const [used, setUsed] = useState(false);
+  const [open, setOpen] = useState(false);
+  const start = () => {
+    setUsed(true);
+    setOpen(true);
+  };
+  const soon = () => void load().catch(() => {}); // opening it tells what is wrong
+  const button = cloneElement(trigger, {
+    onClick: start,
+    onPointerEnter: soon,
+    onFocus: soon,
+    onKeyDown: (e) => {
+      if (e.key !== "ArrowDown") return;
+      e.preventDefault();
+      start();
+    },
+    "aria-haspopup": "menu",
+    "aria-expanded": false,
+  });
+  if (!used) return button;
   return (
-    <Radix.Root modal={false}>
-      <Radix.Trigger asChild>{trigger}</Radix.Trigger>
-      <Radix.Portal>
-        <Radix.Content
-          align={align}
-          sideOffset={4}
-          collisionPadding={8}
-          className="rise-in z-50 max-h-(--radix-dropdown-menu-content-available-height) min-w-48 max-w-[min(360px,calc(100vw-16px))] overflow-y-auto rounded-md bg-bg1 p-1 shadow-float"
-        >
-          {children}
-        </Radix.Content>
-      </Radix.Portal>
-    </Radix.Root>
+    <Suspense fallback={button}>
+      <MenuOverlay trigger={trigger} align={align} open={open} onOpenChange={setOpen}>
+        {children}
+      </MenuOverlay>
+    </Suspense>
   );
 }
 
-interface ItemProps {
-  onSelect: () => void;
-  children: ReactNode;
-  /** A second line in small. */
-  hint?: ReactNode;
-  keys?: string;
-  danger?: boolean;
-  disabled?: boolean;
-  icon?: ReactNode;
-}
+export const MenuItem = lazy<(p: ItemProps) => ReactNode>(() => load().then((m) => ({ default: m.MenuItem })));
+export const MenuLabel = lazy(() => load().then((m) => ({ default: m.MenuLabel })));
+export const MenuLine = lazy(() => load().then((m) => ({ default: m.MenuLine })));
 
-export function MenuItem({ onSelect, children, hint, keys, danger, disabled, icon }: ItemProps) {
-  return (
-    <Radix.Item
-      disabled={disabled}
-      onSelect={onSelect}
-      className={cx(
-        "row-h flex cursor-pointer items-center gap-2 rounded-sm px-2 py-1 outline-none select-none data-[highlighted]:bg-bg2 data-[disabled]:cursor-default data-[disabled]:text-fg3",
-        danger && "text-failed",
-      )}
-    >
-      {icon}
-      <span className="min-w-0 flex-1">
-        <span className="block truncate">{children}</span>
-        {hint && <span className="block text-meta text-fg3 break-words">{hint}</span>}
-      </span>
-      {keys && <Kbd keys={keys} />}
-    </Radix.Item>
-  );
-}
-
-export function MenuLabel({ children }: { children: ReactNode }) {
-  return <Radix.Label className="px-2 pt-1.5 pb-1 text-meta text-fg3">{children}</Radix.Label>;
-}
-
-export function MenuLine() {
-  return <Radix.Separator className="my-1 h-px bg-hairline" />;
-}
-
-export function MenuChoice<T extends string>({
-  value,
-  onChange,
-  choices,
-}: {
-  value: T;
-  onChange: (v: T) => void;
-  choices: readonly (readonly [T, string])[];
-}) {
-  return (
-    <Radix.RadioGroup value={value} onValueChange={(v) => onChange(v as T)}>
-      {choices.map(([v, label]) => (
-        <Radix.RadioItem
-          key={v}
-          value={v}
-          onSelect={(e) => e.preventDefault()}
-          className="row-h flex cursor-pointer items-center gap-2 rounded-sm px-2 outline-none select-none data-[highlighted]:bg-bg2"
-        >
-          <span aria-hidden className="grid size-3 place-items-center rounded-full border border-control">
-            <Radix.ItemIndicator className="size-1.5 rounded-full bg-accent" />
-          </span>
-          {label}
-        </Radix.RadioItem>
-      ))}
-    </Radix.RadioGroup>
-  );
+export function MenuChoice<T extends string>({ value, onChange, choices }: ChoiceProps<T>) {
+  return <Choices value={value} onChange={(v) => onChange(v as T)} choices={choices} />;
 }
