@@ -254,7 +254,8 @@ func kindOf(op string) string {
 		return "project"
 	case "getCommand", "cancelCommand":
 		return "command"
-	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "attachTerminal":
+	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal",
+		"attachTerminal":
 		return "session"
 	}
 	return "workspace"

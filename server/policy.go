@@ -125,6 +125,7 @@ var policy = map[string]rule{
 	"sendInput":      of(accounts.TypeTerminal, bySession).repeatable(),
 	"getOutput":      of(accounts.ViewTerminal, bySession),
 	"getScreen":      of(accounts.ViewTerminal, bySession),
+	"getJournal":     of(accounts.ViewTerminal, bySession),
 	"attachTerminal": of(accounts.ViewTerminal, bySession), // typing asks for more
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/sessions/journal"
 )
 
 // ending is how a session ended.
@@ -89,6 +90,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 		row.EndedAt = now
 	}
 	l.row = row
+	l.note(journal.State, journal.Change{State: string(row.State), Reason: row.StateReason})
 	if l.again != nil {
 		l.again.Stop()
 	}
@@ -114,6 +116,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.mu.Lock()
 	l.bump()
 	l.mu.Unlock()
+	l.flushNotes(true)
 	l.log.Finish()
 	l.log.ReleaseMemory()
 	close(l.done)

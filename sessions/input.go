@@ -37,6 +37,7 @@ func (s *Service) Input(ctx context.Context, actor accounts.Actor, id, text stri
 		return notRunning(row)
 	}
 	l.typed(nil)
+	l.noteKeys(actor.User.ID, cut(clean(actor.User.Name), 64), len(text))
 	return l.send(ctx, []byte(text))
 }
 
@@ -87,6 +88,7 @@ func (l *live) deliver(ctx context.Context, prompt string) {
 	}
 	l.mu.Lock()
 	l.row.PromptSentAt = l.svc.now()
+	l.notePrompt(prompt)
 	l.mu.Unlock()
 	l.svc.touch(l)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/journal"
 )
 
 // live is a session in memory: one that runs, or an ended one somebody looks at. Its log is the host's own copy of every byte.
@@ -18,6 +19,8 @@ type live struct {
 	id       string
 	explicit bool
 	log      *bytelog.Log
+	notes    *journal.Journal
+	keys     keys
 	done     chan struct{} // closed when the session has ended and that is stored
 	typer    typer
 
@@ -57,7 +60,12 @@ func (s *Service) newLive(row Session, secrets []string) (*live, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of session %s: %w", row.ID, err)
 	}
-	l := &live{svc: s, id: row.ID, row: row, log: log, done: make(chan struct{}), changed: make(chan struct{}),
+	notes, err := s.openJournal(row.ID, log)
+	if err != nil {
+		_ = log.Close() // nothing was written
+		return nil, err
+	}
+	l := &live{svc: s, id: row.ID, row: row, log: log, notes: notes, done: make(chan struct{}), changed: make(chan struct{}),
 		viewers: map[*Viewer]struct{}{}, masker: redact.New(secrets...)}
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = newMachine(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
@@ -159,6 +167,7 @@ func (l *live) shut() {
 	l.size.stop()
 	l.mu.Unlock()
 	l.typer.close()
+	l.flushNotes(true)
 	if err := l.log.Close(); err != nil {
 		l.svc.cfg.Log.Warn("session log not closed", "session_id", l.id, "error", err)
 	}
@@ -218,6 +227,7 @@ func (l *live) judge() {
 		l.row.StateAt = l.svc.now()
 	}
 	l.row.State, l.row.StateReason = l.machine.state, l.machine.reason
+	l.note(journal.State, journal.Change{State: string(l.row.State), Reason: l.row.StateReason})
 	l.bump()
 	l.svc.touch(l)
 }

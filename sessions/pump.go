@@ -190,9 +190,11 @@ func (l *live) put(p []byte) {
 	if len(p) == 0 {
 		return
 	}
-	if _, err := l.log.Append(p); err != nil {
+	end, err := l.log.Append(p)
+	if err != nil {
 		l.svc.cfg.Log.Warn("session output not kept", "session_id", l.id, "error", err)
 	}
+	l.mark(end)
 	l.watchDisk()
 	l.scan.scan(p)
 	l.mu.Lock()

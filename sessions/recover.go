@@ -84,6 +84,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	case err == nil && p.State == guest.Running && p.Size.Cols > 0:
 		l.mu.Lock()
 		l.row.Cols, l.row.Rows = p.Size.Cols, p.Size.Rows
+		l.noteSize()
 		l.mu.Unlock()
 	}
 	// Any other error is a cut: the pump tries again, and knows when to give up.

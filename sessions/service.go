@@ -128,6 +128,8 @@ type Service struct {
 	wg     sync.WaitGroup
 	wake   chan struct{} // something is dirty
 
+	noting noting // sessions whose journals wait to be written
+
 	screens chan struct{} // one place for each screen being built
 }
 
@@ -138,12 +140,13 @@ func New(cfg Config) *Service {
 	}
 	hard, end := context.WithCancelCause(context.Background())
 	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, wake: make(chan struct{}, 1),
-		screens: make(chan struct{}, screensBuilt)}
+		noting: newNoting(), screens: make(chan struct{}, screensBuilt)}
 }
 
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the
 // room have ended. The sessions themselves go on in their sandboxes.
 func (s *Service) Run(ctx context.Context) error {
+	s.run(func() { s.noteLoop(s.hard) })
 	s.saveLoop(ctx)
 	s.end(ErrRestarting)
 	s.mu.Lock()

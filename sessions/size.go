@@ -151,6 +151,7 @@ func (l *live) applySize() {
 		return
 	}
 	l.row.Cols, l.row.Rows = s.Cols, s.Rows
+	l.noteSize()
 	l.sizeGen++
 	l.wake()
 	if z.want != s {

@@ -114,6 +114,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		return Session{}, diskFull(err)
 	}
 	l.guest, l.worktree = place.Guest, dir
+	l.noteSize()
 	if !s.add(l) {
 		return Session{}, ErrRestarting
 	}
@@ -140,6 +141,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	if plan.Prompt == agents.PromptArgument && row.Prompt != "" {
 		l.mu.Lock()
 		l.row.PromptSentAt = s.now()
+		l.notePrompt(row.Prompt)
 		l.mu.Unlock()
 	}
 	if p.State == guest.Exited && strings.HasPrefix(p.Reason, "start_failed") {

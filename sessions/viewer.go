@@ -102,6 +102,7 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 	v.num = l.arrivals
 	v.id = viewerID(v.num)
 	l.viewers[v] = struct{}{}
+	l.noteSeat(v, false)
 	l.bump()
 	l.mu.Unlock()
 	return v, nil
@@ -279,6 +280,7 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 		return nil
 	}
 	v.l.typed(v)
+	v.l.noteKeys(v.user, v.name, len(p))
 	return v.l.send(ctx, p)
 }
 
@@ -303,6 +305,7 @@ func (v *Viewer) Close() {
 		l.typist = nil
 	}
 	l.left(v)
+	l.noteSeat(v, true)
 	l.bump()
 	l.mu.Unlock()
 	l.svc.release(l)

@@ -777,6 +777,31 @@ type InputRequest struct {
 	Text string `json:"text"`
 }
 
+// JournalEntry defines model for JournalEntry.
+type JournalEntry struct {
+	At int64 `json:"at"`
+
+	// Data size: cols, rows. seat: user_id, name, role, left. input: user_id, name, bytes, since (ms) and from (offset) of the first key. state: state, reason. prompt: text (its beginning), user_id.
+	Data *json.RawMessage `json:"data,omitempty"`
+
+	// Kind time, size, seat, input, state, question, answer, prompt, interrupt or control; more may come
+	Kind string `json:"kind"`
+
+	// Offset End of the output then
+	Offset int64 `json:"offset"`
+
+	// Seq Number of the entry
+	Seq int64 `json:"seq"`
+}
+
+// JournalPage defines model for JournalPage.
+type JournalPage struct {
+	Items []JournalEntry `json:"items"`
+
+	// Next The `from` of the next page
+	Next *int64 `json:"next"`
+}
+
 // Limits defines model for Limits.
 type Limits struct {
 	// ExistingLogin Whether you may use the server user's own agent logins
@@ -1244,6 +1269,16 @@ type SendInputParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// GetJournalParams defines parameters for GetJournal.
+type GetJournalParams struct {
+	// From Number of the first entry
+	From  *int64 `form:"from,omitempty" json:"from,omitempty"`
+	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Kinds Kinds with commas between them; without it all but `time`
+	Kinds *string `form:"kinds,omitempty" json:"kinds,omitempty"`
+}
+
 // GetOutputParams defines parameters for GetOutput.
 type GetOutputParams struct {
 	From  *int64 `form:"from,omitempty" json:"from,omitempty"`
@@ -1478,6 +1513,9 @@ type ServerInterface interface {
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx echo.Context, id Id, params SendInputParams) error
+	// GetJournal What happened beside the output, oldest first
+	// (GET /sessions/{id}/journal)
+	GetJournal(ctx echo.Context, id Id, params GetJournalParams) error
 	// GetOutput Raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx echo.Context, id Id, params GetOutputParams) error
@@ -1928,6 +1966,45 @@ func (w *ServerInterfaceWrapper) SendInput(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SendInput(ctx, id, params)
+	return err
+}
+
+// GetJournal converts echo context to params.
+func (w *ServerInterfaceWrapper) GetJournal(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetJournalParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "kinds" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kinds", ctx.QueryParams(), &params.Kinds, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kinds: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetJournal(ctx, id, params)
 	return err
 }
 
@@ -3116,6 +3193,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/sessions/:id/input", wrapper.SendInput, options.OperationMiddlewares["sendInput"]...)
 	router.GET(options.BaseURL+"/sessions/:id/output", wrapper.GetOutput, options.OperationMiddlewares["getOutput"]...)
 	router.GET(options.BaseURL+"/sessions/:id/screen", wrapper.GetScreen, options.OperationMiddlewares["getScreen"]...)
+	router.GET(options.BaseURL+"/sessions/:id/journal", wrapper.GetJournal, options.OperationMiddlewares["getJournal"]...)
 
 }
 
@@ -3870,6 +3948,46 @@ type SendInputdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SendInputdefaultApplicationProblemPlusJSONResponse) VisitSendInputResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetJournalRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetJournalParams
+}
+
+type GetJournalResponseObject interface {
+	VisitGetJournalResponse(w http.ResponseWriter) error
+}
+
+type GetJournal200JSONResponse JournalPage
+
+func (response GetJournal200JSONResponse) VisitGetJournalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetJournaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetJournaldefaultApplicationProblemPlusJSONResponse) VisitGetJournalResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5930,6 +6048,9 @@ type StrictServerInterface interface {
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx context.Context, request SendInputRequestObject) (SendInputResponseObject, error)
+	// GetJournal What happened beside the output, oldest first
+	// (GET /sessions/{id}/journal)
+	GetJournal(ctx context.Context, request GetJournalRequestObject) (GetJournalResponseObject, error)
 	// GetOutput Raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx context.Context, request GetOutputRequestObject) (GetOutputResponseObject, error)
@@ -6707,6 +6828,32 @@ func (sh *strictHandler) SendInput(ctx echo.Context, id Id, params SendInputPara
 		return err
 	} else if validResponse, ok := response.(SendInputResponseObject); ok {
 		return validResponse.VisitSendInputResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetJournal operation middleware
+func (sh *strictHandler) GetJournal(ctx echo.Context, id Id, params GetJournalParams) error {
+	var request GetJournalRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetJournal(ctx.Request().Context(), request.(GetJournalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetJournal")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetJournalResponseObject); ok {
+		return validResponse.VisitGetJournalResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -286,6 +286,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/journal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What happened beside the output, oldest first
+         * @description Sizes of the terminal, who came and left, who typed how much (never what), states, questions, answers, prompts, interrupts and who had control, each with the time and the offset the output had reached.
+         */
+        get: operations["getJournal"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/output": {
         parameters: {
             query?: never;
@@ -1325,6 +1347,34 @@ export interface components {
         InputRequest: {
             text: string;
         };
+        JournalEntry: {
+            /** Format: int64 */
+            at: number;
+            /** @description size: cols, rows. seat: user_id, name, role, left. input: user_id, name, bytes, since (ms) and from (offset) of the first key. state: state, reason. prompt: text (its beginning), user_id. */
+            data?: {
+                [key: string]: unknown;
+            };
+            /** @description time, size, seat, input, state, question, answer, prompt, interrupt or control; more may come */
+            kind: string;
+            /**
+             * Format: int64
+             * @description End of the output then
+             */
+            offset: number;
+            /**
+             * Format: int64
+             * @description Number of the entry
+             */
+            seq: number;
+        };
+        JournalPage: {
+            items: components["schemas"]["JournalEntry"][];
+            /**
+             * Format: int64
+             * @description The `from` of the next page
+             */
+            next: number | null;
+        };
         Limits: {
             /** @description Whether you may use the server user's own agent logins */
             existing_login: boolean;
@@ -2176,6 +2226,35 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getJournal: {
+        parameters: {
+            query?: {
+                /** @description Number of the first entry */
+                from?: number;
+                /** @description Kinds with commas between them; without it all but `time` */
+                kinds?: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Entries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JournalPage"];
+                };
             };
             default: components["responses"]["Problem"];
         };

@@ -1,0 +1,59 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/journal"
+)
+
+// Bounds of one page of GetJournal.
+const (
+	defaultEntries = 500
+	maxEntries     = 5000
+)
+
+// GetJournal answers with what happened beside a session's output.
+func (h handlers) GetJournal(ctx context.Context, req api.GetJournalRequestObject) (api.GetJournalResponseObject, error) {
+	q := sessions.JournalQuery{From: val(req.Params.From), Limit: defaultEntries}
+	if q.From < 0 {
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is the number of an entry: 0 or more.").With("field", "from")
+	}
+	if req.Params.Limit != nil {
+		if q.Limit = *req.Params.Limit; q.Limit < 1 || q.Limit > maxEntries {
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of entries from 1 to %d.", maxEntries).With("field", "limit")
+		}
+	}
+	if req.Params.Kinds != nil {
+		q.Kinds = []journal.Kind{}
+		for name := range strings.SplitSeq(*req.Params.Kinds, ",") {
+			k, ok := journal.ParseKind(strings.TrimSpace(name))
+			if !ok {
+				return nil, fault.New(fault.Invalid, "invalid_parameter",
+					"kinds is a list with commas of time, size, seat, input, state, question, answer, prompt, interrupt, control.").With("field", "kinds")
+			}
+			q.Kinds = append(q.Kinds, k)
+		}
+	}
+	items, next, err := h.cfg.Sessions.Journal(ctx, req.Id, q)
+	if err != nil {
+		return nil, err
+	}
+	out := api.GetJournal200JSONResponse{Items: list(items, noteOf)}
+	if next >= 0 {
+		out.Next = &next
+	}
+	return out, nil
+}
+
+func noteOf(e journal.Entry) api.JournalEntry {
+	out := api.JournalEntry{Seq: e.Seq, At: e.At, Offset: e.Offset, Kind: e.Kind.String()}
+	if json.Valid(e.Data) {
+		out.Data = &e.Data
+	}
+	return out
+}
