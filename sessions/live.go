@@ -69,6 +69,7 @@ func (s *Service) newLive(row Session, secrets []string) (*live, error) {
 		viewers: map[*Viewer]struct{}{}, masker: redact.New(secrets...)}
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = newMachine(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
+	l.machine.recall(time.Now(), row.Basis)
 	l.scan.signal = l.heard
 	l.typer = newTyper()
 	if row.State.Ended() {
@@ -181,6 +182,7 @@ func (l *live) snapshot() Session {
 	row := l.row
 	if !row.State.Ended() {
 		row.Bytes = end
+		row.Basis = l.machine.basis()
 	}
 	return row
 }
@@ -190,6 +192,7 @@ func (l *live) heard(sig agents.Signal) {
 	h := l.svc.cfg.Agents.Read(l.row.Agent, sig) // Agent never changes
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	h.Reason = cut(h.Reason, maxTitle)
 	l.machine.hint(time.Now(), h)
 	if h.HasTitle {
 		if t := clean(h.Title); t != l.row.Title {

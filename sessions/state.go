@@ -7,52 +7,63 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// Rules of the state. All evidence decays: no source may hold a session in a state for ever.
-const (
-	startingFor  = 10 * time.Second       // a session that shows nothing at all is starting for so long
-	sayWorking   = 15 * time.Second       // "working" without a byte is believed for so long
-	echoWithin   = 200 * time.Millisecond // output so soon after a key is its echo
-	echoBytes    = 128                    // when it is no more than this
-	busyAbove    = 256.0                  // score in bytes, decaying by e each second, that means working
-	idleBelow    = 64.0                   // score that means idle again
-	scoreCeiling = 1024.0                 // so that the end of a burst shows within three seconds
-)
+// said is the newest word of one source.
+type said struct {
+	mood  agents.Mood
+	weak  bool
+	text  string
+	since time.Time     // when it began to say so
+	at    time.Time     // when it said so last
+	spent agents.Source // whose word took its place; 0 = it counts
+}
 
-// machine tells a session's state from cheap evidence: what the agent tells the terminal, how many bytes flow, and what a
-// person types. Not safe for concurrent use; its owner gives it the time.
+// machine tells a session's state from evidence: what each source said last, when output came, when CPU was used, when a
+// person typed. Its rules are the tables of rules.go. Not safe for concurrent use; its owner gives it the time.
 type machine struct {
 	explicit bool // the agent tells when it works and when it is idle
+	rules    *weights
 	started  time.Time
 
-	state  State
-	reason string
+	state   State
+	reason  string
+	source  agents.Source // that decided; 0 = none
+	trouble bool          // idle after an error
+	stuckAt time.Time     // since when nothing moves that should; zero: it is not stuck
+	doneAt  time.Time     // when it finished its turn by itself and nobody has typed since
 
-	mood    agents.Mood // the last that was said
-	words   string
-	moodAt  time.Time
-	anyMood bool
+	words     [agents.Sources]said
+	anyMood   bool
+	confirmed time.Time // when the screen last showed that the question is open
 
 	lastOut   time.Time
 	lastInput time.Time
+	echoes    int // pieces that may still be the echo of a key
 	score     float64
 	scoreAt   time.Time
 	flowing   bool
+	work      work
+
+	dirty bool
+	next  time.Time // when to judge again; zero: never
+}
+
+// work is what the processes of the session do.
+type work struct {
+	cpuAt  time.Time // when CPU was last seen used
+	toolAt time.Time // when the newest program that runs below the agent was started; zero: there is none
+	tool   string    // its name
+	idleAt time.Time // since when that program has used no CPU; zero: it uses some, or that is not known
 }
 
 func newMachine(explicit bool, started time.Time, s State, reason string) machine {
-	m := machine{explicit: explicit, started: started, state: s, reason: reason}
-	switch s { // after a restart: what was said last holds until it decays or something else is said
-	case Waiting:
-		m.mood, m.words = agents.Asking, reason
-	case Working:
-		if explicit {
-			m.mood, m.words, m.moodAt = agents.Busy, reason, time.Now()
-		}
+	m := machine{explicit: explicit, rules: &rules, started: started, state: s, reason: reason, dirty: true, anyMood: s != Starting}
+	if explicit {
+		m.rules = &explicitRules
 	}
-	m.anyMood = s != Starting
 	return m
 }
 
+// decay lets the score fall. It is called before score is read or added to.
 func (m *machine) decay(now time.Time) {
 	if dt := now.Sub(m.scoreAt).Seconds(); dt > 0 {
 		m.score *= math.Exp(-dt)
@@ -62,84 +73,326 @@ func (m *machine) decay(now time.Time) {
 
 // output says that n bytes came.
 func (m *machine) output(now time.Time, n int) {
-	m.decay(now)
+	if m.lastOut.IsZero() || m.silent() {
+		m.dirty = true
+	}
 	m.lastOut = now
-	if n <= echoBytes && now.Sub(m.lastInput) < echoWithin {
+	if n <= echoBytes && m.echoes > 0 && now.Sub(m.lastInput) < echoWithin {
+		m.echoes--
 		return
 	}
-	m.score = min(m.score+float64(n), scoreCeiling)
-	if m.score >= busyAbove {
+	m.decay(now)
+	m.score = min(m.score+float64(n)+pieceBytes, scoreCeiling)
+	if m.score >= busyAbove && m.rules[agents.FromBytes][agents.Busy].power > 0 {
 		m.flowing = true
-		if m.mood == agents.Asking && !m.explicit {
-			m.mood = agents.Unsaid // it went on: the question is answered
+		m.word(now, now, agents.Hint{Source: agents.FromBytes, Mood: agents.Busy, Reason: "prints output"})
+	}
+}
+
+// silent reports whether the state is what it is because nothing was printed.
+func (m *machine) silent() bool {
+	return !m.stuckAt.IsZero() || m.state == Idle && m.source != 0 && m.words[m.source].mood == agents.Busy
+}
+
+// hint says what a source said.
+func (m *machine) hint(now time.Time, h agents.Hint) {
+	if h.Source <= 0 || int(h.Source) >= agents.Sources || h.Mood < 0 || h.Mood >= agents.Closing {
+		return
+	}
+	if h.Mood == agents.Unsaid {
+		m.unsay(now, h)
+		return
+	}
+	at := now
+	if !h.At.IsZero() && h.At.Before(now) {
+		at = h.At
+	}
+	m.word(now, at, h)
+}
+
+// unsay: the question the screen showed is gone; other sources take nothing back by saying nothing, but a person can.
+func (m *machine) unsay(now time.Time, h agents.Hint) {
+	w := &m.words[h.Source]
+	switch h.Source {
+	case agents.FromPerson:
+		if w.mood != agents.Unsaid {
+			m.restore(h.Source)
+			*w = said{}
+			m.dirty = true
+		}
+	case agents.FromScreen:
+		if w.mood == agents.Asking {
+			m.answered(now)
+		}
+		if w.mood != agents.Unsaid {
+			*w = said{text: h.Reason, since: now, at: now}
+			m.dirty = true
 		}
 	}
 }
 
-// hint says what the agent said.
-func (m *machine) hint(now time.Time, h agents.Hint) {
-	if h.Mood == agents.Unsaid || h.Mood == agents.Closing {
+// word takes what a source says at a time; it is new when the source said something else before.
+func (m *machine) word(now, at time.Time, h agents.Hint) {
+	w := &m.words[h.Source]
+	m.anyMood = m.anyMood || h.Source != agents.FromBytes && h.Source != agents.FromProcess
+	fresh := w.mood != h.Mood || h.Source == agents.FromPerson || h.Source == agents.FromHook || h.Source == agents.FromNotice
+	if !fresh && w.at.After(at) {
+		return // it lags behind itself
+	}
+	if h.Source == agents.FromScreen && h.Mood == agents.Asking {
+		m.confirmed = at
+	}
+	if !fresh && !m.insists(now, h) {
+		w.at = at
+		if w.text != h.Reason {
+			w.text, m.dirty = h.Reason, true
+		}
+		if m.silent() {
+			m.dirty = true
+		}
 		return
 	}
-	if h.Weak && m.mood == agents.Asking {
-		return
-	}
-	m.mood, m.words, m.moodAt, m.anyMood = h.Mood, h.Reason, now, true
+	*w = said{mood: h.Mood, weak: h.Weak, text: h.Reason, since: at, at: at}
+	m.dirty = true
+	m.contradict(h.Source)
 }
 
-// input says that a person typed: whatever was asked is being answered.
-func (m *machine) input(now time.Time) {
-	m.lastInput = now
-	if m.mood == agents.Asking || m.mood == agents.Trouble {
-		m.mood = agents.Unsaid
+// insists reports whether a source that was overruled, and goes on saying that it works, is to be believed again.
+func (m *machine) insists(now time.Time, h agents.Hint) bool {
+	w := &m.words[h.Source]
+	if h.Mood != agents.Busy || w.spent == 0 {
+		return false
 	}
+	by := &m.words[w.spent]
+	if now.Sub(by.since) < insistAfter || w.spent == agents.FromPerson {
+		return false
+	}
+	// A question stays open while an agent that asks through a hook shows that it works. Output ends it: it has no other voice.
+	return by.mood != agents.Asking || h.Source == agents.FromBytes
+}
+
+func (m *machine) weight(src agents.Source) weight {
+	w := &m.words[src]
+	out := m.rules[src][w.mood]
+	if w.weak {
+		out.power = min(out.power, weakPower)
+	}
+	return out
+}
+
+// contradict lets the new word of src take the place of older ones it contradicts, or be overruled by newer ones.
+func (m *machine) contradict(src agents.Source) {
+	w, mine := &m.words[src], m.weight(src)
+	if mine.power == 0 {
+		w.spent = src
+		return
+	}
+	for i := range m.words {
+		o := &m.words[i]
+		if other := agents.Source(i); other == src || o.mood == agents.Unsaid || o.mood == w.mood || o.spent != 0 {
+			continue
+		}
+		if o.since.After(w.since) {
+			if m.weight(agents.Source(i)).power >= mine.hold {
+				w.spent = agents.Source(i)
+			}
+		} else if mine.power >= m.weight(agents.Source(i)).hold {
+			o.spent = src
+		}
+	}
+}
+
+// restore gives the words their place back that src had taken.
+func (m *machine) restore(src agents.Source) {
+	for i := range m.words {
+		if m.words[i].spent == src && agents.Source(i) != src {
+			m.words[i].spent = 0
+		}
+	}
+}
+
+// input says that a person typed: what was asked is being answered, an error or an end was seen.
+func (m *machine) input(now time.Time) {
+	m.lastInput, m.echoes = now, echoPieces
+	for i := range m.words {
+		switch w := &m.words[i]; {
+		case w.mood == agents.Trouble && w.spent == 0:
+			w.spent = agents.Source(i)
+			m.dirty = true
+		case w.mood == agents.Asking && w.spent == 0:
+			m.dirty = true
+		}
+	}
+	if !m.doneAt.IsZero() {
+		m.doneAt, m.dirty = time.Time{}, true
+	}
+}
+
+// answered ends every open question; what it had pushed aside counts again.
+func (m *machine) answered(now time.Time) {
+	for i := range m.words {
+		w := &m.words[i]
+		if w.mood != agents.Asking || w.spent != 0 || w.since.After(now) {
+			continue
+		}
+		w.spent, m.dirty = agents.Source(i), true
+		m.restore(agents.Source(i))
+	}
+}
+
+// winner returns the source whose word counts most, 0 when none counts.
+func (m *machine) winner() agents.Source {
+	var order [agents.Sources]agents.Source
+	n := 0
+	for i := range m.words {
+		if w := &m.words[i]; w.mood == agents.Unsaid || w.spent != 0 {
+			continue
+		}
+		j := n
+		for ; j > 0 && m.words[order[j-1]].since.After(m.words[i].since); j-- {
+			order[j] = order[j-1]
+		}
+		order[j] = agents.Source(i)
+		n++
+	}
+	var win agents.Source
+	for _, src := range order[:n] {
+		if win == 0 || m.weight(src).power >= m.weight(win).hold {
+			win = src
+		}
+	}
+	return win
 }
 
 // evaluate tells the state now and reports whether it changed. next is when to ask again if nothing happens; zero: never.
 func (m *machine) evaluate(now time.Time) (changed bool, next time.Time) {
+	if !m.dirty && (m.next.IsZero() || now.Before(m.next)) {
+		return false, m.next
+	}
+	m.dirty = false
 	m.decay(now)
 	if m.flowing && m.score < idleBelow {
 		m.flowing = false
+		w := &m.words[agents.FromBytes] // it ends what it began, and answers nothing that was asked meanwhile
+		w.mood, w.text, w.at = agents.Ready, "quiet", now
 	}
+	was, stuck, done, trouble := m.state, m.stuckAt, m.doneAt, m.trouble
 	state, reason, next := m.judge(now)
-	changed = state != m.state || reason != m.reason
-	m.state, m.reason = state, reason
+	if state == Idle && was == Working && m.stuckAt.IsZero() && !m.trouble && m.finishes() {
+		m.doneAt = now
+	} else if state == Working || state == Waiting {
+		m.doneAt = time.Time{}
+	}
+	changed = state != m.state || reason != m.reason || !stuck.Equal(m.stuckAt) || !done.Equal(m.doneAt) || trouble != m.trouble
+	m.state, m.reason, m.next = state, reason, next
 	return changed, next
 }
 
+// finishes reports whether the agent itself said that it is idle, and no person had anything to do with it.
+func (m *machine) finishes() bool {
+	return m.explicit && m.source != 0 && m.source != agents.FromPerson && m.words[m.source].mood == agents.Ready &&
+		m.words[m.source].since.Sub(m.lastInput) > insistAfter
+}
+
 func (m *machine) judge(now time.Time) (State, string, time.Time) {
-	switch m.mood {
-	case agents.Asking:
-		return Waiting, or(m.words, "needs an answer"), time.Time{}
-	case agents.Busy:
-		heard := m.moodAt
-		if m.lastOut.After(heard) {
-			heard = m.lastOut
+	m.trouble, m.stuckAt = false, time.Time{}
+	src := m.winner()
+	if src != 0 && m.words[src].mood == agents.Asking {
+		// The question is being answered when a key came after it was last seen open.
+		seen := m.words[src].at
+		if m.confirmed.After(seen) {
+			seen = m.confirmed
 		}
-		if until := heard.Add(sayWorking); now.Before(until) {
-			return Working, or(m.words, "says it is working"), until
+		if !seen.After(m.lastInput) {
+			if until := m.lastInput.Add(answering); now.Before(until) {
+				m.source = src
+				return Waiting, or(m.words[src].text, "needs an answer"), until
+			}
+			m.answered(now)
+			m.dirty = false
+			src = m.winner()
 		}
-		return Idle, "said it was working, but has been silent since", time.Time{}
-	case agents.Trouble:
-		return Idle, or(m.words, "stopped with an error"), time.Time{}
-	case agents.Ready:
-		if m.explicit {
-			return Idle, or(m.words, "waits for a prompt"), time.Time{}
+	}
+	m.source = src
+	if src != 0 {
+		w := &m.words[src]
+		switch w.mood {
+		case agents.Asking:
+			return Waiting, or(w.text, "needs an answer"), time.Time{}
+		case agents.Busy:
+			return m.busy(now, src)
+		case agents.Trouble:
+			m.trouble = true
+			return Idle, or(w.text, "stopped with an error"), time.Time{}
+		case agents.Ready:
+			if m.explicit || src == agents.FromPerson || src == agents.FromProcess {
+				return Idle, or(w.text, "waits for a prompt"), time.Time{}
+			}
 		}
 	}
 	if m.state == Starting && !m.anyMood && (m.explicit || m.lastOut.IsZero()) {
 		if until := m.started.Add(startingFor); now.Before(until) {
 			return Starting, m.reason, until
 		}
-		if m.lastOut.IsZero() {
-			return Idle, "has printed nothing yet", time.Time{}
-		}
 	}
-	if m.flowing {
-		wait := time.Duration(math.Log(m.score/idleBelow) * float64(time.Second))
-		return Working, "prints output", now.Add(max(wait, 0) + 20*time.Millisecond)
+	if m.lastOut.IsZero() && !m.anyMood {
+		if since := later(m.started, m.work.cpuAt); m.explicit {
+			if until := since.Add(stuckAfter); now.Before(until) {
+				return Idle, "has printed nothing yet", until
+			}
+			m.stuckAt = since
+		}
+		return Idle, "has printed nothing yet", time.Time{}
 	}
 	return Idle, "quiet", time.Time{}
+}
+
+// busy judges a session that src calls working.
+func (m *machine) busy(now time.Time, src agents.Source) (State, string, time.Time) {
+	w := &m.words[src]
+	if src == agents.FromBytes && m.flowing {
+		wait := time.Duration(math.Log(m.score/idleBelow) * float64(time.Second))
+		return Working, w.text, now.Add(max(wait, 0) + 20*time.Millisecond)
+	}
+	words := or(w.text, "says it is working")
+	heard := later(w.at, later(m.lastOut, m.work.cpuAt))
+	life := m.weight(src).life
+	tool := m.work.toolAt.After(w.since.Add(-time.Second)) // started in this turn
+	if tool {
+		life = max(life, stuckAfter)
+	}
+	until := heard.Add(life)
+	if now.Before(until) {
+		if !tool || m.work.idleAt.IsZero() {
+			return Working, words, until
+		}
+		if hung := later(m.work.idleAt, w.since).Add(hungAfter); now.Before(hung) {
+			return Working, words, sooner(until, hung)
+		}
+		m.stuckAt = later(m.work.idleAt, w.since)
+		return Working, "waits for " + or(m.work.tool, "a program") + ", which uses no CPU", until
+	}
+	if until := heard.Add(stuckAfter); now.Before(until) {
+		return Idle, "said it was working, but has been silent since", until
+	}
+	if src != agents.FromPerson && m.explicit {
+		m.stuckAt = heard
+	}
+	return Idle, "said it was working, but has been silent since", time.Time{}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func sooner(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func or(a, b string) string {

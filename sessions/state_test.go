@@ -37,9 +37,13 @@ func (p *play) pass(d time.Duration) {
 }
 
 func (p *play) out(n int)         { p.m.output(p.now, n); p.m.evaluate(p.now) }
-func (p *play) say(m agents.Mood) { p.m.hint(p.now, agents.Hint{Mood: m}); p.m.evaluate(p.now) }
+func (p *play) say(m agents.Mood) { p.from(agents.FromReport, m) }
+func (p *play) from(src agents.Source, m agents.Mood) {
+	p.m.hint(p.now, agents.Hint{Source: src, Mood: m})
+	p.m.evaluate(p.now)
+}
 func (p *play) weak(m agents.Mood) {
-	p.m.hint(p.now, agents.Hint{Mood: m, Weak: true})
+	p.m.hint(p.now, agents.Hint{Source: agents.FromTitle, Mood: m, Weak: true})
 	p.m.evaluate(p.now)
 }
 func (p *play) key() { p.m.input(p.now); p.m.evaluate(p.now) }
@@ -108,6 +112,8 @@ func TestExplicitAgent(t *testing.T) {
 	p.pass(time.Hour)
 	p.is(Waiting, "nobody answers")
 	p.key()
+	p.is(Waiting, "the agent has a moment to say what came of it")
+	p.pass(2 * time.Second)
 	p.is(Idle, "answered")
 	p.say(agents.Busy)
 	p.is(Working, "it goes on")
@@ -147,6 +153,7 @@ func TestStateSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_800_000_000, 0)
 	m := newMachine(true, start, Waiting, "asks for your approval")
+	m.recall(start, Basis{})
 	m.evaluate(start.Add(time.Hour))
 	if m.state != Waiting || m.reason != "asks for your approval" {
 		t.Errorf("got %s, %s", m.state, m.reason)

@@ -36,6 +36,7 @@ type Session struct {
 	State                   State
 	StateReason             string
 	StateAt                 int64
+	Basis                   Basis // what State rests on
 	Title                   string
 	Cols, Rows              uint16
 	ExitCode                *int

@@ -1,5 +1,7 @@
 package agents
 
+import "time"
+
 // Delivery says how an initial prompt reaches an agent.
 type Delivery string
 
@@ -110,7 +112,7 @@ type Mood int
 
 // The moods.
 const (
-	Unsaid  Mood = iota // nothing
+	Unsaid  Mood = iota // nothing; of the screen: the question it showed is gone
 	Busy                // working
 	Asking              // needs a person
 	Ready               // idle
@@ -118,11 +120,33 @@ const (
 	Closing             // about to end: nothing more can be said
 )
 
-// Hint is what a signal means. Title is the title to show, where HasTitle.
+var moodNames = [...]string{"nothing", "working", "waiting", "idle", "failed", "ending"}
+
+// String returns the mood's name in the API.
+func (m Mood) String() string {
+	if m < 0 || int(m) >= len(moodNames) {
+		return moodNames[Unsaid]
+	}
+	return moodNames[m]
+}
+
+// MoodNamed returns the mood of that name in the API, Unsaid when there is none.
+func MoodNamed(name string) Mood {
+	for i, n := range moodNames {
+		if n == name {
+			return Mood(i)
+		}
+	}
+	return Unsaid
+}
+
+// Hint is what a signal means, or what another source says of an agent. Title is the title to show, where HasTitle.
 type Hint struct {
+	Source   Source // of a signal: filled in by Registry.Read
 	Mood     Mood
-	Weak     bool   // does not answer an open question
-	Reason   string // in words; "" = the usual ones
+	Weak     bool      // ends neither a question nor an error: it looks the same while one is open
+	At       time.Time // when it was true, for a source that lags; zero = now
+	Reason   string    // in words; "" = the usual ones
 	Title    string
 	HasTitle bool
 }

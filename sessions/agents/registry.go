@@ -238,10 +238,13 @@ func (r *Registry) SetupPlan(script string, l Launch) (Plan, error) {
 
 // Read says what a signal of the agent's terminal means.
 func (r *Registry) Read(name string, s Signal) Hint {
-	if a, ok := r.adapters[name]; ok {
-		return a.read(s)
+	a, ok := r.adapters[name]
+	if !ok {
+		return Hint{}
 	}
-	return Hint{}
+	h := a.read(s)
+	h.Source = s.Kind.source()
+	return h
 }
 
 // Explicit reports whether the agent's signals tell when it works and when it is idle.

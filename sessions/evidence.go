@@ -1,0 +1,104 @@
+package sessions
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// Evidence is what one source said last about a session's state.
+type Evidence struct {
+	Source string `json:"source"` // hook, transcript, notification, title, report, bytes, screen, process, person
+	Says   string `json:"says"`   // working, waiting, idle, failed
+	Text   string `json:"text,omitempty"`
+	At     int64  `json:"at"`    // ms UTC when it said so last
+	Since  int64  `json:"since"` // ms UTC when it began to say so
+	Counts bool   `json:"counts"`
+}
+
+// Basis is what a session's state rests on.
+type Basis struct {
+	Source   string     `json:"source,omitempty"` // whose word decided; "" = nobody's
+	Failed   bool       `json:"failed,omitempty"` // idle after an error
+	StuckAt  int64      `json:"stuck_at,omitempty"`
+	DoneAt   int64      `json:"done_at,omitempty"` // when the agent finished its turn, until somebody types
+	Evidence []Evidence `json:"evidence,omitempty"`
+}
+
+// Encode returns b as stored.
+func (b Basis) Encode() (string, error) {
+	raw, err := json.Marshal(b)
+	return string(raw), err
+}
+
+// DecodeBasis reads what Encode wrote; "" is the zero Basis.
+func DecodeBasis(s string) (b Basis, err error) {
+	if s == "" {
+		return b, nil
+	}
+	err = json.Unmarshal([]byte(s), &b)
+	return b, err
+}
+
+// basis returns what the state rests on.
+func (m *machine) basis() Basis {
+	b := Basis{Source: m.source.String(), Failed: m.trouble, StuckAt: millis(m.stuckAt), DoneAt: millis(m.doneAt)}
+	for i := range m.words {
+		w := &m.words[i]
+		if w.mood == agents.Unsaid {
+			continue
+		}
+		b.Evidence = append(b.Evidence, Evidence{Source: agents.Source(i).String(), Says: w.mood.String(), Text: w.text, At: w.at.UnixMilli(),
+			Since: w.since.UnixMilli(), Counts: w.spent == 0})
+	}
+	return b
+}
+
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// recall takes up, after a restart, what was known before. What said "working" gets the time to say so again.
+func (m *machine) recall(now time.Time, b Basis) {
+	for _, e := range b.Evidence {
+		src, mood := agents.SourceNamed(e.Source), agents.MoodNamed(e.Says)
+		if src == 0 || src == agents.FromBytes || src == agents.FromProcess || mood == agents.Unsaid || mood >= agents.Closing {
+			continue
+		}
+		w := said{mood: mood, text: e.Text, since: time.UnixMilli(e.Since), at: time.UnixMilli(e.At)}
+		if !e.Counts {
+			w.spent = src
+		} else if mood == agents.Busy && src != agents.FromPerson {
+			w.at = now
+		}
+		m.words[src] = w
+	}
+	if b.DoneAt != 0 {
+		m.doneAt = time.UnixMilli(b.DoneAt)
+	}
+	m.source = agents.SourceNamed(b.Source)
+	switch m.state {
+	case Waiting, Working: // stored by a server that kept no evidence
+		if src := agents.FromNotice; m.winner() == 0 && (m.explicit || m.state == Waiting) {
+			mood := agents.Asking
+			if m.state == Working {
+				mood = agents.Busy
+			}
+			m.words[src] = said{mood: mood, text: m.reason, since: now, at: now}
+		}
+	}
+}
+
+// evidence takes what a source knows of the session's state, stamps the time and judges. Any goroutine may call it, not
+// holding l.mu.
+func (l *live) evidence(h agents.Hint) {
+	h.Reason = clean(h.Reason)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.machine.hint(time.Now(), h)
+	l.judge()
+}
