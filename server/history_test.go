@@ -28,11 +28,11 @@ func TestJournalOverHTTP(t *testing.T) {
 		t.Fatalf("page %+v", page)
 	}
 	for _, bad := range []string{"?kinds=typing", "?limit=0", "?limit=9999", "?from=-1"} {
-		if r := h.do("GET", path+bad, "", bearer(p.tokens["owner"])...); r.Status != http.StatusBadRequest && r.Status != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d", bad, r.Status)
+		if r := h.do("GET", path+bad, "", bearer(p.tokens["owner"])...); r.StatusCode != http.StatusBadRequest && r.StatusCode != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d", bad, r.StatusCode)
 		}
 	}
-	if r := h.do("GET", path, "", bearer(p.tokens["outsider"])...); r.Status != http.StatusNotFound {
-		t.Errorf("an outsider: %d", r.Status)
+	if r := h.do("GET", path, "", bearer(p.tokens["outsider"])...); r.StatusCode != http.StatusNotFound {
+		t.Errorf("an outsider: %d", r.StatusCode)
 	}
 }
