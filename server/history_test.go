@@ -24,7 +24,7 @@ func TestJournalOverHTTP(t *testing.T) {
 	}
 	r := h.do("GET", path+"?kinds=size,seat&limit=2", "", bearer(p.tokens["viewer"])...)
 	r.into(t, &page)
-	if len(page.Items) != 2 || page.Items[0].Kind != "size" || page.Items[0].Data["cols"] != 120.0 || page.Items[1].Data["role"] != "writer" || page.Next != nil {
+	if len(page.Items) != 2 || page.Items[0].Kind != "size" || page.Items[0].Data["cols"] != 80.0 || page.Items[1].Data["role"] != "writer" || page.Next != nil {
 		t.Fatalf("page %+v", page)
 	}
 	for _, bad := range []string{"?kinds=typing", "?limit=0", "?limit=9999", "?from=-1"} {
