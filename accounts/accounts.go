@@ -80,4 +80,5 @@ const (
 	MergeWorkspace  Action = "workspace.merge"
 	ViewTerminal    Action = "terminal.view"
 	TypeTerminal    Action = "terminal.type" // start, stop, type into sessions
+	TakeTerminal    Action = "terminal.take" // take the keyboard from who holds it
 )

@@ -19,6 +19,7 @@ var policy = map[Action]Role{
 	EditWorkspace:   Member,
 	MergeWorkspace:  Member,
 	TypeTerminal:    Member,
+	TakeTerminal:    Admin,
 	ManageProject:   Admin, // a project's setup script runs in everybody's workspaces
 	ManageTeam:      Admin,
 }
@@ -33,6 +34,7 @@ var words = map[Action]string{
 	EditWorkspace:   "change workspaces",
 	MergeWorkspace:  "merge workspaces",
 	TypeTerminal:    "start, stop or type into sessions",
+	TakeTerminal:    "take the keyboard from who holds it",
 	ManageProject:   "manage projects",
 	ManageTeam:      "manage the team",
 }

@@ -17,7 +17,11 @@ func sessionOf(s sessions.Session) api.Session {
 	if argv == nil {
 		argv = []string{}
 	}
-	return api.Session{Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, Argv: argv, State: api.SessionState(s.State),
+	watchers := make([]api.Watcher, 0, len(s.Watchers))
+	for _, w := range s.Watchers {
+		watchers = append(watchers, api.Watcher{UserId: w.UserID, Name: w.Name, Writer: w.Writer, Screens: w.Screens, Holds: w.Holds})
+	}
+	return api.Session{Watchers: watchers, Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, Argv: argv, State: api.SessionState(s.State),
 		StateReason: s.StateReason, StateAt: s.StateAt, Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
 		StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume}
 }

@@ -33,6 +33,7 @@ const (
 	upAck
 	upPing
 	upTakeSize
+	upControl
 
 	downError = 5
 	downPong  = 6
@@ -113,6 +114,7 @@ func (s *Server) attachTerminal(c echo.Context) error {
 func (s *Server) attachOf(call *call, r *http.Request) (sessions.Attach, error) {
 	a := sessions.Attach{UserID: call.actor.User.ID, Name: call.actor.User.Name}
 	may := call.can(accounts.TypeTerminal)
+	a.Takes = call.can(accounts.TakeTerminal) == nil
 	switch r.URL.Query().Get("role") {
 	case "": // whatever one may
 		a.Writer = may == nil
@@ -299,7 +301,26 @@ func (t *terminal) take(ctx context.Context, frame []byte) {
 		t.pong.Store(true)
 		t.notes()
 	case upTakeSize:
-		t.viewer.TakeSize()
+		if err := t.viewer.TakeSize(); err != nil {
+			t.complain(err)
+		}
+	case upControl:
+		t.control(ctx, arg)
+	}
+}
+
+// control does what a client asks about the keyboard: JSON {"do","to"}.
+func (t *terminal) control(ctx context.Context, arg []byte) {
+	var ask struct {
+		Do string `json:"do"`
+		To string `json:"to"`
+	}
+	if len(arg) > 1024 || json.Unmarshal(arg, &ask) != nil {
+		t.complain(fault.New(fault.Invalid, "invalid_control", "What one does with the keyboard is said as JSON: {\"do\",\"to\"}."))
+		return
+	}
+	if err := t.viewer.Control(ctx, sessions.Control(ask.Do), ask.To); err != nil {
+		t.complain(err)
 	}
 }
 

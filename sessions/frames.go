@@ -36,8 +36,20 @@ type stateJSON struct {
 	Viewers     []seatJSON `json:"viewers"`
 	ViewerCount int        `json:"viewer_count"`
 	Writer      *seatJSON  `json:"writer"`
+	WriterAt    int64      `json:"writer_at,omitempty"` // when the writer's last burst of keys was told, ms UTC
 	SizeOwner   *seatJSON  `json:"size_owner"`
+	Keyboard    *heldJSON  `json:"keyboard"` // null: everybody who may type types
+	MayTake     bool       `json:"may_take"` // the reader may take the keyboard from who holds it
 	You         string     `json:"you"`
+}
+
+// heldJSON is the keyboard of a terminal in one person's hands.
+type heldJSON struct {
+	UserID string   `json:"user_id"`
+	Name   string   `json:"name"`
+	Since  int64    `json:"since"`
+	Mine   bool     `json:"mine"`
+	Asking []asking `json:"asking"`
 }
 
 type exitJSON struct {
@@ -116,8 +128,12 @@ func (v *Viewer) state() stateJSON {
 	}
 	if l.typist != nil {
 		s := l.typist.seat()
-		out.Writer = &s
+		out.Writer, out.WriterAt = &s, l.typist.typingAt.UnixMilli()
 	}
+	if k := &l.held; k.holder != "" {
+		out.Keyboard = &heldJSON{UserID: k.holder, Name: k.name, Since: k.since, Mine: k.holder == v.user, Asking: append([]asking{}, k.asking...)}
+	}
+	out.MayTake = v.takes
 	if l.size.owner != nil {
 		s := l.size.owner.seat()
 		out.SizeOwner = &s

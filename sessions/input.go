@@ -10,20 +10,28 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// typed notes that a person typed: v, or nil for the API.
-func (l *live) typed(v *Viewer) {
+// typed notes that a person types: v, or nil for the API. It refuses when somebody else holds the keyboard.
+func (l *live) typed(v *Viewer, user string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.machine.input(time.Now())
-	if v != nil && l.typist != v {
-		l.typist = v
-		l.bump()
+	if err := l.allows(user); err != nil {
+		return err
+	}
+	now := time.Now()
+	l.machine.input(now)
+	if v != nil {
+		// Who types is told at the first key and again while it goes on: not with every key.
+		if l.typist != v || now.Sub(v.typingAt) > typingFor/2 {
+			l.typist, v.typingAt = v, now
+			l.bump()
+		}
 	}
 	l.judge()
+	return nil
 }
 
 // Input types text into a running session, as a person at its terminal would: "\r" is the Enter key. Errors: not_found,
-// session_not_running, input_too_large, session_unreachable.
+// session_not_running, input_too_large, keyboard_held, session_unreachable.
 func (s *Service) Input(ctx context.Context, actor accounts.Actor, id, text string) error {
 	if len(text) > guest.MaxInput {
 		return fault.New(fault.TooLarge, "input_too_large", "At most 1 MiB can be typed at once.")
@@ -36,7 +44,9 @@ func (s *Service) Input(ctx context.Context, actor accounts.Actor, id, text stri
 	if row := l.snapshot(); row.State.Ended() {
 		return notRunning(row)
 	}
-	l.typed(nil)
+	if err := l.typed(nil, actor.User.ID); err != nil {
+		return err
+	}
 	l.noteKeys(actor.User.ID, cut(clean(actor.User.Name), 64), len(text))
 	return l.send(ctx, []byte(text))
 }

@@ -36,6 +36,7 @@ type live struct {
 	viewers  map[*Viewer]struct{}
 	typist   *Viewer // who typed last
 	size     sizing
+	held     keyboard
 	arrivals uint64        // viewers so far
 	gen      uint64        // counts what a state frame shows
 	sizeGen  uint64        // counts sizes
@@ -152,6 +153,7 @@ func (s *Service) release(l *live) {
 	if last {
 		delete(s.lives, l.id)
 		delete(s.dirty, l)
+		delete(s.seats, l)
 	}
 	s.mu.Unlock()
 	if last {
@@ -166,6 +168,7 @@ func (l *live) shut() {
 		l.again.Stop()
 	}
 	l.size.stop()
+	l.held.stop()
 	l.mu.Unlock()
 	l.typer.close()
 	l.flushNotes(true)
@@ -184,6 +187,7 @@ func (l *live) snapshot() Session {
 		row.Bytes = end
 		row.Basis = l.machine.basis()
 	}
+	row.Watchers = l.watchers()
 	return row
 }
 

@@ -22,6 +22,17 @@ func (s *Service) touch(l *live) {
 	}
 }
 
+// stirred says that who is at l's terminal changed.
+func (s *Service) stirred(l *live) {
+	s.mu.Lock()
+	s.seats[l] = struct{}{}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
 // saveLoop stores dirty sessions: the first at once, the next not before saveEvery has passed.
 func (s *Service) saveLoop(ctx context.Context) {
 	pause := time.NewTimer(0)
@@ -49,7 +60,15 @@ func (s *Service) save(ctx context.Context) {
 		dirty = append(dirty, l)
 	}
 	clear(s.dirty)
+	seats := make([]*live, 0, len(s.seats))
+	for l := range s.seats {
+		seats = append(seats, l)
+	}
+	clear(s.seats)
 	s.mu.Unlock()
+	for _, l := range seats {
+		s.publish(ctx, l.snapshot())
+	}
 	for _, l := range dirty {
 		s.findConversation(ctx, l)
 		row := l.snapshot()

@@ -123,7 +123,8 @@ type Service struct {
 
 	mu     sync.Mutex
 	lives  map[string]*live
-	dirty  map[*live]struct{}
+	dirty  map[*live]struct{} // has something to store
+	seats  map[*live]struct{} // who is at its terminal changed: told, not stored
 	closed bool
 	wg     sync.WaitGroup
 	wake   chan struct{} // something is dirty
@@ -139,8 +140,8 @@ func New(cfg Config) *Service {
 		panic(err)
 	}
 	hard, end := context.WithCancelCause(context.Background())
-	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, wake: make(chan struct{}, 1),
-		noting: newNoting(), screens: make(chan struct{}, screensBuilt)}
+	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
+		wake: make(chan struct{}, 1), noting: newNoting(), screens: make(chan struct{}, screensBuilt)}
 }
 
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // Bounds of a terminal's size, and how often it may change.
@@ -50,6 +51,9 @@ func (l *live) wish(v *Viewer, s guest.Size) {
 		return
 	}
 	v.wished = s
+	if l.allows(v.user) != nil {
+		return
+	}
 	z := &l.size
 	switch {
 	case z.owner == v:
@@ -61,15 +65,18 @@ func (l *live) wish(v *Viewer, s guest.Size) {
 	l.resize(s)
 }
 
-// takeSize makes v the owner and gives the terminal the size v wished for last.
-func (l *live) takeSize(v *Viewer) {
+// takeSize makes v the owner and gives the terminal the size v wished for last. Whoever holds the keyboard holds the size too.
+func (l *live) takeSize(v *Viewer) error {
 	if !v.writer {
-		return
+		return fault.New(fault.Forbidden, "read_only", "You watch this session as a viewer: its size is not yours to choose.")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v.closed || l.row.State.Ended() {
-		return
+		return nil
+	}
+	if err := l.allows(v.user); err != nil {
+		return err
 	}
 	if l.size.owner != v {
 		l.own(v)
@@ -77,6 +84,7 @@ func (l *live) takeSize(v *Viewer) {
 	if v.wished.Cols > 0 {
 		l.resize(v.wished)
 	}
+	return nil
 }
 
 // own makes v the owner. It is called under mu.

@@ -45,8 +45,17 @@ type Session struct {
 	CreatedBy               string
 	StartedAt, EndedAt      int64
 
-	AgentName string // for people; not stored
-	CanResume bool   // Resume would go on with it or start it again; not stored
+	AgentName string    // for people; not stored
+	CanResume bool      // Resume would go on with it or start it again; not stored
+	Watchers  []Watcher // who is at its terminal now; not stored
+}
+
+// Watcher is a person at a terminal, with however many screens.
+type Watcher struct {
+	UserID, Name string
+	Writer       bool // may type
+	Screens      int
+	Holds        bool // holds the keyboard
 }
 
 // Summary is the sessions of one workspace in a line. State is that of the session that matters most, "" without any.

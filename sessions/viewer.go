@@ -37,6 +37,7 @@ var (
 type Attach struct {
 	UserID, Name string
 	Writer       bool   // may type and size; the caller has checked the right
+	Takes        bool   // may take the keyboard from who holds it; the caller has checked the right
 	From         *int64 // offset of the first byte the viewer has not; nil: from the beginning
 }
 
@@ -49,11 +50,13 @@ type Viewer struct {
 	user   string
 	name   string
 	writer bool
+	takes  bool
 
 	// Under l.mu.
-	wished guest.Size
-	closed bool
-	quit   chan struct{} // closed by Close
+	typingAt time.Time // of the last key
+	wished   guest.Size
+	closed   bool
+	quit     chan struct{} // closed by Close
 
 	acks chan struct{} // one token: the acknowledged offset grew
 
@@ -81,7 +84,7 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 		return nil, err
 	}
 	first, end := l.log.Bounds()
-	v := &Viewer{l: l, user: a.UserID, name: cut(clean(a.Name), 64), writer: a.Writer, quit: make(chan struct{}), acks: make(chan struct{}, 1), off: first}
+	v := &Viewer{l: l, user: a.UserID, name: cut(clean(a.Name), 64), writer: a.Writer, takes: a.Writer && a.Takes, quit: make(chan struct{}), acks: make(chan struct{}, 1), off: first}
 	v.timer = time.NewTimer(time.Hour)
 	v.timer.Stop()
 	if a.From != nil {
@@ -103,8 +106,10 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 	v.id = viewerID(v.num)
 	l.viewers[v] = struct{}{}
 	l.noteSeat(v, false)
+	l.backAtKeyboard(v)
 	l.bump()
 	l.mu.Unlock()
+	s.stirred(l)
 	return v, nil
 }
 
@@ -271,7 +276,7 @@ func (v *Viewer) Ack(off int64) {
 	}
 }
 
-// Input types p. Errors: read_only for a viewer who may only watch, and those of Service.Input.
+// Input types p. Errors: read_only for a viewer who may only watch, keyboard_held, and those of Service.Input.
 func (v *Viewer) Input(ctx context.Context, p []byte) error {
 	if !v.writer {
 		return fault.New(fault.Forbidden, "read_only", "You watch this session as a viewer and cannot type in it.")
@@ -279,7 +284,9 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
-	v.l.typed(v)
+	if err := v.l.typed(v, v.user); err != nil {
+		return err
+	}
 	v.l.noteKeys(v.user, v.name, len(p))
 	return v.l.send(ctx, p)
 }
@@ -287,8 +294,8 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 // Wish says what size the viewer would like. It counts while the viewer owns the size or nobody does.
 func (v *Viewer) Wish(size guest.Size) { v.l.wish(v, size) }
 
-// TakeSize makes the viewer, when it may type, the owner of the size.
-func (v *Viewer) TakeSize() { v.l.takeSize(v) }
+// TakeSize makes the viewer the owner of the size. Errors: read_only, keyboard_held.
+func (v *Viewer) TakeSize() error { return v.l.takeSize(v) }
 
 // Close ends the view. A Next under way returns ErrGone. Idempotent.
 func (v *Viewer) Close() {
@@ -306,7 +313,9 @@ func (v *Viewer) Close() {
 	}
 	l.left(v)
 	l.noteSeat(v, true)
+	l.leftKeyboard(v)
 	l.bump()
 	l.mu.Unlock()
+	l.svc.stirred(l)
 	l.svc.release(l)
 }

@@ -1068,7 +1068,10 @@ type Session struct {
 	StateAt     int64        `json:"state_at"`
 	StateReason string       `json:"state_reason"`
 	Title       string       `json:"title"`
-	WorkspaceId string       `json:"workspace_id"`
+
+	// Watchers Who is at its terminal now
+	Watchers    []Watcher `json:"watchers"`
+	WorkspaceId string    `json:"workspace_id"`
 }
 
 // SessionList defines model for SessionList.
@@ -1181,6 +1184,20 @@ type User struct {
 	Id       string `json:"id"`
 	Name     string `json:"name"`
 	Operator bool   `json:"operator"`
+}
+
+// Watcher defines model for Watcher.
+type Watcher struct {
+	// Holds Holds the keyboard
+	Holds bool   `json:"holds"`
+	Name  string `json:"name"`
+
+	// Screens On how many screens they look
+	Screens int    `json:"screens"`
+	UserId  string `json:"user_id"`
+
+	// Writer May type
+	Writer bool `json:"writer"`
 }
 
 // Workspace defines model for Workspace.
