@@ -71,7 +71,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		out.Snapshot = &api.Snapshot{Ref: s.Ref, Commit: s.Commit, Head: s.Head, Uncommitted: s.Uncommitted, Unmerged: s.Unmerged, TakenAt: s.TakenAt}
 	}
 	ss, any := p.sessions[w.ID]
-	out.Agents = api.AgentsSummary{State: api.AgentsSummaryStateNone, Sessions: ss.Sessions, Running: ss.Running}
+	out.Agents = api.AgentsSummary{State: api.AgentsSummaryStateNone, Sessions: ss.Sessions, Running: ss.Running, Watchers: list(ss.Watchers, watcherOf)}
 	if any && ss.State != "" {
 		out.Agents.State = api.AgentsSummaryState(ss.State)
 	}

@@ -17,13 +17,13 @@ func sessionOf(s sessions.Session) api.Session {
 	if argv == nil {
 		argv = []string{}
 	}
-	watchers := make([]api.Watcher, 0, len(s.Watchers))
-	for _, w := range s.Watchers {
-		watchers = append(watchers, api.Watcher{UserId: w.UserID, Name: w.Name, Writer: w.Writer, Screens: w.Screens, Holds: w.Holds})
-	}
-	return api.Session{Watchers: watchers, Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, Argv: argv, State: api.SessionState(s.State),
+	return api.Session{Watchers: list(s.Watchers, watcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, Argv: argv, State: api.SessionState(s.State),
 		StateReason: s.StateReason, StateAt: s.StateAt, Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
 		StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume}
+}
+
+func watcherOf(w sessions.Watcher) api.Watcher {
+	return api.Watcher{UserId: w.UserID, Name: w.Name, Writer: w.Writer, Screens: w.Screens, Holds: w.Holds}
 }
 
 func (h handlers) ListSessions(ctx context.Context, req api.ListSessionsRequestObject) (api.ListSessionsResponseObject, error) {

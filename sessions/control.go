@@ -242,3 +242,18 @@ func (l *live) watchers() []Watcher {
 	}
 	return out
 }
+
+// together adds who watches another session of the workspace: each person once.
+func together(all, more []Watcher) []Watcher {
+	for _, w := range more {
+		i := slices.IndexFunc(all, func(o Watcher) bool { return o.UserID == w.UserID })
+		switch {
+		case i >= 0:
+			all[i].Screens += w.Screens
+			all[i].Writer, all[i].Holds = all[i].Writer || w.Writer, all[i].Holds || w.Holds
+		case len(all) < maxListed:
+			all = append(all, w)
+		}
+	}
+	return all
+}

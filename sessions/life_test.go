@@ -3,6 +3,7 @@ package sessions_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -326,7 +327,7 @@ func TestSummaries(t *testing.T) {
 		}
 		return all[h.ws.ID]
 	}
-	if got := line(); got != (sessions.Summary{}) {
+	if got := line(); !reflect.DeepEqual(got, sessions.Summary{}) {
 		t.Errorf("nothing yet: %+v", got)
 	}
 	failed := s.ended(t, s.run(t, "false").ID)

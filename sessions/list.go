@@ -58,9 +58,10 @@ var rank = [...]State{Waiting, Working, Starting, Idle}
 
 // group is the sessions of one workspace that matter for its line.
 type group struct {
-	open  []Session
-	ended *Session // the last one, shells and setup scripts apart
-	total int
+	open     []Session
+	ended    *Session // the last one, shells and setup scripts apart
+	total    int
+	watchers []Watcher
 }
 
 // resumed reports whether an agent was started after the last one ended.
@@ -82,6 +83,7 @@ func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summ
 			groups[c.WorkspaceID] = g
 		}
 		row := s.fresh(c.Session)
+		g.watchers = together(g.watchers, row.Watchers)
 		if row.State.Ended() {
 			if g.ended == nil || row.EndedAt > g.ended.EndedAt {
 				g.ended = &row
@@ -92,7 +94,7 @@ func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summ
 	}
 	out := make(map[string]Summary, len(groups))
 	for ws, g := range groups {
-		sum := Summary{Sessions: g.total, Running: len(g.open)}
+		sum := Summary{Sessions: g.total, Running: len(g.open), Watchers: g.watchers}
 		switch {
 		case len(g.open) > 0:
 			top := slices.MinFunc(g.open, func(a, b Session) int {

@@ -67,6 +67,7 @@ type Summary struct {
 	Reason            string // in words
 	SessionID         string // the session State and Attention speak of
 	At                int64  // ms UTC
+	Watchers          []Watcher
 }
 
 // AgentInfo tells one person about one agent: whether it can be started here and with which account.

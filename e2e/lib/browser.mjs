@@ -49,9 +49,9 @@ export async function shot(page, name) {
 }
 
 /** Signs in through the screen. */
-export async function signIn(page, house, password) {
+export async function signIn(page, house, password, email = "mika@example.com") {
   await page.goto(`${house.url}/login`);
-  await page.getByLabel(/e-?mail/i).fill("mika@example.com");
+  await page.getByLabel(/e-?mail/i).fill(email);
   await page.getByLabel(/password/i).fill(password);
   await page.getByRole("button", { name: /sign in/i }).click();
   await page.waitForURL((u) => !u.pathname.startsWith("/login"));

@@ -129,6 +129,12 @@ export class House {
     return text ? JSON.parse(text) : undefined;
   }
 
+  /** Everything a session has printed, as text. */
+  async output(sessionId) {
+    const r = await this.raw("GET", `/sessions/${sessionId}/output?from=0&limit=1000000`);
+    return r.text();
+  }
+
   /** A sample project and a ready workspace in it. */
   async workspace(name = "First work") {
     const project = await this.api("POST", `/teams/${this.team}/projects`, { source: { kind: "sample" } });

@@ -538,6 +538,9 @@ type AgentsSummary struct {
 	Running  int                `json:"running"`
 	Sessions int                `json:"sessions"`
 	State    AgentsSummaryState `json:"state"`
+
+	// Watchers Who is at one of its terminals now
+	Watchers []Watcher `json:"watchers"`
 }
 
 // AgentsSummaryState defines model for AgentsSummary.State.

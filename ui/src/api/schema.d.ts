@@ -400,8 +400,9 @@ export interface paths {
          * The terminal (WebSocket)
          * @description Binary frames, integers big-endian. Down: `0` + u64 offset + bytes = output; `1` + u64 offset + bytes = screen snapshot valid at that
          *     offset; `2` + u16 cols + u16 rows = size now; `3` + JSON = state; `4` + JSON = exit; `5` + JSON = error; `6` = answer to a ping.
-         *     Up: `0` + bytes = input; `1` + u16 cols + u16 rows = size wish; `2` + u64 offset = acknowledged up to; `3` = ping; `4` = take the size.
-         *     Without acknowledgements the server stops 256 KiB ahead. Close codes: 4001 session gone, 4003 not allowed, 4008 too slow
+         *     Up: `0` + bytes = input; `1` + u16 cols + u16 rows = size wish; `2` + u64 offset = acknowledged up to; `3` = ping; `4` = take the size;
+         *     `5` + JSON `{"do","to"}` = the keyboard: `hold`, `release`, `ask`, `unask`, `give` and `decline` (to a user's id). While somebody holds it,
+         *     the others' input is refused with `keyboard_held`; the state frame's `keyboard` names the holder and who asks. Without acknowledgements the server stops 256 KiB ahead. Close codes: 4001 session gone, 4003 not allowed, 4008 too slow
          *     (reattach with `from`), 4012 server restarting (retry).
          */
         get: operations["attachTerminal"];
@@ -1153,6 +1154,8 @@ export interface components {
             sessions: number;
             /** @enum {string} */
             state: "none" | "starting" | "working" | "waiting" | "idle" | "exited" | "failed" | "lost";
+            /** @description Who is at one of its terminals now */
+            watchers: components["schemas"]["Watcher"][];
         };
         /** @description Why a person should look, null when nobody needs to */
         Attention: {
@@ -1591,6 +1594,8 @@ export interface components {
             state_at: number;
             state_reason: string;
             title: string;
+            /** @description Who is at its terminal now */
+            watchers: components["schemas"]["Watcher"][];
             workspace_id: string;
         };
         SessionList: {
@@ -1684,6 +1689,16 @@ export interface components {
             id: string;
             name: string;
             operator: boolean;
+        };
+        Watcher: {
+            /** @description Holds the keyboard */
+            holds: boolean;
+            name: string;
+            /** @description On how many screens they look */
+            screens: number;
+            user_id: string;
+            /** @description May type */
+            writer: boolean;
         };
         Workspace: {
             agents: components["schemas"]["AgentsSummary"];

@@ -2,12 +2,13 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { api, data, type Workspace } from "@/api/client";
 import { projectsQuery, workspacesQuery } from "@/api/queries";
-import { useTeam } from "@/app/team";
+import { useMe, useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button, buttonClass } from "@/kit/button";
 import { cx } from "@/kit/cx";
+import { Faces } from "@/kit/faces";
 import { Mark } from "@/kit/mark";
 import { Counts, Empty, Failure, Skeleton } from "@/kit/states";
 import { toast, toastError } from "@/state/toasts";
@@ -123,6 +124,7 @@ function NoWorkspaces({ show }: { show: "active" | "archived" | "trash" }) {
 
 function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: Standing }) {
   const team = useTeam();
+  const me = useMe();
   const now = useNow();
   return (
     <li>
@@ -135,6 +137,12 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
           <span className="flex items-baseline gap-2">
             <span className="truncate font-medium">{w.name}</span>
             <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
+            <Faces
+              label="Watching"
+              people={w.agents.watchers
+                .filter((p) => p.user_id !== me.user.id)
+                .map((p) => ({ userId: p.user_id, name: p.name, note: p.holds ? "holds the keyboard" : undefined }))}
+            />
           </span>
           <span className="block truncate text-meta text-fg3">
             {w.project_name} ·{" "}

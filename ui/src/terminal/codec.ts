@@ -87,5 +87,14 @@ export function ack(offset: number): Bytes {
 export const ping = (): Bytes => Uint8Array.of(3);
 export const takeSize = (): Bytes => Uint8Array.of(4);
 
+/** What one wants of the keyboard. */
+export function keyboardWish(wish: object): Bytes {
+  const bytes = encoder.encode(JSON.stringify(wish));
+  const frame = new Uint8Array(1 + bytes.length);
+  frame[0] = 5;
+  frame.set(bytes, 1);
+  return frame;
+}
+
 /** Close codes of the terminal socket. */
 export const Close = { Gone: 4001, NotAllowed: 4003, TooSlow: 4008, Restarting: 4012 } as const;

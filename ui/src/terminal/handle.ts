@@ -11,7 +11,8 @@ import { isCoarse, isTerminalDark, look, onThemeChange } from "@/state/look";
 import { Store } from "@/state/store";
 import { guardAnswers } from "./answers";
 import { copyFromProgram, pasteInto } from "./clipboard";
-import { binaryInput } from "./codec";
+import { binaryInput, keyboardWish } from "./codec";
+import type { KeyboardWish } from "./keyboard";
 import { TerminalLink } from "./link";
 import { openLink } from "./open-link";
 import { readProgress } from "./progress";
@@ -51,6 +52,7 @@ export class TerminalHandle {
   private disposed = false;
   private historyEnd: number | undefined; // bytes written before we came: their questions were answered then
   private parsed = 0;
+  private writerAt = -1; // the server's clock: only whether it moved counts; -1 = not told yet
   private sized: { cols: number; rows: number } | undefined;
   private dropWebgl: (() => void) | undefined;
   private latch: { ctrl: boolean; alt: boolean } = { ctrl: false, alt: false };
@@ -66,6 +68,9 @@ export class TerminalHandle {
       viewers: [],
       viewerCount: 0,
       typist: undefined,
+      typedAt: 0,
+      keyboard: undefined,
+      mayTake: false,
       exit: undefined,
       error: "",
       title: "",
@@ -218,6 +223,12 @@ export class TerminalHandle {
     this.term.focus();
   }
 
+  /** Takes, asks for or hands over the keyboard. */
+  wishKeyboard(wish: KeyboardWish): void {
+    this.set({ error: "" });
+    this.link.send(keyboardWish(wish));
+  }
+
   retryNow(): void {
     this.link.now();
   }
@@ -278,8 +289,8 @@ export class TerminalHandle {
   }
 
   private get mayType(): boolean {
-    const { exit, replaying } = this.view.get();
-    return this.config.writer && this.link.live && !exit && !replaying;
+    const { exit, replaying, keyboard } = this.view.get();
+    return this.config.writer && this.link.live && !exit && !replaying && (keyboard === undefined || keyboard.mine);
   }
 
   private wire(): void {
@@ -395,7 +406,13 @@ export class TerminalHandle {
 
   private onState(json: unknown): void {
     const s = parseState(json);
+    const { typist, typedAt } = this.view.get();
+    const typing = this.writerAt >= 0 && s.writer && (s.writer.id !== typist?.id || s.writerAt !== this.writerAt);
+    this.writerAt = s.writerAt;
     this.set({
+      typedAt: typing ? Date.now() : typedAt,
+      keyboard: s.keyboard,
+      mayTake: s.mayTake,
       viewers: s.viewers,
       viewerCount: s.viewerCount,
       typist: s.writer,

@@ -1,3 +1,4 @@
+import { type Keyboard, parseKeyboard } from "./keyboard";
 import type { LinkState } from "./link";
 import type { Progress } from "./progress";
 
@@ -27,8 +28,13 @@ export interface TerminalView {
   mine: boolean;
   viewers: Seat[];
   viewerCount: number;
-  /** Who typed last. */
+  /** Who typed last, and when we were told. */
   typist: Seat | undefined;
+  typedAt: number;
+  /** Who holds the keyboard; undefined: everybody who may type types. */
+  keyboard: Keyboard | undefined;
+  /** May take the keyboard from who holds it. */
+  mayTake: boolean;
   exit: Exit | undefined;
   error: string;
   title: string;
@@ -50,7 +56,10 @@ interface State {
   viewers: Seat[];
   viewerCount: number;
   writer: Seat | undefined;
+  writerAt: number;
   owner: Seat | undefined;
+  keyboard: Keyboard | undefined;
+  mayTake: boolean;
 }
 
 /** Reads a state frame; what is missing is taken as absent. */
@@ -62,7 +71,10 @@ export function parseState(json: unknown): State {
     viewers,
     viewerCount: typeof o.viewer_count === "number" ? o.viewer_count : viewers.length,
     writer: seat(o.writer),
+    writerAt: typeof o.writer_at === "number" ? o.writer_at : 0,
     owner: seat(o.size_owner),
+    keyboard: parseKeyboard(o.keyboard),
+    mayTake: o.may_take === true,
   };
 }
 

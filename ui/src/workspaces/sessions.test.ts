@@ -8,6 +8,7 @@ const session = (over: Partial<Session>): Session => ({
   agent: "claude-code",
   agent_name: "Claude Code",
   argv: [],
+  watchers: [],
   state: "exited",
   state_reason: "",
   state_at: 0,

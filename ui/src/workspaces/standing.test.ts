@@ -20,7 +20,7 @@ const ws = (over: Partial<Workspace>): Workspace => ({
   sandbox: null,
   cost_nano: 0,
   attention: null,
-  agents: { state: "none", sessions: 0, running: 0 },
+  agents: { state: "none", sessions: 0, running: 0, watchers: [] },
   changes: { files: 0, additions: 0, deletions: 0, version: 0 },
   merged_at: null,
   merged_commit: "",
@@ -32,7 +32,7 @@ const ws = (over: Partial<Workspace>): Workspace => ({
   deleted_at: null,
   ...over,
 });
-const agents = (state: Workspace["agents"]["state"]) => ({ state, sessions: 1, running: 1 });
+const agents = (state: Workspace["agents"]["state"]) => ({ state, sessions: 1, running: 1, watchers: [] });
 const why = (reason: "waiting" | "failed" | "conflict" | "finished" | "stuck", at = 1) => ({ reason, text: "t", at });
 
 describe("standing", () => {

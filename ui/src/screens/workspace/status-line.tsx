@@ -3,6 +3,7 @@ import { useNow } from "@/format/now";
 import { Kbd } from "@/kit/kbd";
 import type { TerminalHandle } from "@/terminal/handle";
 import type { TerminalView } from "@/terminal/state";
+import { KeyboardLine, Presence } from "./presence";
 
 const LINK: Record<TerminalView["link"]["phase"], { sign: string; color: string; word: string }> = {
   connecting: { sign: "◔", color: "text-running", word: "Connecting" },
@@ -55,14 +56,13 @@ export function StatusLine({ handle, view, ended, writer, onFind }: Props) {
           {!ended && sizedBy(view, me.user.id)}
         </span>
       )}
-      {!waiting && !ended && !view.mine && writer && view.cols > 0 && (
+      {!waiting && !ended && !view.mine && writer && view.cols > 0 && view.keyboard?.mine !== false && (
         <button type="button" onClick={() => handle.takeSize()} className="min-h-6 text-accent hover:underline">
           Fit to my screen
         </button>
       )}
-      {view.viewerCount > 1 && (
-        <span title={view.viewers.map((v) => v.name).join(", ")}>{view.viewerCount} watching</span>
-      )}
+      {!ended && <Presence view={view} now={now} />}
+      {!ended && !waiting && <KeyboardLine handle={handle} view={view} writer={writer} />}
       {!writer && <span>Watching only</span>}
       <span className="ml-auto hidden items-center gap-3 text-fg3 md:flex pointer-coarse:hidden">
         <button type="button" onClick={onFind} className="flex min-h-6 items-center gap-1 hover:text-fg">

@@ -1,0 +1,45 @@
+import type { Seat } from "./state";
+
+/** A person at a terminal, on however many screens. */
+export interface Person {
+  userId: string;
+  name: string;
+  writer: boolean;
+}
+
+/** The people behind the seats, each once, in the order they came. */
+export function people(seats: readonly Seat[]): Person[] {
+  const found = new Map<string, Person>();
+  for (const s of seats) {
+    const known = found.get(s.userId);
+    if (known) known.writer ||= s.writer;
+    else found.set(s.userId, { userId: s.userId, name: s.name, writer: s.writer });
+  }
+  return [...found.values()];
+}
+
+/** One or two letters for a face. */
+export function initials(name: string): string {
+  const words = name.trim().split(/\s+/).filter(Boolean);
+  const first = [...(words[0] ?? "?")][0] ?? "?";
+  const last = words.length > 1 ? ([...(words[words.length - 1] ?? "")][0] ?? "") : "";
+  return (first + last).toUpperCase();
+}
+
+/** What to say about who came and who left since `before`; "" for nothing, and for oneself. */
+export function arrivals(before: readonly Person[], now: readonly Person[], me: string): string {
+  const had = new Set(before.map((p) => p.userId));
+  const has = new Set(now.map((p) => p.userId));
+  const came = now.filter((p) => !had.has(p.userId) && p.userId !== me).map((p) => p.name);
+  const left = before.filter((p) => !has.has(p.userId) && p.userId !== me).map((p) => p.name);
+  const said: string[] = [];
+  if (came.length > 0) said.push(`${names(came)} ${came.length > 1 ? "are" : "is"} watching`);
+  if (left.length > 0) said.push(`${names(left)} left`);
+  return said.join(". ");
+}
+
+function names(all: string[]): string {
+  if (all.length === 1) return all[0] ?? "";
+  if (all.length > 3) return `${all.length} people`;
+  return `${all.slice(0, -1).join(", ")} and ${all[all.length - 1]}`;
+}
