@@ -103,6 +103,7 @@ func (v *Viewer) Control(_ context.Context, do Control, to string) error {
 			return errNotHeld()
 		}
 		if do == Decline {
+			l.noteControl("decline", to, "")
 			l.unask(to)
 			break
 		}
@@ -210,7 +211,7 @@ func (l *live) noteControl(do, user, name string) {
 
 // controlNote is what the journal says about the keyboard.
 type controlNote struct {
-	Do     string `json:"do"` // hold, release, ask
+	Do     string `json:"do"` // hold, release, ask, decline
 	UserID string `json:"user_id,omitempty"`
 	Name   string `json:"name,omitempty"`
 }
