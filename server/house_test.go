@@ -255,7 +255,7 @@ func kindOf(op string) string {
 	case "getCommand", "cancelCommand":
 		return "command"
 	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal",
-		"attachTerminal":
+		"correctState", "attachTerminal":
 		return "session"
 	}
 	return "workspace"

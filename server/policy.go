@@ -123,6 +123,7 @@ var policy = map[string]rule{
 	"stopSession":    of(accounts.TypeTerminal, bySession),
 	"resumeSession":  of(accounts.TypeTerminal, bySession).repeatable(),
 	"sendInput":      of(accounts.TypeTerminal, bySession).repeatable(),
+	"correctState":   of(accounts.TypeTerminal, bySession),
 	"getOutput":      of(accounts.ViewTerminal, bySession),
 	"getScreen":      of(accounts.ViewTerminal, bySession),
 	"getJournal":     of(accounts.ViewTerminal, bySession),

@@ -18,7 +18,9 @@ func sessionOf(s sessions.Session) api.Session {
 		argv = []string{}
 	}
 	return api.Session{Watchers: list(s.Watchers, watcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, Argv: argv, State: api.SessionState(s.State),
-		StateReason: s.StateReason, StateAt: s.StateAt, Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
+		StateReason: s.StateReason, StateAt: s.StateAt,
+		StateSource: api.SessionStateSource(s.Basis.Source), Attention: needsOf(s), Evidence: list(s.Basis.Evidence, evidenceOf),
+		Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
 		StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume}
 }
 

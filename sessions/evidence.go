@@ -1,9 +1,12 @@
 package sessions
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
@@ -101,4 +104,26 @@ func (l *live) evidence(h agents.Hint) {
 	defer l.mu.Unlock()
 	l.machine.hint(time.Now(), h)
 	l.judge()
+}
+
+// Correct sets the state of a running session by hand, because somebody sees that it is wrong: working, waiting or idle, until
+// any source says something new; auto takes that back. Errors: not_found, session_not_running, invalid_state.
+func (s *Service) Correct(ctx context.Context, actor accounts.Actor, id, state string) (Session, error) {
+	mood := agents.MoodNamed(state)
+	switch {
+	case state == "auto":
+		mood = agents.Unsaid
+	case mood != agents.Busy && mood != agents.Asking && mood != agents.Ready:
+		return Session{}, fault.New(fault.Invalid, "invalid_state", "state is working, waiting, idle or auto.").With("field", "state")
+	}
+	l, err := s.acquire(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	defer s.release(l)
+	if row := l.snapshot(); row.State.Ended() {
+		return Session{}, notRunning(row)
+	}
+	l.evidence(agents.Hint{Source: agents.FromPerson, Mood: mood, Reason: actor.User.Name + " says so"})
+	return s.dress(l.snapshot()), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/store"
 )
 
 func TestShellIsTypedInAndStopped(t *testing.T) {
@@ -356,5 +357,54 @@ func TestSummaries(t *testing.T) {
 	}
 	if got := line(); got.Attention != "" || got.State != sessions.Exited {
 		t.Errorf("who stopped it knows: %+v", got)
+	}
+}
+
+// Somebody who sees that the state is wrong corrects it; what the program does next counts again, also after a restart.
+func TestCorrectedByHand(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.start()
+	row := s.run(t, "sh", "-c", `printf '\033]9;Shall I?\007'; read x; printf '\033]9;And now?\007'; read x`)
+	s.reaches(t, row.ID, sessions.Waiting)
+	got, err := s.Correct(t.Context(), h.actor, row.ID, "working")
+	if err != nil || got.State != sessions.Working || got.Basis.Source != "person" || got.StateReason != h.actor.User.Name+" says so" {
+		t.Fatalf("corrected: %s (%s) by %q, %v", got.State, got.StateReason, got.Basis.Source, err)
+	}
+	if got, err = s.Correct(t.Context(), h.actor, row.ID, "auto"); err != nil || got.State != sessions.Waiting || got.StateReason != "Shall I?" {
+		t.Fatalf("taken back: %s (%s), %v", got.State, got.StateReason, err)
+	}
+	if _, err = s.Correct(t.Context(), h.actor, row.ID, "failed"); fault.CodeOf(err) != "invalid_state" {
+		t.Errorf("failed by hand: %v", err)
+	}
+	if _, err = s.Correct(t.Context(), h.actor, row.ID, "idle"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the correction is stored", func() bool {
+		stored, err := store.NewSessions(h.db).Session(t.Context(), row.ID)
+		return err == nil && stored.State == sessions.Idle && stored.Basis.Source == "person"
+	})
+	s.end()
+	s = h.start()
+	eventually(t, "it is taken up", func() bool { return s.Input(t.Context(), h.actor, row.ID, "\r") == nil })
+	s.reaches(t, row.ID, sessions.Waiting)
+	if got = s.get(t, row.ID); got.StateReason != "And now?" || got.Basis.Source != "notification" {
+		t.Errorf("after the restart: %s by %q", got.StateReason, got.Basis.Source)
+	}
+	var person *sessions.Evidence
+	for i, e := range got.Basis.Evidence {
+		if e.Source == "person" {
+			person = &got.Basis.Evidence[i]
+		}
+	}
+	if person == nil || person.Counts || person.Says != "idle" {
+		t.Errorf("the correction is %+v", person)
+	}
+	if err := s.Input(t.Context(), h.actor, row.ID, "\r"); err != nil {
+		t.Fatal(err)
+	}
+	s.ended(t, row.ID)
+	if _, err = s.Correct(t.Context(), h.actor, row.ID, "idle"); fault.CodeOf(err) != "session_not_running" {
+		t.Errorf("of an ended session: %v", err)
 	}
 }

@@ -53,8 +53,11 @@ func (s *Service) List(ctx context.Context, workspaceID string) ([]Session, erro
 	return rows, nil
 }
 
-// rank orders states by how much they matter in a workspace's line.
-var rank = [...]State{Waiting, Working, Starting, Idle}
+// rank orders states, and urgency reasons to look, by how much they matter in a workspace's line.
+var (
+	rank    = [...]State{Waiting, Working, Starting, Idle}
+	urgency = [...]string{"waiting", "failed", "stuck", "finished", ""}
+)
 
 // group is the sessions of one workspace that matter for its line.
 type group struct {
@@ -97,17 +100,16 @@ func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summ
 		sum := Summary{Sessions: g.total, Running: len(g.open), Watchers: g.watchers}
 		switch {
 		case len(g.open) > 0:
-			top := slices.MinFunc(g.open, func(a, b Session) int {
-				return cmp.Or(cmp.Compare(slices.Index(rank[:], a.State), slices.Index(rank[:], b.State)), cmp.Compare(b.StateAt, a.StateAt))
-			})
-			sum.of(top)
+			sum.of(slices.MinFunc(g.open, func(a, b Session) int {
+				return cmp.Or(cmp.Compare(urgent(a), urgent(b)), cmp.Compare(slices.Index(rank[:], a.State), slices.Index(rank[:], b.State)),
+					cmp.Compare(b.StateAt, a.StateAt))
+			}))
 		case g.ended != nil:
 			sum.of(*g.ended)
 		}
-		if g.ended != nil && sum.Attention == "" && !g.resumed() {
-			if why := attention(*g.ended); why != "" {
-				sum.Attention, sum.Reason, sum.SessionID, sum.At = why, g.ended.StateReason, g.ended.ID, g.ended.EndedAt
-			}
+		if g.ended != nil && !g.resumed() && urgent(*g.ended) < slices.Index(urgency[:], sum.Attention) {
+			sum.Attention, sum.Reason, sum.At = Attention(*g.ended)
+			sum.SessionID = g.ended.ID
 		}
 		out[ws] = sum
 	}
@@ -116,24 +118,36 @@ func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summ
 
 func (sum *Summary) of(row Session) {
 	sum.State, sum.Reason, sum.SessionID, sum.At = row.State, row.StateReason, row.ID, row.StateAt
-	sum.Attention = attention(row)
+	if why, reason, at := Attention(row); why != "" {
+		sum.Attention, sum.Reason, sum.At = why, reason, at
+	}
 }
 
-// attention says why a person should look at the session, "" when nobody needs to.
-func attention(row Session) string {
+func urgent(row Session) int {
+	why, _, _ := Attention(row)
+	return slices.Index(urgency[:], why)
+}
+
+// Attention says why a person should look at the session: waiting, failed, stuck or finished, with the reason in words and since
+// when (ms UTC); "" when nobody needs to.
+func Attention(row Session) (why, reason string, at int64) {
 	switch {
 	case row.State == Waiting:
-		return "waiting"
-	case row.Agent == agents.Shell || row.Agent == agents.Setup:
-		return "" // who closes a shell knows
-	case row.State == Failed, row.State == Lost:
-		return "failed"
-	case row.State == Exited && (row.ExitCode == nil || *row.ExitCode != 0) && !wasStopped(row):
-		return "failed"
+		return "waiting", row.StateReason, row.StateAt
+	case row.Agent == agents.Shell || row.Agent == agents.Setup: // who closes a shell knows
+	case row.State == Failed, row.State == Lost, row.State == Exited && (row.ExitCode == nil || *row.ExitCode != 0) && !wasStopped(row):
+		return "failed", row.StateReason, row.EndedAt
 	case row.State == Exited && !wasStopped(row):
-		return "finished"
+		return "finished", row.StateReason, row.EndedAt
+	case row.State.Ended():
+	case row.Basis.Failed:
+		return "failed", row.StateReason, row.StateAt
+	case row.Basis.StuckAt != 0:
+		return "stuck", row.StateReason, row.Basis.StuckAt
+	case row.Basis.DoneAt != 0 && row.State == Idle:
+		return "finished", "has finished its turn", row.Basis.DoneAt
 	}
-	return ""
+	return "", "", 0
 }
 
 func wasStopped(row Session) bool {

@@ -59,7 +59,7 @@ type Watcher struct {
 }
 
 // Summary is the sessions of one workspace in a line. State is that of the session that matters most, "" without any.
-// Attention is waiting, failed or finished, "" when nobody needs to look.
+// Attention is as that function says; At is since when.
 type Summary struct {
 	Sessions, Running int
 	State             State

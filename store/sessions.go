@@ -18,19 +18,22 @@ var _ sessions.Store = (*Sessions)(nil)
 func NewSessions(db *DB) *Sessions { return &Sessions{db: db} }
 
 const sessionColumns = `id, team_id, workspace_id, sandbox_id, agent, argv, prompt, prompt_sent_at, conversation, state, state_reason,
-	state_at, title, cols, rows, exit_code, exit_signal, bytes, created_by, started_at, ended_at`
+	state_at, basis, title, cols, rows, exit_code, exit_signal, bytes, created_by, started_at, ended_at`
 
 func scanSession(s scanner, more ...any) (sessions.Session, error) {
 	var r sessions.Session
-	var argv string
+	var argv, basis string
 	err := s.Scan(append([]any{&r.ID, &r.TeamID, &r.WorkspaceID, &r.SandboxID, &r.Agent, &argv, &r.Prompt, &r.PromptSentAt, &r.Conversation,
-		&r.State, &r.StateReason, &r.StateAt, &r.Title, &r.Cols, &r.Rows, &r.ExitCode, &r.ExitSignal, &r.Bytes, &r.CreatedBy,
+		&r.State, &r.StateReason, &r.StateAt, &basis, &r.Title, &r.Cols, &r.Rows, &r.ExitCode, &r.ExitSignal, &r.Bytes, &r.CreatedBy,
 		&r.StartedAt, &r.EndedAt}, more...)...)
 	if err != nil {
 		return r, err
 	}
 	if err := json.Unmarshal([]byte(argv), &r.Argv); err != nil {
 		return r, fmt.Errorf("argv of session %s: %w", r.ID, err)
+	}
+	if r.Basis, err = sessions.DecodeBasis(basis); err != nil {
+		return r, fmt.Errorf("basis of the state of session %s: %w", r.ID, err)
 	}
 	return r, nil
 }
@@ -44,9 +47,13 @@ func (s *Sessions) InsertSession(ctx context.Context, r sessions.Session) error 
 	if r.Argv == nil {
 		argv = []byte("[]")
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+	basis, err := r.Basis.Encode()
+	if err != nil {
+		return fmt.Errorf("encoding the basis of a state: %w", err)
+	}
+	_, err = s.db.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		r.ID, r.TeamID, r.WorkspaceID, r.SandboxID, r.Agent, string(argv), r.Prompt, r.PromptSentAt, r.Conversation, string(r.State),
-		r.StateReason, r.StateAt, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal, r.Bytes, r.CreatedBy, r.StartedAt, r.EndedAt)
+		r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal, r.Bytes, r.CreatedBy, r.StartedAt, r.EndedAt)
 	if err != nil {
 		return fmt.Errorf("inserting session: %w", err)
 	}
@@ -55,9 +62,13 @@ func (s *Sessions) InsertSession(ctx context.Context, r sessions.Session) error 
 
 // UpdateSession writes what changes in a session's life. A session that has ended stays as it ended.
 func (s *Sessions) UpdateSession(ctx context.Context, r sessions.Session) error {
-	_, err := s.db.Exec(ctx, `UPDATE sessions SET prompt_sent_at = ?, conversation = ?, state = ?, state_reason = ?, state_at = ?, title = ?,
+	basis, err := r.Basis.Encode()
+	if err != nil {
+		return fmt.Errorf("encoding the basis of a state: %w", err)
+	}
+	_, err = s.db.Exec(ctx, `UPDATE sessions SET prompt_sent_at = ?, conversation = ?, state = ?, state_reason = ?, state_at = ?, basis = ?, title = ?,
 		cols = ?, rows = ?, exit_code = ?, exit_signal = ?, bytes = ?, ended_at = ? WHERE id = ? AND team_id = ? AND ended_at = 0`,
-		r.PromptSentAt, r.Conversation, string(r.State), r.StateReason, r.StateAt, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal,
+		r.PromptSentAt, r.Conversation, string(r.State), r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal,
 		r.Bytes, r.EndedAt, r.ID, r.TeamID)
 	if err != nil {
 		return fmt.Errorf("updating session: %w", err)

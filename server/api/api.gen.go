@@ -164,6 +164,69 @@ func (e CommandState) Valid() bool {
 	}
 }
 
+// Defines values for EvidenceSays.
+const (
+	EvidenceSaysFailed  EvidenceSays = "failed"
+	EvidenceSaysIdle    EvidenceSays = "idle"
+	EvidenceSaysWaiting EvidenceSays = "waiting"
+	EvidenceSaysWorking EvidenceSays = "working"
+)
+
+// Valid indicates whether the value is a known member of the EvidenceSays enum.
+func (e EvidenceSays) Valid() bool {
+	switch e {
+	case EvidenceSaysFailed:
+		return true
+	case EvidenceSaysIdle:
+		return true
+	case EvidenceSaysWaiting:
+		return true
+	case EvidenceSaysWorking:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EvidenceSource.
+const (
+	EvidenceSourceBytes        EvidenceSource = "bytes"
+	EvidenceSourceHook         EvidenceSource = "hook"
+	EvidenceSourceNotification EvidenceSource = "notification"
+	EvidenceSourcePerson       EvidenceSource = "person"
+	EvidenceSourceProcess      EvidenceSource = "process"
+	EvidenceSourceReport       EvidenceSource = "report"
+	EvidenceSourceScreen       EvidenceSource = "screen"
+	EvidenceSourceTitle        EvidenceSource = "title"
+	EvidenceSourceTranscript   EvidenceSource = "transcript"
+)
+
+// Valid indicates whether the value is a known member of the EvidenceSource enum.
+func (e EvidenceSource) Valid() bool {
+	switch e {
+	case EvidenceSourceBytes:
+		return true
+	case EvidenceSourceHook:
+		return true
+	case EvidenceSourceNotification:
+		return true
+	case EvidenceSourcePerson:
+		return true
+	case EvidenceSourceProcess:
+		return true
+	case EvidenceSourceReport:
+		return true
+	case EvidenceSourceScreen:
+		return true
+	case EvidenceSourceTitle:
+		return true
+	case EvidenceSourceTranscript:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FileType.
 const (
 	FileTypeDir     FileType = "dir"
@@ -347,6 +410,48 @@ func (e SandboxState) Valid() bool {
 	}
 }
 
+// Defines values for SessionStateSource.
+const (
+	SessionStateSourceBytes        SessionStateSource = "bytes"
+	SessionStateSourceEmpty        SessionStateSource = ""
+	SessionStateSourceHook         SessionStateSource = "hook"
+	SessionStateSourceNotification SessionStateSource = "notification"
+	SessionStateSourcePerson       SessionStateSource = "person"
+	SessionStateSourceProcess      SessionStateSource = "process"
+	SessionStateSourceReport       SessionStateSource = "report"
+	SessionStateSourceScreen       SessionStateSource = "screen"
+	SessionStateSourceTitle        SessionStateSource = "title"
+	SessionStateSourceTranscript   SessionStateSource = "transcript"
+)
+
+// Valid indicates whether the value is a known member of the SessionStateSource enum.
+func (e SessionStateSource) Valid() bool {
+	switch e {
+	case SessionStateSourceBytes:
+		return true
+	case SessionStateSourceEmpty:
+		return true
+	case SessionStateSourceHook:
+		return true
+	case SessionStateSourceNotification:
+		return true
+	case SessionStateSourcePerson:
+		return true
+	case SessionStateSourceProcess:
+		return true
+	case SessionStateSourceReport:
+		return true
+	case SessionStateSourceScreen:
+		return true
+	case SessionStateSourceTitle:
+		return true
+	case SessionStateSourceTranscript:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionState.
 const (
 	SessionStateExited   SessionState = "exited"
@@ -374,6 +479,30 @@ func (e SessionState) Valid() bool {
 	case SessionStateWaiting:
 		return true
 	case SessionStateWorking:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StateCorrectionState.
+const (
+	StateCorrectionStateAuto    StateCorrectionState = "auto"
+	StateCorrectionStateIdle    StateCorrectionState = "idle"
+	StateCorrectionStateWaiting StateCorrectionState = "waiting"
+	StateCorrectionStateWorking StateCorrectionState = "working"
+)
+
+// Valid indicates whether the value is a known member of the StateCorrectionState enum.
+func (e StateCorrectionState) Valid() bool {
+	switch e {
+	case StateCorrectionStateAuto:
+		return true
+	case StateCorrectionStateIdle:
+		return true
+	case StateCorrectionStateWaiting:
+		return true
+	case StateCorrectionStateWorking:
 		return true
 	default:
 		return false
@@ -686,6 +815,27 @@ type CreatedToken struct {
 	// Value Shown once
 	Value string `json:"value"`
 }
+
+// Evidence What one source said last about a running session's state
+type Evidence struct {
+	// At When it said so last
+	At int64 `json:"at"`
+
+	// Counts False when newer evidence took its place
+	Counts bool         `json:"counts"`
+	Says   EvidenceSays `json:"says"`
+
+	// Since When it began to say so
+	Since  int64          `json:"since"`
+	Source EvidenceSource `json:"source"`
+	Text   string         `json:"text"`
+}
+
+// EvidenceSays defines model for Evidence.Says.
+type EvidenceSays string
+
+// EvidenceSource defines model for Evidence.Source.
+type EvidenceSource string
 
 // ExecRequest defines model for ExecRequest.
 type ExecRequest struct {
@@ -1053,14 +1203,18 @@ type Screen struct {
 
 // Session defines model for Session.
 type Session struct {
-	Agent       string       `json:"agent"`
-	AgentName   string       `json:"agent_name"`
-	Argv        []string     `json:"argv"`
+	Agent     string   `json:"agent"`
+	AgentName string   `json:"agent_name"`
+	Argv      []string `json:"argv"`
+
+	// Attention Why a person should look, null when nobody needs to
+	Attention   *Attention   `json:"attention"`
 	Bytes       int64        `json:"bytes"`
 	CanResume   bool         `json:"can_resume"`
 	Cols        int          `json:"cols"`
 	CreatedBy   string       `json:"created_by"`
 	EndedAt     *int64       `json:"ended_at"`
+	Evidence    []Evidence   `json:"evidence"`
 	ExitCode    *int         `json:"exit_code"`
 	ExitSignal  string       `json:"exit_signal"`
 	Id          string       `json:"id"`
@@ -1070,12 +1224,18 @@ type Session struct {
 	State       SessionState `json:"state"`
 	StateAt     int64        `json:"state_at"`
 	StateReason string       `json:"state_reason"`
-	Title       string       `json:"title"`
+
+	// StateSource Whose word decided the state; empty when nobody said anything
+	StateSource SessionStateSource `json:"state_source"`
+	Title       string             `json:"title"`
 
 	// Watchers Who is at its terminal now
 	Watchers    []Watcher `json:"watchers"`
 	WorkspaceId string    `json:"workspace_id"`
 }
+
+// SessionStateSource Whose word decided the state; empty when nobody said anything
+type SessionStateSource string
 
 // SessionList defines model for SessionList.
 type SessionList struct {
@@ -1111,6 +1271,14 @@ type Snapshot struct {
 	Uncommitted int    `json:"uncommitted"`
 	Unmerged    int    `json:"unmerged"`
 }
+
+// StateCorrection defines model for StateCorrection.
+type StateCorrection struct {
+	State StateCorrectionState `json:"state"`
+}
+
+// StateCorrectionState defines model for StateCorrection.State.
+type StateCorrectionState string
 
 // Step defines model for Step.
 type Step struct {
@@ -1432,6 +1600,9 @@ type UpdateProjectJSONRequestBody = ProjectPatch
 // SendInputJSONRequestBody defines body for SendInput for application/json ContentType.
 type SendInputJSONRequestBody = InputRequest
 
+// CorrectStateJSONRequestBody defines body for CorrectState for application/json ContentType.
+type CorrectStateJSONRequestBody = StateCorrection
+
 // StopSessionJSONRequestBody defines body for StopSession for application/json ContentType.
 type StopSessionJSONRequestBody = StopRequest
 
@@ -1545,6 +1716,9 @@ type ServerInterface interface {
 	// GetScreen The screen as text
 	// (GET /sessions/{id}/screen)
 	GetScreen(ctx echo.Context, id Id) error
+	// CorrectState Correct a running session's state by hand
+	// (POST /sessions/{id}/state)
+	CorrectState(ctx echo.Context, id Id) error
 	// StopSession Stop a session: TERM to every descendant, grace, KILL
 	// (POST /sessions/{id}/stop)
 	StopSession(ctx echo.Context, id Id) error
@@ -2109,6 +2283,22 @@ func (w *ServerInterfaceWrapper) GetScreen(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetScreen(ctx, id)
+	return err
+}
+
+// CorrectState converts echo context to params.
+func (w *ServerInterfaceWrapper) CorrectState(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CorrectState(ctx, id)
 	return err
 }
 
@@ -3211,6 +3401,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/sessions/:id/stop", wrapper.StopSession, options.OperationMiddlewares["stopSession"]...)
 	router.POST(options.BaseURL+"/sessions/:id/resume", wrapper.ResumeSession, options.OperationMiddlewares["resumeSession"]...)
 	router.POST(options.BaseURL+"/sessions/:id/input", wrapper.SendInput, options.OperationMiddlewares["sendInput"]...)
+	router.POST(options.BaseURL+"/sessions/:id/state", wrapper.CorrectState, options.OperationMiddlewares["correctState"]...)
 	router.GET(options.BaseURL+"/sessions/:id/output", wrapper.GetOutput, options.OperationMiddlewares["getOutput"]...)
 	router.GET(options.BaseURL+"/sessions/:id/screen", wrapper.GetScreen, options.OperationMiddlewares["getScreen"]...)
 	router.GET(options.BaseURL+"/sessions/:id/journal", wrapper.GetJournal, options.OperationMiddlewares["getJournal"]...)
@@ -4145,6 +4336,46 @@ type GetScreendefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetScreendefaultApplicationProblemPlusJSONResponse) VisitGetScreenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CorrectStateRequestObject struct {
+	Id   Id `json:"id"`
+	Body *CorrectStateJSONRequestBody
+}
+
+type CorrectStateResponseObject interface {
+	VisitCorrectStateResponse(w http.ResponseWriter) error
+}
+
+type CorrectState200JSONResponse Session
+
+func (response CorrectState200JSONResponse) VisitCorrectStateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CorrectStatedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CorrectStatedefaultApplicationProblemPlusJSONResponse) VisitCorrectStateResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6080,6 +6311,9 @@ type StrictServerInterface interface {
 	// GetScreen The screen as text
 	// (GET /sessions/{id}/screen)
 	GetScreen(ctx context.Context, request GetScreenRequestObject) (GetScreenResponseObject, error)
+	// CorrectState Correct a running session's state by hand
+	// (POST /sessions/{id}/state)
+	CorrectState(ctx context.Context, request CorrectStateRequestObject) (CorrectStateResponseObject, error)
 	// StopSession Stop a session: TERM to every descendant, grace, KILL
 	// (POST /sessions/{id}/stop)
 	StopSession(ctx context.Context, request StopSessionRequestObject) (StopSessionResponseObject, error)
@@ -6951,6 +7185,54 @@ func (sh *strictHandler) GetScreen(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(GetScreenResponseObject); ok {
 		return validResponse.VisitGetScreenResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CorrectState operation middleware
+func (sh *strictHandler) CorrectState(ctx echo.Context, id Id) error {
+	var request CorrectStateRequestObject
+
+	request.Id = id
+
+	var body CorrectStateJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CorrectState(ctx.Request().Context(), request.(CorrectStateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CorrectState")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CorrectStateResponseObject); ok {
+		return validResponse.VisitCorrectStateResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -365,6 +365,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Correct a running session's state by hand
+         * @description It holds until any source says something new; `auto` takes it back.
+         */
+        post: operations["correctState"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/stop": {
         parameters: {
             query?: never;
@@ -1274,6 +1296,26 @@ export interface components {
             /** @description Shown once */
             value: string;
         };
+        /** @description What one source said last about a running session's state */
+        Evidence: {
+            /**
+             * Format: int64
+             * @description When it said so last
+             */
+            at: number;
+            /** @description False when newer evidence took its place */
+            counts: boolean;
+            /** @enum {string} */
+            says: "working" | "waiting" | "idle" | "failed";
+            /**
+             * Format: int64
+             * @description When it began to say so
+             */
+            since: number;
+            /** @enum {string} */
+            source: "hook" | "transcript" | "notification" | "title" | "report" | "bytes" | "screen" | "process" | "person";
+            text: string;
+        };
         ExecRequest: {
             argv?: string[];
             background?: boolean;
@@ -1575,6 +1617,7 @@ export interface components {
             agent: string;
             agent_name: string;
             argv: string[];
+            attention: components["schemas"]["Attention"];
             /** Format: int64 */
             bytes: number;
             can_resume: boolean;
@@ -1582,6 +1625,7 @@ export interface components {
             created_by: string;
             /** Format: int64 */
             ended_at: number | null;
+            evidence: components["schemas"]["Evidence"][];
             exit_code: number | null;
             exit_signal: string;
             id: string;
@@ -1593,6 +1637,11 @@ export interface components {
             /** Format: int64 */
             state_at: number;
             state_reason: string;
+            /**
+             * @description Whose word decided the state; empty when nobody said anything
+             * @enum {string}
+             */
+            state_source: "" | "hook" | "transcript" | "notification" | "title" | "report" | "bytes" | "screen" | "process" | "person";
             title: string;
             /** @description Who is at its terminal now */
             watchers: components["schemas"]["Watcher"][];
@@ -1623,6 +1672,10 @@ export interface components {
             taken_at: number;
             uncommitted: number;
             unmerged: number;
+        };
+        StateCorrection: {
+            /** @enum {string} */
+            state: "working" | "waiting" | "idle" | "auto";
         };
         Step: {
             detail: string;
@@ -2345,6 +2398,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Screen"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    correctState: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StateCorrection"];
+            };
+        };
+        responses: {
+            /** @description The session */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,29 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+)
+
+func evidenceOf(e sessions.Evidence) api.Evidence {
+	return api.Evidence{Source: api.EvidenceSource(e.Source), Says: api.EvidenceSays(e.Says), Text: e.Text, At: e.At, Since: e.Since, Counts: e.Counts}
+}
+
+// needsOf says why a person should look at a session.
+func needsOf(s sessions.Session) *api.Attention {
+	why, reason, at := sessions.Attention(s)
+	if why == "" {
+		return nil
+	}
+	return &api.Attention{Reason: api.AttentionReason(why), Text: reason, At: at, SessionId: text(s.ID)}
+}
+
+func (h handlers) CorrectState(ctx context.Context, req api.CorrectStateRequestObject) (api.CorrectStateResponseObject, error) {
+	s, err := h.cfg.Sessions.Correct(ctx, callOf(ctx).actor, req.Id, string(req.Body.State))
+	if err != nil {
+		return nil, err
+	}
+	return api.CorrectState200JSONResponse(sessionOf(s)), nil
+}
