@@ -81,4 +81,5 @@ const (
 	ViewTerminal    Action = "terminal.view"
 	TypeTerminal    Action = "terminal.type" // start, stop, type into sessions
 	TakeTerminal    Action = "terminal.take" // take the keyboard from who holds it
+	AnswerQuestion  Action = "question.answer"
 )

@@ -20,6 +20,7 @@ var policy = map[Action]Role{
 	MergeWorkspace:  Member,
 	TypeTerminal:    Member,
 	TakeTerminal:    Admin,
+	AnswerQuestion:  Member,
 	ManageProject:   Admin, // a project's setup script runs in everybody's workspaces
 	ManageTeam:      Admin,
 }
@@ -35,6 +36,7 @@ var words = map[Action]string{
 	MergeWorkspace:  "merge workspaces",
 	TypeTerminal:    "start, stop or type into sessions",
 	TakeTerminal:    "take the keyboard from who holds it",
+	AnswerQuestion:  "answer what agents ask",
 	ManageProject:   "manage projects",
 	ManageTeam:      "manage the team",
 }

@@ -22,6 +22,7 @@ var matrix = map[accounts.Action]string{
 	accounts.EditWorkspace:   "owner admin member",
 	accounts.MergeWorkspace:  "owner admin member",
 	accounts.TypeTerminal:    "owner admin member",
+	accounts.AnswerQuestion:  "owner admin member",
 	accounts.ManageProject:   "owner admin",
 	accounts.ManageTeam:      "owner admin",
 	"team.destroy":           "", // unknown: nobody's

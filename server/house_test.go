@@ -254,8 +254,8 @@ func kindOf(op string) string {
 		return "project"
 	case "getCommand", "cancelCommand":
 		return "command"
-	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal",
-		"correctState", "attachTerminal":
+	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal", "correctState",
+		"attachTerminal", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":
 		return "session"
 	}
 	return "workspace"
@@ -264,7 +264,7 @@ func kindOf(op string) string {
 // allows says, by itself, which roles have an action: the table of accounts is asked elsewhere.
 func allows(r rule, role string) bool {
 	least := map[accounts.Action]string{accounts.ViewTeam: "viewer", accounts.ViewProject: "viewer", accounts.ViewWorkspace: "viewer", accounts.ViewTerminal: "viewer",
-		accounts.CreateWorkspace: "member", accounts.EditWorkspace: "member", accounts.MergeWorkspace: "member", accounts.TypeTerminal: "member",
+		accounts.CreateWorkspace: "member", accounts.EditWorkspace: "member", accounts.MergeWorkspace: "member", accounts.TypeTerminal: "member", accounts.AnswerQuestion: "member",
 		accounts.ManageProject: "admin", accounts.ManageTeam: "admin"}
 	rank := map[string]int{"viewer": 1, "member": 2, "admin": 3, "owner": 4}
 	return rank[role] >= rank[least[r.action]]

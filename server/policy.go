@@ -127,7 +127,14 @@ var policy = map[string]rule{
 	"getOutput":      of(accounts.ViewTerminal, bySession),
 	"getScreen":      of(accounts.ViewTerminal, bySession),
 	"getJournal":     of(accounts.ViewTerminal, bySession),
+	"listQuestions":  of(accounts.ViewTerminal, bySession),
+	"answerQuestion": of(accounts.AnswerQuestion, bySession),
 	"attachTerminal": of(accounts.ViewTerminal, bySession), // typing asks for more
+
+	"getInbox":        of(accounts.ViewWorkspace, byTeam),
+	"snoozeInboxItem": of(accounts.ViewWorkspace, byInboxItem), // a user's own view of it
+	"finishInboxItem": of(accounts.ViewWorkspace, byInboxItem),
+	"reopenInboxItem": of(accounts.ViewWorkspace, byInboxItem),
 }
 
 func byTeam(_ *Server, _ context.Context, c echo.Context, call *call) (string, error) {

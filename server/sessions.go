@@ -21,7 +21,7 @@ func sessionOf(s sessions.Session) api.Session {
 		StateReason: s.StateReason, StateAt: s.StateAt,
 		StateSource: api.SessionStateSource(s.Basis.Source), Attention: needsOf(s), Evidence: list(s.Basis.Evidence, evidenceOf),
 		Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
-		StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume}
+		StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume, Question: askedOf(s.Question)}
 }
 
 func watcherOf(w sessions.Watcher) api.Watcher {

@@ -100,6 +100,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.mu.Lock()
 	row = l.row
 	l.mu.Unlock()
+	l.endQuestions(ctx)
 	for wait := 50 * time.Millisecond; ; wait *= 2 {
 		err := l.svc.cfg.Store.UpdateSession(ctx, row)
 		if err == nil {

@@ -72,8 +72,8 @@ func (g *group) resumed() bool {
 	return slices.ContainsFunc(g.open, func(o Session) bool { return o.Agent != agents.Shell && o.StartedAt >= g.ended.EndedAt })
 }
 
-// Summaries returns a line about the sessions of each workspace of the team that has any.
-func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summary, error) {
+// groups returns the sessions that matter of each workspace of the team that has any.
+func (s *Service) groups(ctx context.Context, teamID string) (map[string]*group, error) {
 	counted, err := s.cfg.Store.TeamSessions(ctx, teamID)
 	if err != nil {
 		return nil, err
@@ -94,6 +94,15 @@ func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summ
 			continue
 		}
 		g.open = append(g.open, row)
+	}
+	return groups, nil
+}
+
+// Summaries returns a line about the sessions of each workspace of the team that has any.
+func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summary, error) {
+	groups, err := s.groups(ctx, teamID)
+	if err != nil {
+		return nil, err
 	}
 	out := make(map[string]Summary, len(groups))
 	for ws, g := range groups {

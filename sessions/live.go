@@ -45,6 +45,7 @@ type live struct {
 	soughtAt time.Time     // of the last look for the conversation
 	notice   string        // what viewers should know beside the state
 	seeks    int           // looks in vain since the state changed
+	asked    []*posed      // open questions, oldest first
 
 	outMu    sync.Mutex // guards what follows: the stream between guest and log
 	masker   *redact.Masker
@@ -188,6 +189,7 @@ func (l *live) snapshot() Session {
 		row.Basis = l.machine.basis()
 	}
 	row.Watchers = l.watchers()
+	row.Question = l.question()
 	return row
 }
 

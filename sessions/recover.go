@@ -56,6 +56,9 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if row.ExitSignal == stopping {
 		l.stopper = row.StateReason
 	}
+	if err := l.recallQuestions(ctx); err != nil {
+		return err
+	}
 	l.rewind()
 	place, ok := s.cfg.Places.Live(row.WorkspaceID)
 	if ok {

@@ -16,6 +16,8 @@ import (
 
 // Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
 type Store interface {
+	QuestionStore
+
 	InsertSession(ctx context.Context, s Session) error
 	// UpdateSession writes everything that changes in a session's life. An ended session stays ended: the call is then a no-op.
 	UpdateSession(ctx context.Context, s Session) error

@@ -3,7 +3,6 @@ package sessions
 import (
 	"bytes"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/sessions/agents"
@@ -180,13 +179,7 @@ func (s *scanner) osc() {
 // direction, at most maxTitle characters.
 func clean(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
-			return -1
-		}
-		return r
-	}, s)
-	return cut(strings.TrimSpace(s), maxTitle)
+	return cut(strings.TrimSpace(visible(s, -1)), maxTitle)
 }
 
 // cut returns the first n characters of s.

@@ -46,6 +46,7 @@ type Session struct {
 	StartedAt, EndedAt      int64
 
 	AgentName string    // for people; not stored
+	Question  *Question // what it asks now, the oldest of several; not stored here
 	CanResume bool      // Resume would go on with it or start it again; not stored
 	Watchers  []Watcher // who is at its terminal now; not stored
 }

@@ -74,6 +74,33 @@ func (e AgentsSummaryState) Valid() bool {
 	}
 }
 
+// Defines values for AnswerRequestVia.
+const (
+	AnswerRequestViaApi          AnswerRequestVia = "api"
+	AnswerRequestViaInbox        AnswerRequestVia = "inbox"
+	AnswerRequestViaNotification AnswerRequestVia = "notification"
+	AnswerRequestViaPhone        AnswerRequestVia = "phone"
+	AnswerRequestViaWorkspace    AnswerRequestVia = "workspace"
+)
+
+// Valid indicates whether the value is a known member of the AnswerRequestVia enum.
+func (e AnswerRequestVia) Valid() bool {
+	switch e {
+	case AnswerRequestViaApi:
+		return true
+	case AnswerRequestViaInbox:
+		return true
+	case AnswerRequestViaNotification:
+		return true
+	case AnswerRequestViaPhone:
+		return true
+	case AnswerRequestViaWorkspace:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AttentionReason.
 const (
 	AttentionReasonConflict AttentionReason = "conflict"
@@ -272,6 +299,30 @@ func (e HealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for InboxItemKind.
+const (
+	InboxItemKindFailed   InboxItemKind = "failed"
+	InboxItemKindFinished InboxItemKind = "finished"
+	InboxItemKindQuestion InboxItemKind = "question"
+	InboxItemKindStuck    InboxItemKind = "stuck"
+)
+
+// Valid indicates whether the value is a known member of the InboxItemKind enum.
+func (e InboxItemKind) Valid() bool {
+	switch e {
+	case InboxItemKindFailed:
+		return true
+	case InboxItemKindFinished:
+		return true
+	case InboxItemKindQuestion:
+		return true
+	case InboxItemKindStuck:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MergeRequestStrategy.
 const (
 	MergeRequestStrategyMerge  MergeRequestStrategy = "merge"
@@ -350,6 +401,93 @@ func (e ProjectSourceKind) Valid() bool {
 	case Sample:
 		return true
 	case Url:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for QuestionKind.
+const (
+	Choice     QuestionKind = "choice"
+	Permission QuestionKind = "permission"
+	Text       QuestionKind = "text"
+)
+
+// Valid indicates whether the value is a known member of the QuestionKind enum.
+func (e QuestionKind) Valid() bool {
+	switch e {
+	case Choice:
+		return true
+	case Permission:
+		return true
+	case Text:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for QuestionSource.
+const (
+	QuestionSourceHook   QuestionSource = "hook"
+	QuestionSourceNotice QuestionSource = "notice"
+	QuestionSourceScreen QuestionSource = "screen"
+)
+
+// Valid indicates whether the value is a known member of the QuestionSource enum.
+func (e QuestionSource) Valid() bool {
+	switch e {
+	case QuestionSourceHook:
+		return true
+	case QuestionSourceNotice:
+		return true
+	case QuestionSourceScreen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for QuestionState.
+const (
+	Answered  QuestionState = "answered"
+	Open      QuestionState = "open"
+	Withdrawn QuestionState = "withdrawn"
+)
+
+// Valid indicates whether the value is a known member of the QuestionState enum.
+func (e QuestionState) Valid() bool {
+	switch e {
+	case Answered:
+		return true
+	case Open:
+		return true
+	case Withdrawn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for QuestionOptionRole.
+const (
+	Allow        QuestionOptionRole = "allow"
+	AllowSession QuestionOptionRole = "allow_session"
+	Deny         QuestionOptionRole = "deny"
+	Option       QuestionOptionRole = "option"
+)
+
+// Valid indicates whether the value is a known member of the QuestionOptionRole enum.
+func (e QuestionOptionRole) Valid() bool {
+	switch e {
+	case Allow:
+		return true
+	case AllowSession:
+		return true
+	case Deny:
+		return true
+	case Option:
 		return true
 	default:
 		return false
@@ -675,6 +813,18 @@ type AgentsSummary struct {
 // AgentsSummaryState defines model for AgentsSummary.State.
 type AgentsSummaryState string
 
+// AnswerRequest defines model for AnswerRequest.
+type AnswerRequest struct {
+	OptionId   *string           `json:"option_id,omitempty"`
+	OptionIds  *[]string         `json:"option_ids,omitempty"`
+	QuestionId string            `json:"question_id"`
+	Text       *string           `json:"text,omitempty"`
+	Via        *AnswerRequestVia `json:"via,omitempty"`
+}
+
+// AnswerRequestVia defines model for AnswerRequest.Via.
+type AnswerRequestVia string
+
 // Attention Why a person should look, null when nobody needs to
 type Attention struct {
 	At        int64           `json:"at"`
@@ -925,6 +1075,37 @@ type Health struct {
 // HealthStatus defines model for Health.Status.
 type HealthStatus string
 
+// Inbox defines model for Inbox.
+type Inbox struct {
+	Count      int         `json:"count"`
+	Items      []InboxItem `json:"items"`
+	NextCursor *string     `json:"next_cursor"`
+}
+
+// InboxItem defines model for InboxItem.
+type InboxItem struct {
+	Agent       string        `json:"agent"`
+	AgentName   string        `json:"agent_name"`
+	Id          string        `json:"id"`
+	Kind        InboxItemKind `json:"kind"`
+	ProjectName string        `json:"project_name"`
+
+	// Question Null when the agent waits for something that only its terminal shows
+	Question *Question `json:"question"`
+	Reason   string    `json:"reason"`
+
+	// SessionId Empty when the workspace itself failed
+	SessionId     string `json:"session_id"`
+	Since         int64  `json:"since"`
+	SnoozedUntil  *int64 `json:"snoozed_until"`
+	WorkspaceId   string `json:"workspace_id"`
+	WorkspaceKey  string `json:"workspace_key"`
+	WorkspaceName string `json:"workspace_name"`
+}
+
+// InboxItemKind defines model for InboxItem.Kind.
+type InboxItemKind string
+
 // InputRequest defines model for InputRequest.
 type InputRequest struct {
 	Text string `json:"text"`
@@ -1161,6 +1342,68 @@ type ProjectSource struct {
 // ProjectSourceKind defines model for ProjectSource.Kind.
 type ProjectSourceKind string
 
+// Question defines model for Question.
+type Question struct {
+	// Answer The answer in words
+	Answer     string `json:"answer"`
+	AnsweredAt *int64 `json:"answered_at"`
+
+	// AnsweredBy The user, empty when open, withdrawn or answered in the terminal by whoever sat there
+	AnsweredBy     string `json:"answered_by"`
+	AnsweredByName string `json:"answered_by_name"`
+	AskedAt        int64  `json:"asked_at"`
+
+	// Detail What it is about: the command, the change or more words; plain text of several lines
+	Detail string `json:"detail"`
+
+	// FreeText A text may be given; beside a Deny it is the reason
+	FreeText bool         `json:"free_text"`
+	Id       string       `json:"id"`
+	Kind     QuestionKind `json:"kind"`
+
+	// Multi Several options may be chosen
+	Multi     bool             `json:"multi"`
+	Options   []QuestionOption `json:"options"`
+	SessionId string           `json:"session_id"`
+
+	// Source How it became known
+	Source QuestionSource `json:"source"`
+	State  QuestionState  `json:"state"`
+
+	// Title The question in a line
+	Title string `json:"title"`
+
+	// Via Where it was answered: api, inbox, workspace, phone, notification or terminal; empty while it is open
+	Via         string `json:"via"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// QuestionKind defines model for Question.Kind.
+type QuestionKind string
+
+// QuestionSource How it became known
+type QuestionSource string
+
+// QuestionState defines model for Question.State.
+type QuestionState string
+
+// QuestionList defines model for QuestionList.
+type QuestionList struct {
+	Items      []Question `json:"items"`
+	NextCursor *string    `json:"next_cursor"`
+}
+
+// QuestionOption defines model for QuestionOption.
+type QuestionOption struct {
+	Description string             `json:"description"`
+	Id          string             `json:"id"`
+	Label       string             `json:"label"`
+	Role        QuestionOptionRole `json:"role"`
+}
+
+// QuestionOptionRole defines model for QuestionOption.Role.
+type QuestionOptionRole string
+
 // Role defines model for Role.
 type Role string
 
@@ -1208,17 +1451,20 @@ type Session struct {
 	Argv      []string `json:"argv"`
 
 	// Attention Why a person should look, null when nobody needs to
-	Attention   *Attention   `json:"attention"`
-	Bytes       int64        `json:"bytes"`
-	CanResume   bool         `json:"can_resume"`
-	Cols        int          `json:"cols"`
-	CreatedBy   string       `json:"created_by"`
-	EndedAt     *int64       `json:"ended_at"`
-	Evidence    []Evidence   `json:"evidence"`
-	ExitCode    *int         `json:"exit_code"`
-	ExitSignal  string       `json:"exit_signal"`
-	Id          string       `json:"id"`
-	Prompt      string       `json:"prompt"`
+	Attention  *Attention `json:"attention"`
+	Bytes      int64      `json:"bytes"`
+	CanResume  bool       `json:"can_resume"`
+	Cols       int        `json:"cols"`
+	CreatedBy  string     `json:"created_by"`
+	EndedAt    *int64     `json:"ended_at"`
+	Evidence   []Evidence `json:"evidence"`
+	ExitCode   *int       `json:"exit_code"`
+	ExitSignal string     `json:"exit_signal"`
+	Id         string     `json:"id"`
+	Prompt     string     `json:"prompt"`
+
+	// Question What it asks now, the oldest of several; null when it asks nothing
+	Question    *Question    `json:"question"`
 	Rows        int          `json:"rows"`
 	StartedAt   int64        `json:"started_at"`
 	State       SessionState `json:"state"`
@@ -1270,6 +1516,12 @@ type Snapshot struct {
 	TakenAt     int64  `json:"taken_at"`
 	Uncommitted int    `json:"uncommitted"`
 	Unmerged    int    `json:"unmerged"`
+}
+
+// SnoozeRequest defines model for SnoozeRequest.
+type SnoozeRequest struct {
+	// Until ms UTC
+	Until int64 `json:"until"`
 }
 
 // StateCorrection defines model for StateCorrection.
@@ -1473,6 +1725,12 @@ type GetOutputParams struct {
 	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// ListQuestionsParams defines parameters for ListQuestions.
+type ListQuestionsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ResumeSessionParams defines parameters for ResumeSession.
 type ResumeSessionParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -1582,6 +1840,9 @@ type ListTreeParams struct {
 	Path *string `form:"path,omitempty" json:"path,omitempty"`
 }
 
+// SnoozeInboxItemJSONRequestBody defines body for SnoozeInboxItem for application/json ContentType.
+type SnoozeInboxItemJSONRequestBody = SnoozeRequest
+
 // LoginJSONRequestBody defines body for Login for application/json ContentType.
 type LoginJSONRequestBody = LoginRequest
 
@@ -1596,6 +1857,9 @@ type CreateTokenJSONRequestBody = NewToken
 
 // UpdateProjectJSONRequestBody defines body for UpdateProject for application/json ContentType.
 type UpdateProjectJSONRequestBody = ProjectPatch
+
+// AnswerQuestionJSONRequestBody defines body for AnswerQuestion for application/json ContentType.
+type AnswerQuestionJSONRequestBody = AnswerRequest
 
 // SendInputJSONRequestBody defines body for SendInput for application/json ContentType.
 type SendInputJSONRequestBody = InputRequest
@@ -1653,6 +1917,15 @@ type ServerInterface interface {
 	// GetHealth Is the server up
 	// (GET /health)
 	GetHealth(ctx echo.Context) error
+	// ReopenInboxItem Bring back an item you called done or snoozed
+	// (DELETE /inbox/{id}/done)
+	ReopenInboxItem(ctx echo.Context, id Id) error
+	// FinishInboxItem Take an item out of your inbox
+	// (POST /inbox/{id}/done)
+	FinishInboxItem(ctx echo.Context, id Id) error
+	// SnoozeInboxItem Hide an item from your inbox until a time
+	// (POST /inbox/{id}/snooze)
+	SnoozeInboxItem(ctx echo.Context, id Id) error
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx echo.Context) error
@@ -1701,6 +1974,9 @@ type ServerInterface interface {
 	// GetSession A session
 	// (GET /sessions/{id})
 	GetSession(ctx echo.Context, id Id) error
+	// AnswerQuestion Answer what the agent asks, exactly once
+	// (POST /sessions/{id}/answer)
+	AnswerQuestion(ctx echo.Context, id Id) error
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx echo.Context, id Id, params SendInputParams) error
@@ -1710,6 +1986,9 @@ type ServerInterface interface {
 	// GetOutput Raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx echo.Context, id Id, params GetOutputParams) error
+	// ListQuestions What the agent asked, newest first
+	// (GET /sessions/{id}/questions)
+	ListQuestions(ctx echo.Context, id Id, params ListQuestionsParams) error
 	// ResumeSession Go on with an ended session's conversation in a new session
 	// (POST /sessions/{id}/resume)
 	ResumeSession(ctx echo.Context, id Id, params ResumeSessionParams) error
@@ -1752,6 +2031,9 @@ type ServerInterface interface {
 	// SearchFolders Git repositories below the allowed roots by name
 	// (GET /teams/{team}/folders/search)
 	SearchFolders(ctx echo.Context, team TeamSlug, params SearchFoldersParams) error
+	// GetInbox What waits for a person
+	// (GET /teams/{team}/inbox)
+	GetInbox(ctx echo.Context, team TeamSlug) error
 	// ListMembers Who belongs to the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx echo.Context, team TeamSlug) error
@@ -1899,6 +2181,54 @@ func (w *ServerInterfaceWrapper) GetHealth(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetHealth(ctx)
+	return err
+}
+
+// ReopenInboxItem converts echo context to params.
+func (w *ServerInterfaceWrapper) ReopenInboxItem(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReopenInboxItem(ctx, id)
+	return err
+}
+
+// FinishInboxItem converts echo context to params.
+func (w *ServerInterfaceWrapper) FinishInboxItem(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FinishInboxItem(ctx, id)
+	return err
+}
+
+// SnoozeInboxItem converts echo context to params.
+func (w *ServerInterfaceWrapper) SnoozeInboxItem(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SnoozeInboxItem(ctx, id)
 	return err
 }
 
@@ -2127,6 +2457,22 @@ func (w *ServerInterfaceWrapper) GetSession(ctx echo.Context) error {
 	return err
 }
 
+// AnswerQuestion converts echo context to params.
+func (w *ServerInterfaceWrapper) AnswerQuestion(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AnswerQuestion(ctx, id)
+	return err
+}
+
 // SendInput converts echo context to params.
 func (w *ServerInterfaceWrapper) SendInput(ctx echo.Context) error {
 	var err error
@@ -2231,6 +2577,38 @@ func (w *ServerInterfaceWrapper) GetOutput(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetOutput(ctx, id, params)
+	return err
+}
+
+// ListQuestions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListQuestions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListQuestionsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListQuestions(ctx, id, params)
 	return err
 }
 
@@ -2474,6 +2852,22 @@ func (w *ServerInterfaceWrapper) SearchFolders(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SearchFolders(ctx, team, params)
+	return err
+}
+
+// GetInbox converts echo context to params.
+func (w *ServerInterfaceWrapper) GetInbox(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetInbox(ctx, team)
 	return err
 }
 
@@ -3402,9 +3796,15 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/sessions/:id/resume", wrapper.ResumeSession, options.OperationMiddlewares["resumeSession"]...)
 	router.POST(options.BaseURL+"/sessions/:id/input", wrapper.SendInput, options.OperationMiddlewares["sendInput"]...)
 	router.POST(options.BaseURL+"/sessions/:id/state", wrapper.CorrectState, options.OperationMiddlewares["correctState"]...)
+	router.GET(options.BaseURL+"/sessions/:id/questions", wrapper.ListQuestions, options.OperationMiddlewares["listQuestions"]...)
+	router.POST(options.BaseURL+"/sessions/:id/answer", wrapper.AnswerQuestion, options.OperationMiddlewares["answerQuestion"]...)
 	router.GET(options.BaseURL+"/sessions/:id/output", wrapper.GetOutput, options.OperationMiddlewares["getOutput"]...)
 	router.GET(options.BaseURL+"/sessions/:id/screen", wrapper.GetScreen, options.OperationMiddlewares["getScreen"]...)
 	router.GET(options.BaseURL+"/sessions/:id/journal", wrapper.GetJournal, options.OperationMiddlewares["getJournal"]...)
+	router.GET(options.BaseURL+"/teams/:team/inbox", wrapper.GetInbox, options.OperationMiddlewares["getInbox"]...)
+	router.POST(options.BaseURL+"/inbox/:id/snooze", wrapper.SnoozeInboxItem, options.OperationMiddlewares["snoozeInboxItem"]...)
+	router.DELETE(options.BaseURL+"/inbox/:id/done", wrapper.ReopenInboxItem, options.OperationMiddlewares["reopenInboxItem"]...)
+	router.POST(options.BaseURL+"/inbox/:id/done", wrapper.FinishInboxItem, options.OperationMiddlewares["finishInboxItem"]...)
 
 }
 
@@ -3519,6 +3919,106 @@ func (response GetHealth503JSONResponse) VisitGetHealthResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReopenInboxItemRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ReopenInboxItemResponseObject interface {
+	VisitReopenInboxItemResponse(w http.ResponseWriter) error
+}
+
+type ReopenInboxItem204Response struct {
+}
+
+func (response ReopenInboxItem204Response) VisitReopenInboxItemResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ReopenInboxItemdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReopenInboxItemdefaultApplicationProblemPlusJSONResponse) VisitReopenInboxItemResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FinishInboxItemRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type FinishInboxItemResponseObject interface {
+	VisitFinishInboxItemResponse(w http.ResponseWriter) error
+}
+
+type FinishInboxItem204Response struct {
+}
+
+func (response FinishInboxItem204Response) VisitFinishInboxItemResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type FinishInboxItemdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FinishInboxItemdefaultApplicationProblemPlusJSONResponse) VisitFinishInboxItemResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SnoozeInboxItemRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SnoozeInboxItemJSONRequestBody
+}
+
+type SnoozeInboxItemResponseObject interface {
+	VisitSnoozeInboxItemResponse(w http.ResponseWriter) error
+}
+
+type SnoozeInboxItem204Response struct {
+}
+
+func (response SnoozeInboxItem204Response) VisitSnoozeInboxItemResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type SnoozeInboxItemdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SnoozeInboxItemdefaultApplicationProblemPlusJSONResponse) VisitSnoozeInboxItemResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -4135,6 +4635,46 @@ func (response GetSessiondefaultApplicationProblemPlusJSONResponse) VisitGetSess
 	return err
 }
 
+type AnswerQuestionRequestObject struct {
+	Id   Id `json:"id"`
+	Body *AnswerQuestionJSONRequestBody
+}
+
+type AnswerQuestionResponseObject interface {
+	VisitAnswerQuestionResponse(w http.ResponseWriter) error
+}
+
+type AnswerQuestion200JSONResponse Question
+
+func (response AnswerQuestion200JSONResponse) VisitAnswerQuestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AnswerQuestiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AnswerQuestiondefaultApplicationProblemPlusJSONResponse) VisitAnswerQuestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SendInputRequestObject struct {
 	Id     Id `json:"id"`
 	Params SendInputParams
@@ -4257,6 +4797,46 @@ type GetOutputdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetOutputdefaultApplicationProblemPlusJSONResponse) VisitGetOutputResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListQuestionsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListQuestionsParams
+}
+
+type ListQuestionsResponseObject interface {
+	VisitListQuestionsResponse(w http.ResponseWriter) error
+}
+
+type ListQuestions200JSONResponse QuestionList
+
+func (response ListQuestions200JSONResponse) VisitListQuestionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListQuestionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListQuestionsdefaultApplicationProblemPlusJSONResponse) VisitListQuestionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4818,6 +5398,45 @@ type SearchFoldersdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SearchFoldersdefaultApplicationProblemPlusJSONResponse) VisitSearchFoldersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInboxRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetInboxResponseObject interface {
+	VisitGetInboxResponse(w http.ResponseWriter) error
+}
+
+type GetInbox200JSONResponse Inbox
+
+func (response GetInbox200JSONResponse) VisitGetInboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetInboxdefaultApplicationProblemPlusJSONResponse) VisitGetInboxResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6248,6 +6867,15 @@ type StrictServerInterface interface {
 	// GetHealth Is the server up
 	// (GET /health)
 	GetHealth(ctx context.Context, request GetHealthRequestObject) (GetHealthResponseObject, error)
+	// ReopenInboxItem Bring back an item you called done or snoozed
+	// (DELETE /inbox/{id}/done)
+	ReopenInboxItem(ctx context.Context, request ReopenInboxItemRequestObject) (ReopenInboxItemResponseObject, error)
+	// FinishInboxItem Take an item out of your inbox
+	// (POST /inbox/{id}/done)
+	FinishInboxItem(ctx context.Context, request FinishInboxItemRequestObject) (FinishInboxItemResponseObject, error)
+	// SnoozeInboxItem Hide an item from your inbox until a time
+	// (POST /inbox/{id}/snooze)
+	SnoozeInboxItem(ctx context.Context, request SnoozeInboxItemRequestObject) (SnoozeInboxItemResponseObject, error)
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx context.Context, request LoginRequestObject) (LoginResponseObject, error)
@@ -6296,6 +6924,9 @@ type StrictServerInterface interface {
 	// GetSession A session
 	// (GET /sessions/{id})
 	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
+	// AnswerQuestion Answer what the agent asks, exactly once
+	// (POST /sessions/{id}/answer)
+	AnswerQuestion(ctx context.Context, request AnswerQuestionRequestObject) (AnswerQuestionResponseObject, error)
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx context.Context, request SendInputRequestObject) (SendInputResponseObject, error)
@@ -6305,6 +6936,9 @@ type StrictServerInterface interface {
 	// GetOutput Raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx context.Context, request GetOutputRequestObject) (GetOutputResponseObject, error)
+	// ListQuestions What the agent asked, newest first
+	// (GET /sessions/{id}/questions)
+	ListQuestions(ctx context.Context, request ListQuestionsRequestObject) (ListQuestionsResponseObject, error)
 	// ResumeSession Go on with an ended session's conversation in a new session
 	// (POST /sessions/{id}/resume)
 	ResumeSession(ctx context.Context, request ResumeSessionRequestObject) (ResumeSessionResponseObject, error)
@@ -6347,6 +6981,9 @@ type StrictServerInterface interface {
 	// SearchFolders Git repositories below the allowed roots by name
 	// (GET /teams/{team}/folders/search)
 	SearchFolders(ctx context.Context, request SearchFoldersRequestObject) (SearchFoldersResponseObject, error)
+	// GetInbox What waits for a person
+	// (GET /teams/{team}/inbox)
+	GetInbox(ctx context.Context, request GetInboxRequestObject) (GetInboxResponseObject, error)
 	// ListMembers Who belongs to the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx context.Context, request ListMembersRequestObject) (ListMembersResponseObject, error)
@@ -6530,6 +7167,104 @@ func (sh *strictHandler) GetHealth(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetHealthResponseObject); ok {
 		return validResponse.VisitGetHealthResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReopenInboxItem operation middleware
+func (sh *strictHandler) ReopenInboxItem(ctx echo.Context, id Id) error {
+	var request ReopenInboxItemRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReopenInboxItem(ctx.Request().Context(), request.(ReopenInboxItemRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReopenInboxItem")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReopenInboxItemResponseObject); ok {
+		return validResponse.VisitReopenInboxItemResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// FinishInboxItem operation middleware
+func (sh *strictHandler) FinishInboxItem(ctx echo.Context, id Id) error {
+	var request FinishInboxItemRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FinishInboxItem(ctx.Request().Context(), request.(FinishInboxItemRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FinishInboxItem")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FinishInboxItemResponseObject); ok {
+		return validResponse.VisitFinishInboxItemResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SnoozeInboxItem operation middleware
+func (sh *strictHandler) SnoozeInboxItem(ctx echo.Context, id Id) error {
+	var request SnoozeInboxItemRequestObject
+
+	request.Id = id
+
+	var body SnoozeInboxItemJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SnoozeInboxItem(ctx.Request().Context(), request.(SnoozeInboxItemRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SnoozeInboxItem")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SnoozeInboxItemResponseObject); ok {
+		return validResponse.VisitSnoozeInboxItemResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -7039,6 +7774,54 @@ func (sh *strictHandler) GetSession(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// AnswerQuestion operation middleware
+func (sh *strictHandler) AnswerQuestion(ctx echo.Context, id Id) error {
+	var request AnswerQuestionRequestObject
+
+	request.Id = id
+
+	var body AnswerQuestionJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AnswerQuestion(ctx.Request().Context(), request.(AnswerQuestionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AnswerQuestion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AnswerQuestionResponseObject); ok {
+		return validResponse.VisitAnswerQuestionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // SendInput operation middleware
 func (sh *strictHandler) SendInput(ctx echo.Context, id Id, params SendInputParams) error {
 	var request SendInputRequestObject
@@ -7134,6 +7917,32 @@ func (sh *strictHandler) GetOutput(ctx echo.Context, id Id, params GetOutputPara
 		return err
 	} else if validResponse, ok := response.(GetOutputResponseObject); ok {
 		return validResponse.VisitGetOutputResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListQuestions operation middleware
+func (sh *strictHandler) ListQuestions(ctx echo.Context, id Id, params ListQuestionsParams) error {
+	var request ListQuestionsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListQuestions(ctx.Request().Context(), request.(ListQuestionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListQuestions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListQuestionsResponseObject); ok {
+		return validResponse.VisitListQuestionsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -7598,6 +8407,31 @@ func (sh *strictHandler) SearchFolders(ctx echo.Context, team TeamSlug, params S
 		return err
 	} else if validResponse, ok := response.(SearchFoldersResponseObject); ok {
 		return validResponse.VisitSearchFoldersResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetInbox operation middleware
+func (sh *strictHandler) GetInbox(ctx echo.Context, team TeamSlug) error {
+	var request GetInboxRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetInbox(ctx.Request().Context(), request.(GetInboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetInbox")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetInboxResponseObject); ok {
+		return validResponse.VisitGetInboxResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

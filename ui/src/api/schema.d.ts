@@ -41,6 +41,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/inbox/{id}/done": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take an item out of your inbox */
+        post: operations["finishInboxItem"];
+        /** Bring back an item you called done or snoozed */
+        delete: operations["reopenInboxItem"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/inbox/{id}/snooze": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Hide an item from your inbox until a time */
+        post: operations["snoozeInboxItem"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/login": {
         parameters: {
             query?: never;
@@ -264,6 +303,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/answer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Answer what the agent asks, exactly once
+         * @description Name an option, several where the question takes several, or give a text. A text beside a Deny is the reason the agent is told. 409 `already_answered` names who was faster, 409 `question_gone` says that the agent waits for no answer any more; an answer that could not be handed to the agent is an error and leaves the question open.
+         */
+        post: operations["answerQuestion"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/input": {
         parameters: {
             query?: never;
@@ -319,6 +380,25 @@ export interface paths {
         };
         /** Raw output bytes from an absolute offset */
         get: operations["getOutput"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{id}/questions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What the agent asked, newest first */
+        get: operations["listQuestions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -596,6 +676,29 @@ export interface paths {
         };
         /** Git repositories below the allowed roots by name */
         get: operations["searchFolders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What waits for a person
+         * @description Questions first, the longest open at the top; then what failed, what is stuck and what has finished, the newest first. What you snoozed stands at the end until its time comes; what you called done is left out. `count` is the number of items that are not snoozed.
+         */
+        get: operations["getInbox"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1179,6 +1282,17 @@ export interface components {
             /** @description Who is at one of its terminals now */
             watchers: components["schemas"]["Watcher"][];
         };
+        AnswerRequest: {
+            option_id?: string;
+            option_ids?: string[];
+            question_id: string;
+            text?: string;
+            /**
+             * @default api
+             * @enum {string}
+             */
+            via: "api" | "inbox" | "workspace" | "phone" | "notification";
+        };
         /** @description Why a person should look, null when nobody needs to */
         Attention: {
             /** Format: int64 */
@@ -1389,6 +1503,31 @@ export interface components {
             status: "ok" | "starting" | "draining";
             version: string;
         };
+        Inbox: {
+            count: number;
+            items: components["schemas"]["InboxItem"][];
+            next_cursor: string | null;
+        };
+        InboxItem: {
+            agent: string;
+            agent_name: string;
+            id: string;
+            /** @enum {string} */
+            kind: "question" | "failed" | "finished" | "stuck";
+            project_name: string;
+            /** @description Null when the agent waits for something that only its terminal shows */
+            question: components["schemas"]["Question"] | null;
+            reason: string;
+            /** @description Empty when the workspace itself failed */
+            session_id: string;
+            /** Format: int64 */
+            since: number;
+            /** Format: int64 */
+            snoozed_until: number | null;
+            workspace_id: string;
+            workspace_key: string;
+            workspace_name: string;
+        };
         InputRequest: {
             text: string;
         };
@@ -1576,6 +1715,51 @@ export interface components {
             path?: string;
             url?: string;
         };
+        Question: {
+            /** @description The answer in words */
+            answer: string;
+            /** Format: int64 */
+            answered_at: number | null;
+            /** @description The user, empty when open, withdrawn or answered in the terminal by whoever sat there */
+            answered_by: string;
+            answered_by_name: string;
+            /** Format: int64 */
+            asked_at: number;
+            /** @description What it is about: the command, the change or more words; plain text of several lines */
+            detail: string;
+            /** @description A text may be given; beside a Deny it is the reason */
+            free_text: boolean;
+            id: string;
+            /** @enum {string} */
+            kind: "permission" | "choice" | "text";
+            /** @description Several options may be chosen */
+            multi: boolean;
+            options: components["schemas"]["QuestionOption"][];
+            session_id: string;
+            /**
+             * @description How it became known
+             * @enum {string}
+             */
+            source: "hook" | "screen" | "notice";
+            /** @enum {string} */
+            state: "open" | "answered" | "withdrawn";
+            /** @description The question in a line */
+            title: string;
+            /** @description Where it was answered: api, inbox, workspace, phone, notification or terminal; empty while it is open */
+            via: string;
+            workspace_id: string;
+        };
+        QuestionList: {
+            items: components["schemas"]["Question"][];
+            next_cursor: string | null;
+        };
+        QuestionOption: {
+            description: string;
+            id: string;
+            label: string;
+            /** @enum {string} */
+            role: "allow" | "allow_session" | "deny" | "option";
+        };
         /** @enum {string} */
         Role: "owner" | "admin" | "member" | "viewer";
         Sandbox: {
@@ -1630,6 +1814,8 @@ export interface components {
             exit_signal: string;
             id: string;
             prompt: string;
+            /** @description What it asks now, the oldest of several; null when it asks nothing */
+            question: components["schemas"]["Question"] | null;
             rows: number;
             /** Format: int64 */
             started_at: number;
@@ -1672,6 +1858,13 @@ export interface components {
             taken_at: number;
             uncommitted: number;
             unmerged: number;
+        };
+        SnoozeRequest: {
+            /**
+             * Format: int64
+             * @description ms UTC
+             */
+            until: number;
         };
         StateCorrection: {
             /** @enum {string} */
@@ -1898,6 +2091,73 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
+        };
+    };
+    finishInboxItem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    reopenInboxItem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Back */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    snoozeInboxItem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SnoozeRequest"];
+            };
+        };
+        responses: {
+            /** @description Snoozed; a time that has passed brings the item back */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
         };
     };
     login: {
@@ -2271,6 +2531,33 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    answerQuestion: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AnswerRequest"];
+            };
+        };
+        responses: {
+            /** @description The question as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Question"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     sendInput: {
         parameters: {
             query?: never;
@@ -2350,6 +2637,32 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listQuestions: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Questions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionList"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -2749,6 +3062,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FolderEntryList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getInbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The inbox */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Inbox"];
                 };
             };
             default: components["responses"]["Problem"];

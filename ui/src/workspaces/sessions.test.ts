@@ -26,6 +26,7 @@ const session = (over: Partial<Session>): Session => ({
   exit_signal: "",
   bytes: 0,
   can_resume: true,
+  question: null,
   ...over,
 });
 

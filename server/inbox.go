@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// byInboxItem reads what an item of the inbox is about: a question, a session or a workspace. What follows the id after a dash
+// is when it began.
+func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return "", err
+	}
+	about, _, _ := strings.Cut(id, "-")
+	switch kind, _, _ := strings.Cut(about, "_"); kind {
+	case "qst":
+		q, err := s.cfg.Sessions.QuestionByID(ctx, about)
+		call.workspace.ID = q.WorkspaceID
+		return q.TeamID, err
+	case "ses":
+		call.session, err = s.cfg.Sessions.Get(ctx, about)
+		call.workspace.ID = call.session.WorkspaceID
+		return call.session.TeamID, err
+	case "ws":
+		call.workspace, err = s.cfg.Workspaces.Workspace(ctx, about)
+		return call.workspace.TeamID, err
+	}
+	return "", errNotFound
+}
+
+// inbox returns the inbox of the caller: what the sessions wait for and workspaces that could not be made, less what the caller
+// called done.
+func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]workspaces.Workspace, error) {
+	call := callOf(ctx)
+	items, err := h.cfg.Sessions.Inbox(ctx, call.team.ID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
+	}
+	marks, err := h.cfg.Sessions.Marks(ctx, call.actor.User.ID, call.team.ID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
+	}
+	active := map[string]workspaces.Workspace{}
+	for pg := (page.Page{Limit: page.MaxLimit}); ; {
+		some, next, err := h.cfg.Workspaces.List(ctx, call.team.ID, workspaces.Filter{Show: workspaces.ShowActive}, pg)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the inbox: %w", err)
+		}
+		for _, w := range some {
+			active[w.ID] = w
+			if w.State == workspaces.Failed {
+				items = append(items, sessions.InboxItem{ID: sessions.Episode(w.ID, w.UpdatedAt), Kind: sessions.InboxFailed, WorkspaceID: w.ID, Reason: w.StateReason, Since: w.UpdatedAt})
+			}
+		}
+		if pg.Cursor = next; next == "" {
+			break
+		}
+	}
+	kept := items[:0]
+	for _, it := range items {
+		m := marks[it.ID]
+		if _, there := active[it.WorkspaceID]; !there || m.DoneAt != 0 {
+			continue
+		}
+		it.SnoozedUntil = m.SnoozedUntil
+		kept = append(kept, it)
+	}
+	return kept, active, nil
+}
+
+func (h handlers) GetInbox(ctx context.Context, _ api.GetInboxRequestObject) (api.GetInboxResponseObject, error) {
+	items, about, err := h.inbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	projects, err := h.cfg.Workspaces.ProjectLines(ctx, callOf(ctx).team.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading projects: %w", err)
+	}
+	now := h.now()
+	sessions.SortInbox(items, now)
+	out := api.GetInbox200JSONResponse{Items: make([]api.InboxItem, 0, len(items))}
+	for _, it := range items {
+		w := about[it.WorkspaceID]
+		item := api.InboxItem{Id: it.ID, Kind: api.InboxItemKind(it.Kind), WorkspaceId: w.ID, WorkspaceKey: w.Key(), WorkspaceName: w.Name,
+			ProjectName: projects[w.ProjectID].Name, SessionId: it.SessionID, Agent: it.Agent, AgentName: it.AgentName, Reason: it.Reason, Since: it.Since,
+			Question: askedOf(it.Question)}
+		if it.SnoozedUntil > now {
+			item.SnoozedUntil = &it.SnoozedUntil
+		} else {
+			out.Count++
+		}
+		out.Items = append(out.Items, item)
+	}
+	return out, nil
+}
+
+func (h handlers) now() int64 { return h.cfg.Now().UnixMilli() }
+
+// mark is what the caller does with the item the path names.
+func mark(ctx context.Context, itemID string) sessions.Mark {
+	call := callOf(ctx)
+	return sessions.Mark{UserID: call.actor.User.ID, ItemID: itemID, TeamID: call.team.ID, WorkspaceID: call.workspace.ID}
+}
+
+// maxSnooze is how long an item may be hidden.
+const maxSnooze = 366 * 24 * 3600 * 1000
+
+func (h handlers) SnoozeInboxItem(ctx context.Context, req api.SnoozeInboxItemRequestObject) (api.SnoozeInboxItemResponseObject, error) {
+	m := mark(ctx, req.Id)
+	if until := req.Body.Until; until > h.now()+maxSnooze || until < 0 {
+		return nil, fault.New(fault.Invalid, "invalid_snooze", "until is a time, in milliseconds since 1970, within a year from now.").With("field", "until")
+	} else if until > h.now() {
+		m.SnoozedUntil = until
+	}
+	return api.SnoozeInboxItem204Response{}, h.cfg.Sessions.Mark(ctx, m)
+}
+
+func (h handlers) FinishInboxItem(ctx context.Context, req api.FinishInboxItemRequestObject) (api.FinishInboxItemResponseObject, error) {
+	m := mark(ctx, req.Id)
+	m.DoneAt = h.now()
+	return api.FinishInboxItem204Response{}, h.cfg.Sessions.Mark(ctx, m)
+}
+
+func (h handlers) ReopenInboxItem(ctx context.Context, req api.ReopenInboxItemRequestObject) (api.ReopenInboxItemResponseObject, error) {
+	return api.ReopenInboxItem204Response{}, h.cfg.Sessions.Mark(ctx, mark(ctx, req.Id))
+}

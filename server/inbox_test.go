@@ -1,0 +1,163 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/workspaces"
+)
+
+type inboxJSON struct {
+	Count int
+	Items []struct {
+		ID, Kind, Reason, Agent, Question any
+		WorkspaceKey                      string `json:"workspace_key"`
+		ProjectName                       string `json:"project_name"`
+		SessionID                         string `json:"session_id"`
+		SnoozedUntil                      *int64 `json:"snoozed_until"`
+	}
+}
+
+func (b inboxJSON) kinds() string {
+	var out []string
+	for _, it := range b.Items {
+		out = append(out, fmt.Sprint(it.Kind))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestInbox(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.people(t)
+	h.serve()
+	ctx := t.Context()
+	rooms, kept := store.NewSessions(h.db), store.NewWorkspaces(h.db)
+	add := func(n int, state workspaces.State, s *sessions.Session) string {
+		w := workspaces.Workspace{ID: id.New("ws"), TeamID: p.team.ID, ProjectID: p.ids["project"], Name: "w", Branch: fmt.Sprint("b", n), Base: "main", Executor: "fake",
+			State: state, StateReason: "no disk", CreatedBy: "usr_1", CreatedAt: 1, UpdatedAt: int64(n)}
+		if state == workspaces.Archived {
+			w.ArchivedAt = 5
+		}
+		if _, err := kept.InsertWorkspace(ctx, w); err != nil {
+			t.Fatal(err)
+		}
+		if s == nil {
+			return w.ID
+		}
+		s.ID, s.TeamID, s.WorkspaceID, s.Cols, s.Rows, s.CreatedBy, s.StartedAt = id.New("ses"), p.team.ID, w.ID, 80, 24, "usr_1", 1
+		if err := rooms.InsertSession(ctx, *s); err != nil {
+			t.Fatal(err)
+		}
+		return s.ID
+	}
+	code := 0
+	waiting := add(2, workspaces.Ready, &sessions.Session{Agent: agents.ClaudeCode, State: sessions.Waiting, StateReason: "needs your permission", StateAt: 50})
+	add(3, workspaces.Failed, nil)
+	finished := add(4, workspaces.Ready, &sessions.Session{Agent: agents.Codex, State: sessions.Exited, ExitCode: &code, StateReason: "exited with code 0", EndedAt: 60})
+	add(5, workspaces.Ready, &sessions.Session{Agent: agents.Codex, State: sessions.Lost, StateReason: "the place it ran in is gone", EndedAt: 70})
+	add(6, workspaces.Archived, &sessions.Session{Agent: agents.Codex, State: sessions.Lost, EndedAt: 80})
+	asked := add(7, workspaces.Ready, &sessions.Session{Agent: agents.ClaudeCode, State: sessions.Waiting, StateAt: 40})
+	q := sessions.Question{ID: id.New("qst"), TeamID: p.team.ID, SessionID: asked, Source: sessions.AskedByHook, State: sessions.QuestionOpen, AskedAt: 40,
+		Ask: agents.Ask{Kind: agents.Permission, Title: "Run rm?", Options: []agents.Option{{ID: "allow", Label: "Allow", Role: agents.Allow}}}}
+	row, err := rooms.Session(ctx, asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.WorkspaceID = row.WorkspaceID
+	if err := rooms.InsertQuestion(ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	see := func(who string) (b inboxJSON) {
+		t.Helper()
+		h.do("GET", "/api/v1/teams/"+p.team.Slug+"/inbox", "", bearer(p.tokens[who])...).into(t, &b)
+		return b
+	}
+	b := see("member")
+	if b.kinds() != "question question failed failed finished" || b.Count != 5 {
+		t.Fatalf("inbox %s, %d", b.kinds(), b.Count)
+	}
+	if first := b.Items[0]; first.ID != q.ID || first.SessionID != asked || first.Reason != "Run rm?" || first.Question == nil || first.WorkspaceKey == "" || first.ProjectName != "p" {
+		t.Errorf("first %+v", first)
+	}
+	if second := b.Items[1]; second.SessionID != waiting || second.Question != nil || second.ID != waiting+"-50" {
+		t.Errorf("second %+v", second)
+	}
+	post := func(who, method, path, body string, want int) reply {
+		t.Helper()
+		r := h.do(method, "/api/v1"+path, body, bearer(p.tokens[who])...)
+		if r.StatusCode != want {
+			t.Fatalf("%s %s: %d %s", method, path, r.StatusCode, r.body)
+		}
+		return r
+	}
+	// What one user puts away stays with the others.
+	post("member", "POST", fmt.Sprintf("/inbox/%v/snooze", b.Items[1].ID), fmt.Sprintf(`{"until":%d}`, time.Now().Add(time.Hour).UnixMilli()), http.StatusNoContent)
+	post("member", "POST", fmt.Sprintf("/inbox/%v/done", b.Items[2].ID), "", http.StatusNoContent)
+	post("member", "POST", fmt.Sprintf("/inbox/%s/done", finished), "", http.StatusNoContent)
+	if b := see("member"); b.kinds() != "question failed question" || b.Count != 2 || b.Items[2].SnoozedUntil == nil || b.Items[0].SnoozedUntil != nil {
+		t.Errorf("inbox %s, %d", b.kinds(), b.Count)
+	}
+	if b := see("viewer"); b.Count != 5 {
+		t.Errorf("the other sees %s", b.kinds())
+	}
+	post("member", "DELETE", fmt.Sprintf("/inbox/%s/done", finished), "", http.StatusNoContent)
+	post("member", "POST", fmt.Sprintf("/inbox/%v/snooze", b.Items[1].ID), `{"until":5}`, http.StatusNoContent)
+	if b := see("member"); b.kinds() != "question question failed finished" || b.Count != 4 {
+		t.Errorf("inbox %s, %d", b.kinds(), b.Count)
+	}
+	if r := post("member", "POST", fmt.Sprintf("/inbox/%s/snooze", finished), fmt.Sprintf(`{"until":%d}`, time.Now().AddDate(3, 0, 0).UnixMilli()), http.StatusBadRequest); r.code() != "invalid_snooze" {
+		t.Errorf("got %s", r.body)
+	}
+	post("outsider", "POST", fmt.Sprintf("/inbox/%s/done", q.ID), "", http.StatusNotFound)
+	post("member", "POST", "/inbox/qst_none/done", "", http.StatusNotFound)
+	post("member", "POST", "/inbox/other/done", "", http.StatusNotFound)
+
+	// Answering: its own right; nothing is recorded that did not reach an agent.
+	answer := fmt.Sprintf(`{"question_id":%q,"option_id":"allow"}`, q.ID)
+	if r := post("viewer", "POST", "/sessions/"+asked+"/answer", answer, http.StatusForbidden); !strings.Contains(string(r.body), "question.answer") {
+		t.Errorf("got %s", r.body)
+	}
+	for body, code := range map[string]string{
+		answer: "session_not_ready",
+		fmt.Sprintf(`{"question_id":%q,"option_id":"no"}`, q.ID):                       "invalid_answer",
+		fmt.Sprintf(`{"question_id":%q}`, q.ID):                                        "invalid_answer",
+		fmt.Sprintf(`{"question_id":%q,"text":"yes"}`, q.ID):                           "invalid_answer",
+		fmt.Sprintf(`{"question_id":%q,"option_id":"allow","option_ids":["x"]}`, q.ID): "invalid_answer",
+		fmt.Sprintf(`{"question_id":%q,"option_ids":["allow","allow"]}`, q.ID):         "invalid_answer",
+		fmt.Sprintf(`{"question_id":%q,"option_id":"allow","via":"pigeon"}`, q.ID):     "invalid_answer",
+		`{"question_id":"qst_none","option_id":"allow"}`:                               "question_not_found",
+		`{"question_id":"../x","option_id":"allow"}`:                                   "question_not_found",
+	} {
+		if r := h.do("POST", "/api/v1/sessions/"+asked+"/answer", body, bearer(p.tokens["member"])...); r.code() != code {
+			t.Errorf("%s: %d %s, want %s", body, r.StatusCode, r.body, code)
+		}
+	}
+	if r := h.do("POST", "/api/v1/sessions/"+waiting+"/answer", answer, bearer(p.tokens["member"])...); r.code() != "question_not_found" {
+		t.Errorf("a question of another session: %s", r.body)
+	}
+	q.State, q.Answer, q.Via, q.AnsweredAt = sessions.QuestionAnswered, "Allow", sessions.ViaTerminal, 60
+	if _, err := rooms.CloseQuestion(ctx, q); err != nil {
+		t.Fatal(err)
+	}
+	if r := post("member", "POST", "/sessions/"+asked+"/answer", answer, http.StatusConflict); r.code() != "already_answered" || !strings.Contains(string(r.body), "in the terminal") {
+		t.Errorf("got %s", r.body)
+	}
+	var list struct {
+		Items []struct {
+			ID, State, Answer, Via string
+			AnsweredAt             *int64 `json:"answered_at"`
+		}
+	}
+	h.do("GET", "/api/v1/sessions/"+asked+"/questions", "", bearer(p.tokens["viewer"])...).into(t, &list)
+	if len(list.Items) != 1 || list.Items[0].Answer != "Allow" || list.Items[0].State != "answered" || list.Items[0].AnsweredAt == nil {
+		t.Errorf("questions %+v", list)
+	}
+}

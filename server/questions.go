@@ -1,0 +1,63 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+func questionOf(q sessions.Question) api.Question {
+	return api.Question{Id: q.ID, SessionId: q.SessionID, WorkspaceId: q.WorkspaceID, Kind: api.QuestionKind(q.Kind), Title: q.Title, Detail: q.Detail,
+		Options: list(q.Options, optionOf), Multi: q.Multi, FreeText: q.FreeText, Source: api.QuestionSource(q.Source), AskedAt: q.AskedAt,
+		State: api.QuestionState(q.State), AnsweredBy: q.AnsweredBy, AnsweredByName: q.AnsweredByName, AnsweredAt: ptr(q.AnsweredAt), Answer: q.Answer, Via: q.Via}
+}
+
+func optionOf(o agents.Option) api.QuestionOption {
+	return api.QuestionOption{Id: o.ID, Label: o.Label, Description: o.Description, Role: api.QuestionOptionRole(o.Role)}
+}
+
+// askedOf is the question of a session or an inbox item, nil without one.
+func askedOf(q *sessions.Question) *api.Question {
+	if q == nil {
+		return nil
+	}
+	out := questionOf(*q)
+	return &out
+}
+
+func (h handlers) ListQuestions(ctx context.Context, req api.ListQuestionsRequestObject) (api.ListQuestionsResponseObject, error) {
+	all, next, err := h.cfg.Sessions.Questions(ctx, callOf(ctx).session.ID, pageOf(req.Params.Limit, req.Params.Cursor))
+	if err != nil {
+		return nil, err
+	}
+	return api.ListQuestions200JSONResponse{Items: list(all, questionOf), NextCursor: text(next)}, nil
+}
+
+func (h handlers) AnswerQuestion(ctx context.Context, req api.AnswerQuestionRequestObject) (api.AnswerQuestionResponseObject, error) {
+	b := req.Body
+	if !plainID(b.QuestionId) {
+		return nil, fault.New(fault.NotFound, "question_not_found", "The session has asked no such question.").With("field", "question_id")
+	}
+	options := val(b.OptionIds)
+	if b.OptionId != nil {
+		if len(options) > 0 {
+			return nil, fault.New(fault.Invalid, "invalid_answer", "Give option_id or option_ids, not both.").With("field", "option_id")
+		}
+		options = []string{*b.OptionId}
+	}
+	via := val(b.Via)
+	switch via {
+	case "", api.AnswerRequestViaApi, api.AnswerRequestViaInbox, api.AnswerRequestViaWorkspace, api.AnswerRequestViaPhone, api.AnswerRequestViaNotification:
+	default:
+		return nil, fault.New(fault.Invalid, "invalid_answer", "via is one of api, inbox, workspace, phone and notification.").With("field", "via")
+	}
+	q, err := h.cfg.Sessions.Answer(ctx, callOf(ctx).actor, callOf(ctx).session.ID,
+		sessions.AnswerRequest{QuestionID: b.QuestionId, OptionIDs: options, Text: val(b.Text), Via: string(via)})
+	if err != nil {
+		return nil, err
+	}
+	return api.AnswerQuestion200JSONResponse(questionOf(q)), nil
+}

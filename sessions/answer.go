@@ -1,0 +1,173 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// AnswerRequest answers a question. Via says where it was answered, "" = by the API.
+type AnswerRequest struct {
+	QuestionID string
+	OptionIDs  []string
+	Text       string
+	Via        string
+}
+
+const maxAnswerText = 16 << 10
+
+// errGone says that an answer comes too late and nobody else gave one.
+func errGone() error {
+	return fault.New(fault.Conflict, "question_gone", "The agent waits for no answer any more: it went on, was interrupted or has ended.")
+}
+
+// Questions returns a page of what a session has asked, newest first.
+func (s *Service) Questions(ctx context.Context, sessionID string, pg page.Page) ([]Question, string, error) {
+	all, next, err := s.cfg.Store.Questions(ctx, sessionID, pg)
+	if err != nil {
+		return nil, "", err
+	}
+	names := map[string]string{}
+	for i := range all {
+		all[i].AnsweredByName = s.nameOf(ctx, all[i].AnsweredBy, names)
+	}
+	return all, next, nil
+}
+
+// nameOf returns a user's name, "" of nobody. seen remembers it within one answer.
+func (s *Service) nameOf(ctx context.Context, userID string, seen map[string]string) string {
+	if userID == "" {
+		return ""
+	}
+	if name, ok := seen[userID]; ok {
+		return name
+	}
+	name := "somebody who has left"
+	if a, err := s.cfg.Accounts.Actor(ctx, userID); err == nil {
+		name = a.User.Name
+	}
+	seen[userID] = name
+	return name
+}
+
+// Answer hands a person's answer to the agent: once, whoever else answers at the same time. An answer the agent did not get
+// leaves the question open. Errors: question_not_found, invalid_answer, already_answered, question_gone, session_not_ready,
+// answer_not_delivered.
+func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID string, req AnswerRequest) (Question, error) {
+	q, err := s.cfg.Store.Question(ctx, req.QuestionID)
+	if err != nil {
+		return Question{}, err
+	}
+	if q.SessionID != sessionID {
+		return Question{}, fault.New(fault.NotFound, "question_not_found", "The session has asked no such question.")
+	}
+	choice, err := choose(q, req)
+	if err != nil {
+		return Question{}, err
+	}
+	l := s.ref(sessionID)
+	if l == nil {
+		return Question{}, s.late(ctx, q.ID)
+	}
+	defer s.release(l)
+	l.mu.Lock()
+	as := l.posedOf(func(as *posed) bool { return as.q.ID == q.ID })
+	l.mu.Unlock()
+	if as == nil {
+		return Question{}, s.late(ctx, q.ID)
+	}
+	select {
+	case <-as.turn:
+	case <-ctx.Done():
+		return Question{}, ctx.Err()
+	}
+	defer func() { as.turn <- struct{}{} }()
+	l.mu.Lock()
+	q, by := as.q, as.by
+	l.mu.Unlock()
+	switch {
+	case q.State != QuestionOpen:
+		return Question{}, s.tooLate(ctx, q)
+	case by == nil:
+		return Question{}, fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
+	}
+	open := q
+	q.State, q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via = QuestionAnswered, actor.User.ID, s.now(), cut(lines(choice.Words()), maxAskDetail), or(req.Via, "api")
+	switch err := by(ctx, choice); {
+	case fault.Is(err, fault.Gone), fault.Is(err, fault.NotFound):
+		open.State, open.AnsweredAt = QuestionWithdrawn, s.now()
+		l.settleQuestion(ctx, as, open)
+		return Question{}, errGone()
+	case err != nil:
+		return Question{}, fault.Wrap(err, fault.Unavailable, "answer_not_delivered", "The answer did not reach the agent; the question is still open. Try again, or answer in the terminal.")
+	}
+	if !l.settleQuestion(ctx, as, q) { // the session has ended meanwhile
+		return Question{}, errGone()
+	}
+	q.AnsweredByName = actor.User.Name
+	return q, nil
+}
+
+// late says why a question that is not open in memory cannot be answered.
+func (s *Service) late(ctx context.Context, id string) error {
+	q, err := s.cfg.Store.Question(ctx, id)
+	if err != nil {
+		return err
+	}
+	if q.State == QuestionOpen {
+		return fault.New(fault.Unavailable, "session_not_ready", "The session is being taken up again. Try again in a moment.")
+	}
+	return s.tooLate(ctx, q)
+}
+
+func (s *Service) tooLate(ctx context.Context, q Question) error {
+	if q.State != QuestionAnswered {
+		return errGone()
+	}
+	who := "in the terminal"
+	name := s.nameOf(ctx, q.AnsweredBy, map[string]string{})
+	if name != "" {
+		who = "by " + name
+	}
+	return fault.New(fault.Conflict, "already_answered", "Already answered %s: %s", who, q.Answer).
+		With("answered_by", q.AnsweredBy).With("answered_by_name", name).With("answer", q.Answer).With("via", q.Via).With("answered_at", q.AnsweredAt)
+}
+
+// choose reads what was answered to q.
+func choose(q Question, req AnswerRequest) (agents.Answer, error) {
+	bad := func(format string, args ...any) (agents.Answer, error) {
+		return agents.Answer{}, fault.New(fault.Invalid, "invalid_answer", format, args...)
+	}
+	a := agents.Answer{Text: strings.TrimSpace(req.Text)}
+	if len(a.Text) > maxAnswerText {
+		return bad("The text is longer than %d bytes.", maxAnswerText)
+	}
+	for _, want := range req.OptionIDs {
+		i := slices.IndexFunc(q.Options, func(o agents.Option) bool { return o.ID == want })
+		switch {
+		case i < 0:
+			return bad("The question has no option %q.", cut(clean(want), 64))
+		case slices.Contains(a.Options, q.Options[i]):
+			return bad("The option %q is named twice.", q.Options[i].ID)
+		}
+		a.Options = append(a.Options, q.Options[i])
+	}
+	switch {
+	case len(a.Options) == 0 && a.Text == "":
+		return bad("Name an option or give a text.")
+	case len(a.Options) > 1 && !q.Multi:
+		return bad("The question takes one option.")
+	case a.Text != "" && !q.FreeText:
+		return bad("The question takes no text: name one of its options.")
+	case q.Kind == agents.Permission && len(a.Options) == 0:
+		return bad("Say whether it is allowed: name an option. A text alone is no answer to a permission.")
+	case q.Kind == agents.Permission && a.Text != "" && a.Options[0].Role != agents.Deny:
+		return bad("A text goes with a Deny only: it is the reason the agent is told.")
+	}
+	return a, nil
+}

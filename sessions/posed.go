@@ -1,0 +1,239 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/journal"
+)
+
+// pose opens a question, or takes up again the open one with this key, and returns its id; "" when it was not taken. by hands
+// over the answer.
+func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by handOver) string {
+	l.mu.Lock()
+	if l.row.State.Ended() {
+		l.mu.Unlock()
+		return ""
+	}
+	if old := l.posedOf(func(as *posed) bool { return as.q.Key == key && as.q.State == QuestionOpen }); old != nil {
+		old.by = by
+		l.poses(old)
+		l.mu.Unlock()
+		return old.q.ID
+	}
+	if len(l.asked) >= maxAsked {
+		l.mu.Unlock()
+		l.svc.cfg.Log.Warn("question dropped: too many are open", "session_id", l.id)
+		return ""
+	}
+	as := newPosed(Question{ID: id.New("qst"), TeamID: l.row.TeamID, WorkspaceID: l.row.WorkspaceID, SessionID: l.id, Key: key, Ask: cleanAsk(a),
+		Source: source, AskedAt: l.svc.now(), State: QuestionOpen}, by)
+	<-as.turn // nobody may settle what is not stored yet
+	l.asked = append(l.asked, as)
+	q := as.q
+	l.mu.Unlock()
+	defer func() { as.turn <- struct{}{} }()
+	if err := l.svc.cfg.Store.InsertQuestion(ctx, q); err != nil {
+		l.svc.cfg.Log.Error("question not stored", "session_id", l.id, "error", err)
+		l.mu.Lock()
+		l.dropQuestion(as)
+		l.mu.Unlock()
+		return ""
+	}
+	l.mu.Lock()
+	l.poses(as)
+	l.note(journal.Question, map[string]any{"question_id": q.ID, "kind": q.Kind, "title": q.Title})
+	l.mu.Unlock()
+	l.svc.tell(ctx, q)
+	return q.ID
+}
+
+func newPosed(q Question, by handOver) *posed {
+	as := &posed{q: q, by: by, turn: make(chan struct{}, 1)}
+	as.turn <- struct{}{}
+	return as
+}
+
+// source is where the question became known, as the state machine has it.
+func (as *posed) source() agents.Source {
+	switch as.q.Source {
+	case AskedOnScreen:
+		return agents.FromScreen
+	case AskedByNotice:
+		return agents.FromNotice
+	}
+	return agents.FromHook
+}
+
+// maxNoted is how much of an answer stands in the journal.
+const maxNoted = 1000
+
+// poses says that the session waits for the answer of as. It is called under mu.
+func (l *live) poses(as *posed) {
+	l.machine.hint(time.Now(), agents.Hint{Source: as.source(), Mood: agents.Asking, Reason: cut(as.q.Title, maxTitle)})
+	l.judge()
+	l.bump()
+	l.svc.touch(l)
+}
+
+// posedOf returns the first open question that fits, nil without one. It is called under mu.
+func (l *live) posedOf(fits func(*posed) bool) *posed {
+	if i := slices.IndexFunc(l.asked, fits); i >= 0 {
+		return l.asked[i]
+	}
+	return nil
+}
+
+// question returns a copy of the oldest open question, nil without one. It is called under mu.
+func (l *live) question() *Question {
+	as := l.posedOf(func(as *posed) bool { return as.q.State == QuestionOpen })
+	if as == nil {
+		return nil
+	}
+	q := as.q
+	return &q
+}
+
+// dropQuestion takes a question out of memory. It is called under mu.
+func (l *live) dropQuestion(as *posed) {
+	l.asked = slices.DeleteFunc(l.asked, func(o *posed) bool { return o == as })
+}
+
+// settleQuestion stores how a question ended and tells everybody. The caller has its turn. False when it had ended before.
+func (l *live) settleQuestion(ctx context.Context, as *posed, q Question) bool {
+	l.mu.Lock()
+	if as.q.State != QuestionOpen {
+		l.mu.Unlock()
+		return false
+	}
+	as.q = q // it stays in memory until it is stored: who comes late is told the same by both
+	h := agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: "goes on after an answer"}
+	if q.State == QuestionWithdrawn {
+		h.Mood, h.Reason = agents.Ready, ""
+	}
+	if next := l.question(); next != nil {
+		h.Mood, h.Reason = agents.Asking, cut(next.Title, maxTitle)
+	}
+	l.machine.hint(time.Now(), h)
+	l.judge()
+	l.note(journal.Answer, map[string]any{"question_id": q.ID, "state": q.State, "answer": cut(q.Answer, maxNoted), "user_id": q.AnsweredBy, "via": q.Via})
+	l.bump()
+	l.svc.touch(l)
+	l.mu.Unlock()
+	l.keepEnd(ctx, as)
+	l.svc.tell(ctx, q)
+	return true
+}
+
+// keepEnd stores how a question ended; later, when the store fails now.
+func (l *live) keepEnd(ctx context.Context, as *posed) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	store := func(ctx context.Context) error {
+		if _, err := l.svc.cfg.Store.CloseQuestion(ctx, as.q); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.dropQuestion(as)
+		l.mu.Unlock()
+		return nil
+	}
+	err := store(ctx)
+	if err == nil {
+		return
+	}
+	l.svc.cfg.Log.Error("end of question not stored", "session_id", l.id, "error", err)
+	l.svc.run(func() {
+		hard := l.svc.hard
+		for wait := 250 * time.Millisecond; sleep(hard, wait); wait = min(2*wait, 30*time.Second) {
+			if store(hard) == nil {
+				return
+			}
+		}
+	})
+}
+
+// withdraw ends the open questions that fit: the agent waits for no answer any more. An answer under way is waited for.
+func (l *live) withdraw(ctx context.Context, fits func(*posed) bool) {
+	l.closeQuestions(ctx, fits, func(q *Question) { q.State = QuestionWithdrawn })
+}
+
+// answeredThere notes that somebody answered the questions that fit in the terminal itself.
+func (l *live) answeredThere(ctx context.Context, fits func(*posed) bool, answer string) {
+	l.closeQuestions(ctx, fits, func(q *Question) {
+		q.State, q.Via, q.Answer = QuestionAnswered, ViaTerminal, cut(lines(answer), maxAskDetail)
+	})
+}
+
+func (l *live) closeQuestions(ctx context.Context, fits func(*posed) bool, how func(*Question)) {
+	l.mu.Lock()
+	var all []*posed
+	for _, as := range l.asked {
+		if fits(as) {
+			all = append(all, as)
+		}
+	}
+	l.mu.Unlock()
+	for _, as := range all {
+		select {
+		case <-as.turn:
+		case <-ctx.Done():
+			return
+		}
+		l.mu.Lock()
+		q := as.q
+		l.mu.Unlock()
+		q.AnsweredAt = l.svc.now()
+		how(&q)
+		l.settleQuestion(ctx, as, q)
+		as.turn <- struct{}{}
+	}
+}
+
+// endQuestions withdraws what an ended session has asked.
+func (l *live) endQuestions(ctx context.Context) {
+	now := l.svc.now()
+	l.mu.Lock()
+	had := l.asked
+	l.asked = nil
+	for _, as := range had {
+		if as.q.State == QuestionOpen {
+			as.q.State, as.q.AnsweredAt = QuestionWithdrawn, now
+		}
+	}
+	l.mu.Unlock()
+	if len(had) == 0 {
+		return
+	}
+	if err := l.svc.cfg.Store.WithdrawQuestions(ctx, l.id, now); err != nil {
+		l.svc.cfg.Log.Error("questions of an ended session not closed", "session_id", l.id, "error", err)
+	}
+	l.svc.tell(ctx, had[0].q)
+}
+
+// recallQuestions takes up the questions that were open when the server stopped.
+func (l *live) recallQuestions(ctx context.Context) error {
+	open, err := l.svc.cfg.Store.OpenQuestions(ctx, l.row.TeamID)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, q := range open {
+		if q.SessionID == l.id {
+			l.asked = append(l.asked, newPosed(q, nil))
+		}
+	}
+	return nil
+}
+
+// tell publishes that the inbox of the team has changed.
+func (s *Service) tell(ctx context.Context, q Question) {
+	if s.cfg.Events != nil {
+		s.cfg.Events.Publish(ctx, events.Event{Type: "inbox.updated", ID: q.ID, WorkspaceID: q.WorkspaceID, TeamID: q.TeamID, Version: s.now()})
+	}
+}

@@ -1,0 +1,121 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// QuestionState is what became of a question.
+type QuestionState string
+
+// States of a question.
+const (
+	QuestionOpen      QuestionState = "open"
+	QuestionAnswered  QuestionState = "answered"
+	QuestionWithdrawn QuestionState = "withdrawn" // the agent went on, was interrupted or ended
+)
+
+// How a question became known.
+const (
+	AskedByHook   = "hook"
+	AskedOnScreen = "screen"
+	AskedByNotice = "notice"
+)
+
+// ViaTerminal says that a question was answered by typing into the session's terminal.
+const ViaTerminal = "terminal"
+
+// Question is what an agent asked. An answered one says who answered; AnsweredBy is empty where somebody at the terminal did.
+type Question struct {
+	ID, TeamID, WorkspaceID, SessionID string
+	Key                                string // names it within its session
+	agents.Ask
+	Source     string
+	AskedAt    int64
+	State      QuestionState
+	AnsweredBy string
+	AnsweredAt int64 // also when it was withdrawn
+	Answer     string
+	Via        string
+
+	AnsweredByName string // not stored
+}
+
+// QuestionStore is what questions and inboxes need of the storage.
+type QuestionStore interface {
+	InsertQuestion(ctx context.Context, q Question) error
+	// CloseQuestion writes how an open question ended; false when it was not open any more.
+	CloseQuestion(ctx context.Context, q Question) (bool, error)
+	// WithdrawQuestions closes every open question of a session.
+	WithdrawQuestions(ctx context.Context, sessionID string, at int64) error
+	Question(ctx context.Context, id string) (Question, error)
+	// Questions returns a page of a session's questions, newest first, and the cursor of the next.
+	Questions(ctx context.Context, sessionID string, pg page.Page) ([]Question, string, error)
+	// OpenQuestions returns the open questions of a team, oldest first.
+	OpenQuestions(ctx context.Context, teamID string) ([]Question, error)
+	// Marks returns what a user did with the items of a team's inbox, by item.
+	Marks(ctx context.Context, userID, teamID string) (map[string]Mark, error)
+	// PutMark stores a mark; one without any content is removed.
+	PutMark(ctx context.Context, m Mark) error
+}
+
+// Bounds of what an agent asks.
+const (
+	maxAskTitle   = 300
+	maxAskDetail  = 16 << 10
+	maxAskOptions = 32
+	maxAskLabel   = 200
+	maxAskWords   = 1000 // of an option's description
+	maxAsked      = 32   // open questions of one session
+)
+
+// posed is an open question of a live session.
+type posed struct {
+	q    Question      // guarded by the session's mu
+	turn chan struct{} // holds one token: who has it may settle the question
+	by   handOver      // hands the answer to the agent; nil while the agent is not heard of
+}
+
+// handOver hands an answer to the agent. An error of kind Gone or NotFound says that the agent waits for no answer any more.
+type handOver func(ctx context.Context, c agents.Answer) error
+
+// cleanAsk bounds what an agent asks and makes it safe to show.
+func cleanAsk(a agents.Ask) agents.Ask {
+	a.Title = cut(oneLine(a.Title), maxAskTitle)
+	a.Detail = cut(lines(a.Detail), maxAskDetail)
+	a.Options = slices.Clone(a.Options[:min(len(a.Options), maxAskOptions)])
+	for i := range a.Options {
+		o := &a.Options[i]
+		o.Label, o.Description = cut(oneLine(o.Label), maxAskLabel), cut(lines(o.Description), maxAskWords)
+	}
+	return a
+}
+
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(lines(s), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
+}
+
+// lines makes text of several lines safe to show.
+func lines(s string) string {
+	parts := strings.Split(strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\r\n", "\n"), "\n")
+	for i, p := range parts {
+		parts[i] = visible(p, '\t')
+	}
+	return strings.Trim(strings.Join(parts, "\n"), "\n")
+}
+
+// visible leaves out of s what could change how the text around it is shown: control characters but keep, and what turns the
+// reading direction.
+func visible(s string, keep rune) string {
+	return strings.Map(func(r rune) rune {
+		if r != keep && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
+			return -1
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+const questionColumns = `id, team_id, workspace_id, session_id, ask_key, kind, title, detail, options, multi, free_text, source, asked_at, state,
+	answered_by, answered_at, answer, via`
+
+func scanQuestion(s scanner) (sessions.Question, error) {
+	var q sessions.Question
+	var options string
+	err := s.Scan(&q.ID, &q.TeamID, &q.WorkspaceID, &q.SessionID, &q.Key, &q.Kind, &q.Title, &q.Detail, &options, &q.Multi, &q.FreeText, &q.Source,
+		&q.AskedAt, &q.State, &q.AnsweredBy, &q.AnsweredAt, &q.Answer, &q.Via)
+	if err != nil {
+		return q, err
+	}
+	if err := json.Unmarshal([]byte(options), &q.Options); err != nil {
+		return q, fmt.Errorf("options of question %s: %w", q.ID, err)
+	}
+	return q, nil
+}
+
+// InsertQuestion stores a new question.
+func (s *Sessions) InsertQuestion(ctx context.Context, q sessions.Question) error {
+	if q.Options == nil {
+		q.Options = []agents.Option{}
+	}
+	options, err := json.Marshal(q.Options)
+	if err != nil {
+		return fmt.Errorf("encoding options: %w", err)
+	}
+	_, err = s.db.Exec(ctx, `INSERT INTO questions (`+questionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		q.ID, q.TeamID, q.WorkspaceID, q.SessionID, q.Key, string(q.Kind), q.Title, q.Detail, string(options), q.Multi, q.FreeText, q.Source, q.AskedAt,
+		string(q.State), q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via)
+	if err != nil {
+		return fmt.Errorf("inserting question: %w", err)
+	}
+	return nil
+}
+
+// CloseQuestion writes how an open question ended; false when it was not open any more.
+func (s *Sessions) CloseQuestion(ctx context.Context, q sessions.Question) (bool, error) {
+	res, err := s.db.Exec(ctx, `UPDATE questions SET state = ?, answered_by = ?, answered_at = ?, answer = ?, via = ?
+		WHERE id = ? AND team_id = ? AND state = 'open'`, string(q.State), q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via, q.ID, q.TeamID)
+	if err != nil {
+		return false, fmt.Errorf("closing question: %w", err)
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}
+
+// WithdrawQuestions closes every open question of a session.
+func (s *Sessions) WithdrawQuestions(ctx context.Context, sessionID string, at int64) error {
+	_, err := s.db.Exec(ctx, `UPDATE questions SET state = 'withdrawn', answered_at = ? WHERE session_id = ? AND state = 'open'`, at, sessionID)
+	if err != nil {
+		return fmt.Errorf("withdrawing questions: %w", err)
+	}
+	return nil
+}
+
+// Question returns one question; fault.NotFound when there is none.
+func (s *Sessions) Question(ctx context.Context, id string) (sessions.Question, error) {
+	q, err := scanQuestion(s.db.QueryRow(ctx, `SELECT `+questionColumns+` FROM questions WHERE id = ?`, id))
+	if fault.Is(err, fault.NotFound) {
+		return q, fault.New(fault.NotFound, "question_not_found", "There is no such question.")
+	}
+	if err != nil {
+		return q, fmt.Errorf("reading question: %w", err)
+	}
+	return q, nil
+}
+
+// Questions returns a page of a session's questions, newest first, and the cursor of the next.
+func (s *Sessions) Questions(ctx context.Context, sessionID string, pg page.Page) ([]sessions.Question, string, error) {
+	query, args := `SELECT `+questionColumns+` FROM questions WHERE session_id = ?`, []any{sessionID}
+	key, ok, err := pg.Key()
+	if err != nil {
+		return nil, "", err
+	}
+	if ok {
+		query, args = query+` AND (asked_at < ? OR asked_at = ? AND id < ?)`, append(args, key.At, key.At, key.ID)
+	}
+	out, err := s.questions(ctx, query+` ORDER BY asked_at DESC, id DESC LIMIT ?`, append(args, pg.Size()+1)...)
+	if err != nil || len(out) <= pg.Size() {
+		return out, "", err
+	}
+	out = out[:pg.Size()]
+	last := out[len(out)-1]
+	return out, page.Encode(page.Key{At: last.AskedAt, ID: last.ID}), nil
+}
+
+// OpenQuestions returns the open questions of a team, oldest first.
+func (s *Sessions) OpenQuestions(ctx context.Context, teamID string) ([]sessions.Question, error) {
+	return s.questions(ctx, `SELECT `+questionColumns+` FROM questions WHERE team_id = ? AND state = 'open' ORDER BY asked_at, id`, teamID)
+}
+
+func (s *Sessions) questions(ctx context.Context, query string, args ...any) ([]sessions.Question, error) {
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading questions: %w", err)
+	}
+	defer rows.Close()
+	var out []sessions.Question
+	for rows.Next() {
+		q, err := scanQuestion(rows)
+		if err != nil {
+			return nil, fmt.Errorf("reading questions: %w", err)
+		}
+		out = append(out, q)
+	}
+	return out, rows.Err()
+}
+
+// Marks returns what a user did with the items of a team's inbox, by item.
+func (s *Sessions) Marks(ctx context.Context, userID, teamID string) (map[string]sessions.Mark, error) {
+	rows, err := s.db.Query(ctx, `SELECT user_id, item_id, team_id, workspace_id, snoozed_until, done_at FROM inbox_marks
+		WHERE user_id = ? AND team_id = ?`, userID, teamID)
+	if err != nil {
+		return nil, fmt.Errorf("reading an inbox's marks: %w", err)
+	}
+	defer rows.Close()
+	out := map[string]sessions.Mark{}
+	for rows.Next() {
+		var m sessions.Mark
+		if err := rows.Scan(&m.UserID, &m.ItemID, &m.TeamID, &m.WorkspaceID, &m.SnoozedUntil, &m.DoneAt); err != nil {
+			return nil, fmt.Errorf("reading an inbox's marks: %w", err)
+		}
+		out[m.ItemID] = m
+	}
+	return out, rows.Err()
+}
+
+// PutMark stores a mark; one without any content is removed.
+func (s *Sessions) PutMark(ctx context.Context, m sessions.Mark) error {
+	var err error
+	if m.SnoozedUntil == 0 && m.DoneAt == 0 {
+		_, err = s.db.Exec(ctx, `DELETE FROM inbox_marks WHERE user_id = ? AND item_id = ? AND team_id = ?`, m.UserID, m.ItemID, m.TeamID)
+	} else {
+		_, err = s.db.Exec(ctx, `INSERT INTO inbox_marks (user_id, item_id, team_id, workspace_id, snoozed_until, done_at) VALUES (?,?,?,?,?,?)
+			ON CONFLICT (user_id, item_id) DO UPDATE SET snoozed_until = excluded.snoozed_until, done_at = excluded.done_at`,
+			m.UserID, m.ItemID, m.TeamID, m.WorkspaceID, m.SnoozedUntil, m.DoneAt)
+	}
+	if err != nil {
+		return fmt.Errorf("marking an inbox item: %w", err)
+	}
+	return nil
+}
