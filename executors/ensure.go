@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // makeTimeout bounds the making of a place, whoever asked for it.
@@ -104,6 +105,7 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 
 // create makes the sandbox of rec, whose row is stored already, and puts it into the room.
 func (m *Manager) create(ctx context.Context, r *room, e Executor, spec Spec, rec Record) (*Place, error) {
+	killpoint.Reach(killpoint.SandboxStored)
 	sb, err := e.Create(ctx, spec)
 	if err != nil {
 		m.finish(ctx, rec, Failed, "It could not be made: "+err.Error())
@@ -114,6 +116,7 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, spec Spec, re
 			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
 	}
 	rec.Handle = sb.Handle()
+	killpoint.Reach(killpoint.SandboxMade)
 	p, err := m.first(ctx, sb, rec)
 	if err != nil {
 		m.dismantle(ctx, sb, rec, err)

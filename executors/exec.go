@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // Limits of a command's time.
@@ -181,6 +182,7 @@ func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEven
 		c.forget(r)
 		return nil, fmt.Errorf("storing command: %w", err)
 	}
+	killpoint.Reach(killpoint.CommandStored)
 	timeout := time.Duration(req.TimeoutMs) * time.Millisecond
 	proc := guest.ProcessSpec{ID: r.id, Argv: req.Argv, Cwd: req.Cwd, Env: req.Env, TimeoutMs: req.TimeoutMs}
 	if req.Background {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -30,7 +31,9 @@ func (l *live) conclude(ctx context.Context) bool {
 	if err != nil || p.State != guest.Exited {
 		return false
 	}
+	killpoint.Reach(killpoint.SessionEnded)
 	l.finish(ctx, endingOf(p, stopper))
+	killpoint.Reach(killpoint.SessionForgotten)
 	// It is told and stored: the guest may forget it. If this is not heard, the guest's own cap does it.
 	if err := g.Remove(ask, l.id); err != nil {
 		l.svc.cfg.Log.Debug("guest did not forget a session", "session_id", l.id, "error", err)

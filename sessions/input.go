@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // typed notes that a person types: v, or nil for the API. It refuses when somebody else holds the keyboard.
@@ -89,6 +90,7 @@ func (l *live) deliver(ctx context.Context, prompt string) {
 		l.svc.cfg.Log.Warn("prompt not delivered", "session_id", l.id, "error", err)
 		return
 	}
+	killpoint.Reach(killpoint.PromptPasted)
 	if !sleep(ctx, pasteEnter) {
 		return
 	}

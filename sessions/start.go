@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -128,6 +129,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		}
 		return Session{}, fmt.Errorf("storing session %s: %w", row.ID, err)
 	}
+	killpoint.Reach(killpoint.SessionStored)
 	p, err := startProcess(ctx, l, guest.ProcessSpec{ID: row.ID, Argv: plan.Argv, Cwd: dir, Env: env, Tty: true, Size: guest.Size{Cols: row.Cols, Rows: row.Rows}})
 	if err != nil {
 		l.finish(ctx, ending{state: Failed, reason: "could not start: " + words(err)})
@@ -138,6 +140,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		}
 		return s.dress(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: the place it should run in did not answer.")
 	}
+	killpoint.Reach(killpoint.SessionStarted)
 	if plan.Prompt == agents.PromptArgument && row.Prompt != "" {
 		l.mu.Lock()
 		l.row.PromptSentAt = s.now()

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // DefaultGrace is how long a session's processes have between TERM and KILL.
@@ -54,6 +55,7 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	}
 	wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace+endWait)
 	defer cancel()
+	killpoint.Reach(killpoint.SessionStopping)
 	if _, err := g.Stop(wait, l.id, grace); err != nil && !fault.Is(err, fault.NotFound) && !errors.Is(err, executors.ErrGone) {
 		if reason := l.gone(err); reason == "" {
 			return Session{}, fault.Wrap(err, fault.Unavailable, "session_unreachable", "The session could not be stopped: the place it runs in does not answer. Try again.")

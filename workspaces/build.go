@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -182,7 +183,12 @@ func (s *Service) buildWorktree(ctx context.Context, p Project, w Workspace) (ou
 	if err := s.addWorktree(ctx, p, w); err != nil {
 		return outcome{}, err
 	}
-	return outcome{detail: "Branch " + w.Branch}, s.checkout(ctx, p, w)
+	killpoint.Reach(killpoint.WorkspaceLinked)
+	if err := s.checkout(ctx, p, w); err != nil {
+		return outcome{}, err
+	}
+	killpoint.Reach(killpoint.WorkspaceCheckedOut)
+	return outcome{detail: "Branch " + w.Branch}, nil
 }
 
 func (s *Service) addWorktree(ctx context.Context, p Project, w Workspace) error {
@@ -199,6 +205,7 @@ func (s *Service) addWorktree(ctx context.Context, p Project, w Workspace) error
 	if err != nil {
 		return gitFault(err, fault.Conflict, "branch_failed", "Making the branch "+w.Branch)
 	}
+	killpoint.Reach(killpoint.WorkspaceBranched)
 	return s.linkWorktree(ctx, p, w)
 }
 
@@ -336,9 +343,11 @@ func (s *Service) finishBuild(ctx context.Context, workspaceID string) error {
 	if err != nil {
 		return err
 	}
+	killpoint.Reach(killpoint.WorkspaceBuilt)
 	if _, err = s.edit(ctx, workspaceID, func(w *Workspace) error { w.State, w.StateReason = Ready, ""; return nil }); err != nil {
 		return err
 	}
+	killpoint.Reach(killpoint.WorkspaceReady)
 	// From here on the branch is the person's: a mark that stays is only a ref too many.
 	if err := s.updateRefs(context.WithoutCancel(ctx), p.GitDir, "ready", refDrop(creatingRef(workspaceID))); err != nil {
 		s.cfg.Log.WarnContext(ctx, "creation mark could not be removed", "workspace_id", workspaceID, "error", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // Commit makes a commit of the chosen paths, or of everything that changed, on the workspace's branch with the person as its
@@ -56,6 +57,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	// The index is told first: a crash before the branch moves leaves work that is staged. The other way round it would leave an
 	// index that takes the work back, unseen, with the agent's next commit.
 	told := b.refresh(ctx, commit, r.Paths, 1) == nil
+	killpoint.Reach(killpoint.CommitStaged)
 	if _, err := b.git(ctx, nil, "update-ref", "--create-reflog", "-m", "commit (parawork): "+firstLine(r.Message), headsPrefix+branch, commit, head); err != nil {
 		if told {
 			if err := b.refresh(context.WithoutCancel(ctx), "HEAD", r.Paths, indexTries); err != nil {
@@ -64,6 +66,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 		}
 		return Commit{}, boxFault(err, "branch_moved", "The branch moved on meanwhile; moving it to the new commit")
 	}
+	killpoint.Reach(killpoint.CommitMoved)
 	if !told {
 		if err := b.refresh(ctx, "HEAD", r.Paths, indexTries); err != nil {
 			s.cfg.Log.WarnContext(ctx, "index could not be refreshed after a commit", "workspace_id", w.ID, "error", err)

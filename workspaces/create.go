@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
@@ -47,6 +48,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if err != nil {
 		return Workspace{}, err
 	}
+	killpoint.Reach(killpoint.WorkspaceStored)
 	s.note(ctx, Activity{TeamID: teamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
 		Text: fmt.Sprintf("Created from %s on branch %s", hostgit.Clean(w.Base), w.Branch), Data: map[string]any{"base": w.Base, "branch": w.Branch}})
 	s.publishWorkspace(ctx, w)

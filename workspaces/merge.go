@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -56,6 +57,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		if r.DryRun || res.UpToDate || len(res.Conflicts) > 0 {
 			return res, nil
 		}
+		killpoint.Reach(killpoint.MergePlanned)
 		err = m.land(ctx, res)
 		if errors.Is(err, errBaseMoved) {
 			continue
@@ -63,6 +65,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		if err != nil {
 			return MergeResult{}, err
 		}
+		killpoint.Reach(killpoint.MergeLanded)
 		res.Merged = true
 		return res, m.keep(ctx, res)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 )
 
@@ -71,6 +72,7 @@ func (s *Service) insertProject(ctx context.Context, p Project, fallback string)
 	if err := s.store.InsertProject(ctx, p); err != nil {
 		return Project{}, fmt.Errorf("storing project: %w", err)
 	}
+	killpoint.Reach(killpoint.ProjectStored)
 	s.publishProject(ctx, p)
 	return p, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // maxLossPaths is how many paths a loss names.
@@ -128,6 +129,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 			s.cfg.Log.WarnContext(ctx, "branch could not be removed", "workspace_id", w.ID, "error", err)
 		}
 	}
+	killpoint.Reach(killpoint.PutAwayCleared)
 	now := s.now()
 	w, err = s.edit(ctx, w.ID, func(w *Workspace) error {
 		if remove {
@@ -192,9 +194,11 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace) (Workspace,
 	if err != nil {
 		return w, "", err
 	}
+	killpoint.Reach(killpoint.PutAwayKept)
 	if w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = snap; return nil }); err != nil {
 		return w, "", fmt.Errorf("storing the snapshot: %w", err)
 	}
+	killpoint.Reach(killpoint.PutAwayStored)
 	defer s.leave(w.ID)() // nothing new may start in what is already kept
 	if err := places.Destroy(ctx, w.ID); err != nil {
 		return w, "", fmt.Errorf("ending the sandbox: %w", err)
@@ -301,6 +305,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 		}
 		return Workspace{}, err
 	}
+	killpoint.Reach(killpoint.RestoreRebuilt)
 	branch := w.Branch
 	w, err = s.edit(ctx, w.ID, func(w *Workspace) error {
 		w.State, w.StateReason, w.ArchivedAt, w.DeletedAt, w.Snapshot, w.Branch = Ready, "", 0, 0, nil, branch
@@ -309,6 +314,7 @@ func (s *Service) Restore(ctx context.Context, actor accounts.Actor, workspaceID
 	if err != nil {
 		return Workspace{}, err
 	}
+	killpoint.Reach(killpoint.RestoreStored)
 	if err := s.updateRefs(ctx, p.GitDir, "restored "+w.Key(), refDrop(creatingRef(w.ID))); err != nil {
 		s.cfg.Log.WarnContext(ctx, "creation mark could not be removed", "workspace_id", w.ID, "error", err)
 	}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // Deadline bounds every wait of a test. It is generous: a loaded machine is slow, a hang is for ever.
@@ -65,7 +67,7 @@ func server(t testing.TB) string {
 		}
 		built.err = errors.Join(
 			build(root, []string{"CGO_ENABLED=0"}, "-o", filepath.Join(built.dir, "parawork-guest"), "./cmd/parawork-guest"),
-			build(root, nil, "-race", "-o", filepath.Join(built.dir, "parawork"), "./cmd/parawork"))
+			build(root, nil, "-race", "-tags", "killpoints", "-o", filepath.Join(built.dir, "parawork"), "./cmd/parawork"))
 	})
 	if built.err != nil {
 		t.Fatalf("building the server: %v", built.err)
@@ -135,9 +137,33 @@ func Bare(t testing.TB, extra ...string) *House {
 // Boot starts the server on the house's data, the first time or after Kill, and waits until it serves.
 func (h *House) Boot() {
 	h.t.Helper()
+	h.boot()
+}
+
+// DieAt runs do with a server that kills itself, as kill -9 does, at a point do leads it to; then a server without the point
+// takes over. What do asked for may fail in any way.
+func (h *House) DieAt(at killpoint.Point, do func()) {
+	h.t.Helper()
+	h.Terminate()
+	h.boot("PARAWORK_KILL_AT=" + string(at))
+	do()
+	select {
+	case <-h.done:
+	case <-time.After(Deadline):
+		h.t.Fatalf("the server never came to %s:\n%s", at, h.lines)
+	}
+	if ws, ok := h.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || ws.Signal() != syscall.SIGKILL {
+		h.t.Fatalf("the server ended with %v instead of dying at %s:\n%s", h.cmd.ProcessState, at, h.lines)
+	}
+	h.boot()
+}
+
+func (h *House) boot(env ...string) {
+	h.t.Helper()
 	bin := server(h.t)
 	cmd := exec.Command(bin, "serve", "--config", h.config)
 	cmd.Env = append(os.Environ(), "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"), "HOME="+h.Dir, "GORACE=halt_on_error=1 exitcode=66")
+	cmd.Env = append(cmd.Env, env...)
 	r, w, err := os.Pipe()
 	if err != nil {
 		h.t.Fatal(err)

@@ -1,0 +1,51 @@
+// Package killpoint names the places at which tests kill the server to see that nothing is lost. A program built without the
+// tag killpoints has none of them: Reach does nothing and is inlined away.
+//
+// A point stands between two steps that cannot be made as one, such as a ref that was moved and the row that tells of it. Who
+// adds such a pair adds a constant here, calls Reach between the steps, and writes its scenario in internal/testkit; the test
+// there walks All and fails for a point without one.
+package killpoint
+
+// Point is a place in the program.
+type Point string
+
+// The points, by room.
+const (
+	// A project whose row is stored and whose repository is not there yet.
+	ProjectStored Point = "project.stored"
+
+	// Creation of a workspace, step by step.
+	WorkspaceStored     Point = "workspace.stored"      // the row; nothing on disk
+	WorkspaceBranched   Point = "workspace.branched"    // branch and mark; no worktree
+	WorkspaceLinked     Point = "workspace.linked"      // an empty worktree
+	WorkspaceCheckedOut Point = "workspace.checked_out" // all files; the step not noted
+	WorkspaceBuilt      Point = "workspace.built"       // all steps; not ready yet
+	WorkspaceReady      Point = "workspace.ready"       // ready; the creation's mark still there
+
+	// Commit and merge.
+	CommitStaged Point = "commit.staged" // the commit is made and the index told; the branch has not moved
+	CommitMoved  Point = "commit.moved"  // the branch moved; nothing noted
+	MergePlanned Point = "merge.planned" // the result is made; the base has not moved
+	MergeLanded  Point = "merge.landed"  // the base moved; nothing noted
+
+	// Archive, deletion and restore.
+	PutAwayKept      Point = "put_away.kept"     // the snapshot is in the repository; the row does not know
+	PutAwayStored    Point = "put_away.stored"   // the row knows; everything still there
+	PutAwayCleared   Point = "put_away.cleared"  // sandbox and worktree gone; the state not noted
+	RestoreRebuilt   Point = "restore.rebuilt"   // branch and files are back; the row says archived
+	RestoreStored    Point = "restore.stored"    // the row says ready; the mark still there
+	SandboxStored    Point = "sandbox.stored"    // the handle before the place is made
+	SandboxMade      Point = "sandbox.made"      // the guest runs; not noted
+	SessionStored    Point = "session.stored"    // the row; no process
+	SessionStarted   Point = "session.started"   // the process runs; nothing noted
+	SessionStopping  Point = "session.stopping"  // somebody asked for its end; the guest was not told
+	SessionEnded     Point = "session.ended"     // the process ended; the row does not know
+	SessionForgotten Point = "session.forgotten" // the end is stored; the guest still keeps its record
+	PromptPasted     Point = "prompt.pasted"     // a prompt stands in the agent's box; not submitted
+	CommandStored    Point = "command.stored"    // the row of a command; no process
+)
+
+// All lists every point.
+var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
+	CommitStaged, CommitMoved, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
+	SandboxStored, SandboxMade, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored}
