@@ -36,7 +36,13 @@ func newHouse(db *store.DB) *house {
 
 func (h *house) service() *accounts.Service {
 	return accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Rand: rand.Reader,
-		Changed: func(id string) { h.mu.Lock(); defer h.mu.Unlock(); h.changed = append(h.changed, id) }})
+		Changed: func(id string) { h.mu.Lock(); defer h.mu.Unlock(); h.changed = append(h.changed, id) },
+		CheckAgent: func(agent string) error {
+			if agent == "nobody" {
+				return fault.New(fault.Invalid, "agent_unknown", "There is no such agent.")
+			}
+			return nil
+		}})
 }
 
 func (h *house) now() time.Time {

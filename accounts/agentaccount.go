@@ -8,65 +8,317 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
 )
+
+// AgentAccount is an account an agent can work with: one of a user, or one a team shares. The key itself travels apart from it.
+type AgentAccount struct {
+	ID string
+	Holder
+	Agent     string
+	Name      string
+	Kind      AccountKind
+	LastFour  string // of an API key, to recognise it by
+	BaseURL   string // another endpoint than the agent's own, "" = its own
+	Default   bool   // used where a session names none
+	InHome    bool   // the agent's folder in the user's home is this account's; every other has a folder apart
+	CreatedBy string
+	CreatedAt int64 // ms UTC
+	UpdatedAt int64
+	Running   int // sessions that use it now; not stored
+
+	SecretID string // "" without a key
+}
+
+// NewAgentAccount asks for an account. Secret is needed for APIKey and forbidden otherwise.
+type NewAgentAccount struct {
+	Agent   string
+	Name    string // "" = one is made up
+	Kind    AccountKind
+	Secret  string
+	BaseURL string
+	Default bool // the first of an owner is the default in any case
+}
+
+// AgentAccountChange changes an account; nil leaves a thing as it is.
+type AgentAccountChange struct {
+	Name    *string
+	Secret  *string
+	BaseURL *string
+	Default *bool
+}
+
+// maxAgentAccounts bounds the accounts of one owner.
+const maxAgentAccounts = 50
 
 var agentName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// SetAgentAccount chooses the account an agent uses for the actor. The secret is kept encrypted and never shown again.
-func (s *Service) SetAgentAccount(ctx context.Context, actor Actor, req NewAgentAccount) (AgentAccount, error) {
-	if err := checkAgentAccount(actor, req); err != nil {
+func (a AgentAccount) secretName() string { return "agent account " + a.ID + " " + a.Agent }
+
+// boundBefore is what the key of an account was bound to before there was a table of secrets. Teams had none then.
+func (a AgentAccount) boundBefore() []byte {
+	if a.UserID == "" {
+		return nil
+	}
+	return []byte(a.UserID + "\x00" + a.Agent)
+}
+
+// AddAgentAccount keeps a new account of owner. The secret is kept sealed and never shown again.
+func (s *Service) AddAgentAccount(ctx context.Context, actor Actor, owner Holder, req NewAgentAccount) (AgentAccount, error) {
+	if err := mayManage(actor, owner); err != nil {
 		return AgentAccount{}, err
 	}
-	a := AgentAccount{Agent: req.Agent, Kind: req.Kind, BaseURL: strings.TrimSpace(req.BaseURL), UpdatedAt: s.now()}
-	secret := strings.TrimSpace(req.Secret)
-	err := s.store.Tx(ctx, func(ctx context.Context) error {
-		var sealed []byte
-		var err error
-		switch {
-		case req.Kind == APIKey && secret == "":
-			var old AgentAccount
-			old, sealed, err = s.store.AgentAccount(ctx, actor.User.ID, req.Agent)
-			if err != nil && !fault.Is(err, fault.NotFound) {
-				return err
-			}
-			if old.Kind != APIKey {
-				return fault.New(fault.Invalid, "missing_key", "Enter the API key.").With("field", "api_key")
-			}
-			a.LastFour = old.LastFour
-		case req.Kind == APIKey:
-			a.LastFour = lastFour(secret)
-			if sealed, err = s.seal(actor.User.ID, req.Agent, secret); err != nil {
-				return err
-			}
-		}
-		return s.store.PutAgentAccount(ctx, actor.User.ID, a, sealed)
+	if err := s.checkAgentAccount(actor, owner, req); err != nil {
+		return AgentAccount{}, err
+	}
+	if req.Kind == APIKey && strings.TrimSpace(req.Secret) == "" {
+		return AgentAccount{}, missingKey()
+	}
+	var made AgentAccount
+	err := s.store.Tx(ctx, func(ctx context.Context) (err error) {
+		made, err = s.insertAgentAccount(ctx, actor, owner, req)
+		return err
 	})
 	if err != nil {
 		return AgentAccount{}, fmt.Errorf("keeping an agent's account: %w", err)
 	}
+	return made, nil
+}
+
+func (s *Service) insertAgentAccount(ctx context.Context, actor Actor, owner Holder, req NewAgentAccount) (AgentAccount, error) {
+	all, err := s.store.AgentAccounts(ctx, owner)
+	if err != nil {
+		return AgentAccount{}, err
+	}
+	if len(all) >= maxAgentAccounts {
+		return AgentAccount{}, fault.New(fault.Conflict, "too_many_accounts", "There are %d accounts already, which is the most. Delete one that is not used.", len(all))
+	}
+	a := AgentAccount{ID: id.New("acc"), Holder: owner, Agent: req.Agent, Kind: req.Kind, BaseURL: strings.TrimSpace(req.BaseURL),
+		Default: true, InHome: owner.UserID != "", CreatedBy: actor.User.ID, CreatedAt: s.now()}
+	a.UpdatedAt = a.CreatedAt
+	for _, b := range all {
+		if b.Agent == a.Agent {
+			a.Default = a.Default && !b.Default
+			a.InHome = a.InHome && !b.InHome
+		}
+	}
+	if req.Default && !a.Default {
+		if err := s.store.ClearDefault(ctx, owner, a.Agent); err != nil {
+			return AgentAccount{}, err
+		}
+		a.Default = true
+	}
+	if a.Name, err = accountName(req.Name, owner, a.Agent, all); err != nil {
+		return AgentAccount{}, err
+	}
+	if secret := strings.TrimSpace(req.Secret); secret != "" {
+		k, err := s.keepSecret(ctx, owner, a.secretName(), secret, actor.User.ID)
+		if err != nil {
+			return AgentAccount{}, err
+		}
+		a.SecretID, a.LastFour = k.ID, k.LastFour
+	}
+	if ok, err := s.store.InsertAgentAccount(ctx, a); err != nil {
+		return AgentAccount{}, err
+	} else if !ok {
+		return AgentAccount{}, nameTaken(a.Name)
+	}
 	return a, nil
 }
 
-func checkAgentAccount(actor Actor, req NewAgentAccount) error {
-	bad := func(field, code, format string, args ...any) error {
-		return fault.New(fault.Invalid, code, format, args...).With("field", field)
+// ChangeAgentAccount renames an account, replaces its key or address, or makes it the default.
+func (s *Service) ChangeAgentAccount(ctx context.Context, actor Actor, accountID string, ch AgentAccountChange) (AgentAccount, error) {
+	var after AgentAccount
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		a, err := s.managed(ctx, actor, accountID)
+		if err != nil {
+			return err
+		}
+		req := NewAgentAccount{Agent: a.Agent, Kind: a.Kind, BaseURL: a.BaseURL}
+		if ch.Secret != nil {
+			req.Secret = strings.TrimSpace(*ch.Secret)
+		}
+		if ch.BaseURL != nil {
+			req.BaseURL = strings.TrimSpace(*ch.BaseURL)
+		}
+		if err := s.checkAgentAccount(actor, a.Holder, req); err != nil {
+			return err
+		}
+		if a.TeamID != "" && req.BaseURL != a.BaseURL && req.Secret == "" && a.SecretID != "" {
+			// Else whoever may change the address could have the key sent to a machine of their own, and read it.
+			return fault.New(fault.Invalid, "missing_key", "Enter the key again: a team's key is not sent to another address without.").With("field", "api_key")
+		}
+		if ch.Name != nil {
+			all, err := s.store.AgentAccounts(ctx, a.Holder)
+			if err != nil {
+				return err
+			}
+			if strings.TrimSpace(*ch.Name) == "" {
+				return badAccount("name", "invalid_name", "An account needs a name.")
+			}
+			if *ch.Name != a.Name {
+				if a.Name, err = accountName(*ch.Name, a.Holder, a.Agent, all); err != nil {
+					return err
+				}
+			}
+		}
+		if ch.Default != nil && *ch.Default != a.Default {
+			if err := s.store.ClearDefault(ctx, a.Holder, a.Agent); err != nil {
+				return err
+			}
+			a.Default = *ch.Default
+		}
+		after, err = s.changeAgentAccount(ctx, actor, a, req)
+		return err
+	})
+	if err != nil {
+		return AgentAccount{}, fmt.Errorf("changing an agent's account: %w", err)
 	}
+	return after, nil
+}
+
+// changeAgentAccount gives an account the kind, address and key of req; an empty key keeps the one it has.
+func (s *Service) changeAgentAccount(ctx context.Context, actor Actor, a AgentAccount, req NewAgentAccount) (AgentAccount, error) {
+	a.BaseURL, a.Kind, a.UpdatedAt = req.BaseURL, req.Kind, s.now()
+	gone := ""
+	switch {
+	case req.Kind != APIKey:
+		gone, a.SecretID, a.LastFour = a.SecretID, "", ""
+	case req.Secret != "":
+		k, err := s.keepSecret(ctx, a.Holder, a.secretName(), req.Secret, actor.User.ID)
+		if err != nil {
+			return a, err
+		}
+		gone, a.SecretID, a.LastFour = a.SecretID, k.ID, k.LastFour
+	case a.SecretID == "":
+		return a, missingKey()
+	}
+	if ok, err := s.store.UpdateAgentAccount(ctx, a); err != nil {
+		return a, err
+	} else if !ok {
+		return a, nameTaken(a.Name)
+	}
+	if gone == "" {
+		return a, nil
+	}
+	return a, s.store.DeleteSecret(ctx, gone)
+}
+
+// RemoveAgentAccount forgets an account and its key. One that running sessions use is kept, unless force.
+func (s *Service) RemoveAgentAccount(ctx context.Context, actor Actor, accountID string, force bool) (AgentAccount, error) {
+	var gone AgentAccount
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		a, err := s.managed(ctx, actor, accountID)
+		if err != nil {
+			return err
+		}
+		if a.Running > 0 && !force {
+			return fault.New(fault.Conflict, "account_in_use",
+				"%d running sessions use this account. Stop them first, or delete it all the same: they keep their key until they end, but lose a login of their own.", a.Running).
+				With("running", a.Running)
+		}
+		gone = a
+		return s.dropAgentAccount(ctx, a)
+	})
+	if err != nil {
+		return AgentAccount{}, fmt.Errorf("deleting an agent's account: %w", err)
+	}
+	return gone, nil
+}
+
+// dropAgentAccount removes an account. When it was the default, the oldest of its owner's others follows.
+func (s *Service) dropAgentAccount(ctx context.Context, a AgentAccount) error {
+	if err := s.store.DeleteAgentAccount(ctx, a.ID); err != nil {
+		return err
+	}
+	if a.SecretID != "" {
+		if err := s.store.DeleteSecret(ctx, a.SecretID); err != nil {
+			return err
+		}
+	}
+	if !a.Default {
+		return nil
+	}
+	all, err := s.store.AgentAccounts(ctx, a.Holder)
+	if err != nil {
+		return err
+	}
+	for _, b := range all { // oldest first
+		if b.Agent == a.Agent {
+			b.Default = true
+			_, err := s.store.UpdateAgentAccount(ctx, b)
+			return err
+		}
+	}
+	return nil
+}
+
+func missingKey() error { return badAccount("api_key", "missing_key", "Enter the API key.") }
+
+func nameTaken(name string) error {
+	return fault.New(fault.Conflict, "account_name_taken", "There is an account named %q for this agent already. Choose another name.", name).With("field", "name")
+}
+
+func badAccount(field, code, format string, args ...any) error {
+	return fault.New(fault.Invalid, code, format, args...).With("field", field)
+}
+
+// accountName checks a name, or makes one up that is free.
+func accountName(name string, o Holder, agent string, all []AgentAccount) (string, error) {
+	taken := func(name string) bool {
+		for _, b := range all {
+			if b.Agent == agent && b.Name == name {
+				return true
+			}
+		}
+		return false
+	}
+	if strings.TrimSpace(name) == "" {
+		base := "My account"
+		if o.TeamID != "" {
+			base = "Team account"
+		}
+		name = base
+		for n := 2; taken(name); n++ {
+			name = fmt.Sprintf("%s %d", base, n)
+		}
+		return name, nil
+	}
+	name, err := cleanName("name", name)
+	if err != nil {
+		return "", err
+	}
+	if taken(name) {
+		return "", nameTaken(name)
+	}
+	return name, nil
+}
+
+func (s *Service) checkAgentAccount(actor Actor, owner Holder, req NewAgentAccount) error {
 	if !agentName.MatchString(req.Agent) {
-		return bad("agent", "invalid_agent", "That is not the name of an agent.")
+		return badAccount("agent", "invalid_agent", "That is not the name of an agent.")
+	}
+	if s.cfg.CheckAgent != nil {
+		if err := s.cfg.CheckAgent(req.Agent); err != nil {
+			return err
+		}
 	}
 	secret := strings.TrimSpace(req.Secret)
 	switch req.Kind {
 	case APIKey:
-		visible := func(r rune) bool { return r <= ' ' || r > '~' }
-		if len(secret) > 4096 || strings.ContainsFunc(secret, visible) || secret != "" && len(secret) < 8 {
-			return bad("api_key", "invalid_key", "That is not an API key: it must be 8 to 4096 visible ASCII characters without spaces.")
+		odd := func(r rune) bool { return r <= ' ' || r > '~' }
+		if len(secret) > 4096 || strings.ContainsFunc(secret, odd) || secret != "" && len(secret) < 8 {
+			return badAccount("api_key", "invalid_key", "That is not an API key: it must be 8 to 4096 visible ASCII characters without spaces.")
 		}
 	case Terminal, ExistingLogin:
 		if secret != "" {
-			return bad("api_key", "invalid_key", "This kind of account takes no API key.")
+			return badAccount("api_key", "invalid_key", "This kind of account takes no API key.")
+		}
+		if owner.TeamID != "" {
+			return badAccount("kind", "invalid_kind", "A team shares API keys only: a login belongs to a person.")
 		}
 	default:
-		return bad("kind", "invalid_kind", "An agent's account is one of api_key, terminal and existing_login.")
+		return badAccount("kind", "invalid_kind", "An agent's account is one of api_key, terminal and existing_login.")
 	}
 	if req.Kind == ExistingLogin && !actor.User.Operator {
 		return fault.New(fault.Forbidden, "operators_only", "The existing login is that of the server's own user: only an operator may use it. Enter an API key, or log in inside the terminal.")
@@ -76,7 +328,7 @@ func checkAgentAccount(actor Actor, req NewAgentAccount) error {
 	}
 	u, err := url.Parse(strings.TrimSpace(req.BaseURL))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" || len(req.BaseURL) > 2048 {
-		return bad("base_url", "invalid_base_url", "The base URL must be an http or https address without a user name or fragment.")
+		return badAccount("base_url", "invalid_base_url", "The base URL must be an http or https address without a user name or fragment.")
 	}
 	return nil
 }
@@ -87,24 +339,4 @@ func lastFour(secret string) string {
 		return ""
 	}
 	return secret[len(secret)-4:]
-}
-
-// AgentAccount returns the account an agent uses for a user, and its secret when it has one. fault.NotFound: none was chosen.
-func (s *Service) AgentAccount(ctx context.Context, userID, agent string) (AgentAccount, string, error) {
-	a, sealed, err := s.store.AgentAccount(ctx, userID, agent)
-	if err != nil || a.Kind != APIKey {
-		return a, "", err
-	}
-	secret, err := s.open(userID, agent, sealed)
-	return a, secret, err
-}
-
-// AgentAccounts returns the accounts a user has chosen, by agent, without secrets.
-func (s *Service) AgentAccounts(ctx context.Context, userID string) ([]AgentAccount, error) {
-	return s.store.AgentAccounts(ctx, userID)
-}
-
-// DeleteAgentAccount forgets the account of an agent and its secret. One that was never chosen is no error.
-func (s *Service) DeleteAgentAccount(ctx context.Context, userID, agent string) error {
-	return s.store.DeleteAgentAccount(ctx, userID, agent)
 }

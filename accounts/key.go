@@ -1,11 +1,7 @@
 package accounts
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -67,56 +63,4 @@ func readKey(path string) ([]byte, error) {
 			"%s must hold exactly %d bytes. Restore it from a backup; without it the agents' API keys that are kept cannot be read and must be entered again.", path, KeyBytes)
 	}
 	return key, nil
-}
-
-// sealed begins with this byte, so that another way can follow.
-const sealVersion = 1
-
-// aead returns the cipher for agents' accounts. The key is derived, so that other uses of the instance's key never share it.
-func (s *Service) aead() (cipher.AEAD, error) {
-	if len(s.cfg.Key) != KeyBytes {
-		return nil, errors.New("the key that seals secrets is missing")
-	}
-	key, err := hkdf.Key(sha256.New, s.cfg.Key, nil, "parawork agent accounts 1", 32)
-	if err != nil {
-		return nil, fmt.Errorf("deriving a key: %w", err)
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the cipher: %w", err)
-	}
-	return cipher.NewGCM(block)
-}
-
-// owned is what a sealed secret is bound to: it opens for no other user or agent.
-func owned(userID, agent string) []byte { return []byte(userID + "\x00" + agent) }
-
-func (s *Service) seal(userID, agent, secret string) ([]byte, error) {
-	c, err := s.aead()
-	if err != nil {
-		return nil, err
-	}
-	nonce := make([]byte, c.NonceSize())
-	if _, err := io.ReadFull(s.cfg.Rand, nonce); err != nil {
-		return nil, fmt.Errorf("making a nonce: %w", err)
-	}
-	return c.Seal(append([]byte{sealVersion}, nonce...), nonce, []byte(secret), owned(userID, agent)), nil
-}
-
-func (s *Service) open(userID, agent string, sealed []byte) (string, error) {
-	c, err := s.aead()
-	if err != nil {
-		return "", err
-	}
-	lost := fault.New(fault.Unavailable, "secret_unreadable",
-		"The API key kept for %s cannot be read: the instance's secret.key is not the one it was kept with. Enter the key again.", agent)
-	n := 1 + c.NonceSize()
-	if len(sealed) < n || sealed[0] != sealVersion {
-		return "", lost
-	}
-	secret, err := c.Open(nil, sealed[1:n], sealed[n:], owned(userID, agent))
-	if err != nil {
-		return "", lost
-	}
-	return string(secret), nil
 }

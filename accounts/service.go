@@ -15,6 +15,7 @@ type Store interface {
 	TeamStore
 	SessionStore
 	TokenStore
+	SecretStore
 	AgentAccountStore
 	SettingStore
 }
@@ -68,12 +69,28 @@ type TokenStore interface {
 	DeleteToken(ctx context.Context, userID, id string) error
 }
 
-// AgentAccountStore keeps the agents' accounts with their sealed secrets.
+// SecretStore keeps sealed values.
+type SecretStore interface {
+	InsertSecret(ctx context.Context, k Secret, sealed []byte) error
+	Secret(ctx context.Context, id string) (k Secret, sealed []byte, err error)
+	ResealSecret(ctx context.Context, id string, keyVersion int, sealed []byte) error
+	DeleteSecret(ctx context.Context, id string) error
+}
+
+// AgentAccountStore keeps the agents' accounts.
 type AgentAccountStore interface {
-	PutAgentAccount(ctx context.Context, userID string, a AgentAccount, sealed []byte) error
-	AgentAccount(ctx context.Context, userID, agent string) (a AgentAccount, sealed []byte, err error)
-	AgentAccounts(ctx context.Context, userID string) ([]AgentAccount, error)
-	DeleteAgentAccount(ctx context.Context, userID, agent string) error
+	// InsertAgentAccount stores a new account; false when its name is taken.
+	InsertAgentAccount(ctx context.Context, a AgentAccount) (bool, error)
+	// UpdateAgentAccount writes name, kind, secret, address and default; false when the name is taken.
+	UpdateAgentAccount(ctx context.Context, a AgentAccount) (bool, error)
+	AgentAccount(ctx context.Context, id string) (AgentAccount, error)
+	// AgentAccounts are ordered by agent, then by the time they were made.
+	AgentAccounts(ctx context.Context, o Holder) ([]AgentAccount, error)
+	// AgentAccountsSealedBefore are those whose secret is sealed with an older key.
+	AgentAccountsSealedBefore(ctx context.Context, keyVersion int) ([]AgentAccount, error)
+	// ClearDefault leaves an owner's accounts of an agent without a default.
+	ClearDefault(ctx context.Context, o Holder, agent string) error
+	DeleteAgentAccount(ctx context.Context, id string) error
 }
 
 // SettingStore keeps a few facts about the instance.
@@ -86,8 +103,10 @@ type SettingStore interface {
 // Config is what a Service is made of.
 type Config struct {
 	Store Store
-	// Key seals the secrets of agents' accounts: 32 bytes, kept apart from the database (OpenKey).
+	// Key seals secrets: 32 bytes, kept apart from the database (OpenKey).
 	Key []byte
+	// CheckAgent says why an agent takes no account; nil error: it does. Nil: every name will do.
+	CheckAgent func(agent string) error
 	// Idle and Absolute bound a login session; 0 = 7 and 30 days.
 	Idle, Absolute time.Duration
 	// Changed is called after what a user may do became less (signed out, token ended, role changed, removed from a team,

@@ -10,24 +10,6 @@ const (
 	ExistingLogin AccountKind = "existing_login" // a copy of the login of the server's own user; operators only
 )
 
-// AgentAccount is the account one agent uses for one user. The key itself travels apart from it.
-type AgentAccount struct {
-	Agent     string
-	Kind      AccountKind
-	LastFour  string // of an API key, to recognise it by
-	BaseURL   string // another endpoint than the agent's own, "" = its own
-	UpdatedAt int64  // ms UTC
-}
-
-// NewAgentAccount is what a user chooses for an agent. Secret is needed for APIKey and forbidden otherwise; when an API key is
-// already kept, an empty Secret keeps it.
-type NewAgentAccount struct {
-	Agent   string
-	Kind    AccountKind
-	Secret  string
-	BaseURL string
-}
-
 // Token is the record of an API token. Its value is known only to its owner.
 type Token struct {
 	ID         string

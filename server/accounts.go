@@ -113,36 +113,3 @@ func (h handlers) DeleteToken(ctx context.Context, req api.DeleteTokenRequestObj
 func tokenOf(t accounts.Token) api.Token {
 	return api.Token{Id: t.ID, Name: t.Name, CreatedAt: t.CreatedAt, LastUsedAt: ptr(t.LastUsedAt), ExpiresAt: ptr(t.ExpiresAt)}
 }
-
-func (h handlers) ListAgentAccounts(ctx context.Context, _ api.ListAgentAccountsRequestObject) (api.ListAgentAccountsResponseObject, error) {
-	chosen, err := h.cfg.Accounts.AgentAccounts(ctx, callOf(ctx).actor.User.ID)
-	if err != nil {
-		return nil, err
-	}
-	return api.ListAgentAccounts200JSONResponse{Items: list(chosen, agentAccountOf)}, nil
-}
-
-func (h handlers) SetAgentAccount(ctx context.Context, req api.SetAgentAccountRequestObject) (api.SetAgentAccountResponseObject, error) {
-	b := req.Body
-	if b.Kind == api.ExistingLogin && !val(b.Consent) {
-		return nil, fault.New(fault.Invalid, "consent_needed",
-			"Using the existing login copies it, read only, for this agent. Say yes to that with consent.").With("field", "consent")
-	}
-	a, err := h.cfg.Accounts.SetAgentAccount(ctx, callOf(ctx).actor, accounts.NewAgentAccount{Agent: req.Agent, Kind: accounts.AccountKind(b.Kind),
-		Secret: val(b.ApiKey), BaseURL: val(b.BaseUrl)})
-	if err != nil {
-		return nil, err
-	}
-	return api.SetAgentAccount200JSONResponse(agentAccountOf(a)), nil
-}
-
-func (h handlers) DeleteAgentAccount(ctx context.Context, req api.DeleteAgentAccountRequestObject) (api.DeleteAgentAccountResponseObject, error) {
-	if err := h.cfg.Accounts.DeleteAgentAccount(ctx, callOf(ctx).actor.User.ID, req.Agent); err != nil {
-		return nil, err
-	}
-	return api.DeleteAgentAccount204Response{}, nil
-}
-
-func agentAccountOf(a accounts.AgentAccount) api.AgentAccount {
-	return api.AgentAccount{Agent: a.Agent, Kind: api.AgentAccountKind(a.Kind), LastFour: a.LastFour, BaseUrl: a.BaseURL, UpdatedAt: a.UpdatedAt}
-}

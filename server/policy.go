@@ -62,6 +62,9 @@ var policy = map[string]rule{
 	"listAgentAccounts":  {access: signedIn},
 	"setAgentAccount":    {access: signedIn},
 	"deleteAgentAccount": {access: signedIn},
+	"addAgentAccount":    {access: signedIn},
+	"updateAgentAccount": {access: signedIn}, // one's own, or a team's: the room asks for ManageTeam there
+	"removeAgentAccount": {access: signedIn}, // likewise
 	"listTeams":          {access: signedIn},
 	"createTeam":         {access: operators}, // a second team takes places without isolation from all
 
@@ -73,7 +76,11 @@ var policy = map[string]rule{
 	"removeMember":  of(accounts.ViewTeam, byTeam), // members may leave; the room asks for more to remove another
 	"listExecutors": of(accounts.ViewTeam, byTeam),
 	"listAgents":    of(accounts.ViewTeam, byTeam),
-	"followEvents":  of(accounts.ViewTeam, byTeam),
+
+	"listTeamAgentAccounts": of(accounts.ViewTeam, byTeam),
+	"addTeamAgentAccount":   of(accounts.ManageTeam, byTeam),
+
+	"followEvents": of(accounts.ViewTeam, byTeam),
 
 	"browseFolders": of(accounts.ManageProject, byTeam),
 	"searchFolders": of(accounts.ManageProject, byTeam),

@@ -17,7 +17,7 @@ func sessionOf(s sessions.Session) api.Session {
 	if argv == nil {
 		argv = []string{}
 	}
-	return api.Session{Watchers: list(s.Watchers, watcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, Argv: argv, State: api.SessionState(s.State),
+	return api.Session{Watchers: list(s.Watchers, watcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, AccountId: s.AccountID, Argv: argv, State: api.SessionState(s.State),
 		StateReason: s.StateReason, StateAt: s.StateAt,
 		StateSource: api.SessionStateSource(s.Basis.Source), Attention: needsOf(s), Evidence: list(s.Basis.Evidence, evidenceOf),
 		Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
@@ -61,7 +61,7 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 		return nil, err
 	}
 	s, err := h.cfg.Sessions.Start(ctx, callOf(ctx).actor, req.Id, sessions.StartRequest{Agent: b.Agent, Prompt: val(b.Prompt), Argv: val(b.Argv),
-		Cols: cols, Rows: rows, Env: val(b.Env)})
+		Cols: cols, Rows: rows, Env: val(b.Env), AccountID: val(b.AccountId)})
 	if err != nil {
 		return nil, err
 	}

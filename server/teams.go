@@ -100,13 +100,13 @@ func (h handlers) ListExecutors(ctx context.Context, _ api.ListExecutorsRequestO
 
 // ListAgents always looks for the programs anew; only their versions are remembered, until the program itself changes.
 func (h handlers) ListAgents(ctx context.Context, _ api.ListAgentsRequestObject) (api.ListAgentsResponseObject, error) {
-	infos, err := h.cfg.Sessions.Agents(ctx, callOf(ctx).actor)
+	infos, err := h.cfg.Sessions.Agents(ctx, callOf(ctx).actor, callOf(ctx).team.ID)
 	if err != nil {
 		return nil, err
 	}
 	return api.ListAgents200JSONResponse{Items: list(infos, func(a sessions.AgentInfo) api.Agent {
 		out := api.Agent{Agent: a.Agent, Name: a.Name, Enabled: a.Enabled, Installed: a.Installed, Version: a.Version, Path: a.Path,
-			Install: a.Install, NeedsAccount: a.NeedsAccount}
+			Install: a.Install, TakesAccount: a.Accounts, NeedsAccount: a.NeedsAccount, Accounts: list(a.Usable, agentAccountOf)}
 		if a.Account != nil {
 			account := agentAccountOf(*a.Account)
 			out.Account = &account

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,14 +113,23 @@ func (h *house) Spec(ctx context.Context, id string) (executors.Spec, executors.
 
 func (h *house) Actor(context.Context, string) (accounts.Actor, error) { return h.actor, nil }
 
-func (h *house) AgentAccount(_ context.Context, _, agent string) (accounts.AgentAccount, string, error) {
+func (h *house) AgentAccountFor(_ context.Context, _ accounts.Actor, _, agent, id string) (accounts.AgentAccount, string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	a, ok := h.accounts[agent]
-	if !ok {
+	if id == "" {
+		id = agent
+	}
+	a, ok := h.accounts[id] // by agent: the default; by id: another one
+	if !ok || a.Agent != agent {
 		return a, "", fault.New(fault.NotFound, "agent_account_not_found", "No account.")
 	}
-	return a, h.secrets[agent], nil
+	return a, h.secrets[id], nil
+}
+
+func (h *house) UsableAgentAccounts(context.Context, accounts.Actor, string) ([]accounts.AgentAccount, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.accounts)), nil
 }
 
 // server is one life of a server over a house.

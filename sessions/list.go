@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 
-	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions/agents"
 )
@@ -195,24 +194,4 @@ func (s *Service) Output(ctx context.Context, id string, from int64, limit int) 
 		}
 	}
 	return b, offset, end, nil
-}
-
-// Agents tells the actor about every agent: whether it can be started here and with which account.
-func (s *Service) Agents(ctx context.Context, actor accounts.Actor) ([]AgentInfo, error) {
-	var out []AgentInfo
-	for _, info := range s.cfg.Agents.List(ctx) {
-		a := AgentInfo{Info: info}
-		if info.Accounts {
-			switch acc, _, err := s.cfg.Accounts.AgentAccount(ctx, actor.User.ID, info.Agent); {
-			case err == nil:
-				a.Account = &acc
-			case fault.Is(err, fault.NotFound):
-				a.NeedsAccount = true
-			default:
-				return nil, err
-			}
-		}
-		out = append(out, a)
-	}
-	return out, nil
 }

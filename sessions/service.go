@@ -55,8 +55,11 @@ type Workspaces interface {
 // Accounts is what the room needs of users: who they are and the account their agent uses.
 type Accounts interface {
 	Actor(ctx context.Context, userID string) (accounts.Actor, error)
-	// AgentAccount returns the chosen account and its secret; fault.NotFound when none was chosen.
-	AgentAccount(ctx context.Context, userID, agent string) (accounts.AgentAccount, string, error)
+	// AgentAccountFor returns the account with this id, "" = the default, and its secret; fault.NotFound when it is not there for
+	// the actor, or none was chosen.
+	AgentAccountFor(ctx context.Context, actor accounts.Actor, teamID, agent, accountID string) (accounts.AgentAccount, string, error)
+	// UsableAgentAccounts returns what the actor may work with in a team, without secrets.
+	UsableAgentAccounts(ctx context.Context, actor accounts.Actor, teamID string) ([]accounts.AgentAccount, error)
 }
 
 // Config is what a Service is made of. Limits that are zero take their defaults.

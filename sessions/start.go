@@ -51,7 +51,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if err := s.cfg.Agents.Check(req.Agent); err != nil {
 		return Session{}, err
 	}
-	account, err := s.account(ctx, actor, req.Agent)
+	account, err := s.account(ctx, actor, w.TeamID, req, resumed != nil)
 	if err != nil {
 		return Session{}, err
 	}
@@ -60,7 +60,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		return Session{}, err
 	}
 	row := s.newRow(w, place, req.Agent, actor.User.ID)
-	row.Prompt = req.Prompt
+	row.Prompt, row.AccountID = req.Prompt, account.ID
 	if req.Cols != 0 {
 		row.Cols = req.Cols
 	}
@@ -191,25 +191,6 @@ func words(err error) string {
 		return f.Message
 	}
 	return "the place it should run in did not answer"
-}
-
-// account returns the account the actor chose for the agent.
-func (s *Service) account(ctx context.Context, actor accounts.Actor, agent string) (agents.Account, error) {
-	if !s.cfg.Agents.TakesAccount(agent) {
-		return agents.Account{Kind: agents.Terminal}, nil
-	}
-	a, secret, err := s.cfg.Accounts.AgentAccount(ctx, actor.User.ID, agent)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return agents.Account{Kind: agents.Terminal}, nil
-	case err != nil:
-		return agents.Account{}, err
-	}
-	if string(a.Kind) == agents.ExistingLogin && !actor.User.Operator {
-		return agents.Account{}, fault.New(fault.Forbidden, "existing_login_forbidden",
-			"Only operators may use the login of the server's own user. Choose another account for %s.", s.cfg.Agents.Name(agent))
-	}
-	return agents.Account{Kind: string(a.Kind), Secret: secret, BaseURL: a.BaseURL}, nil
 }
 
 // StartSetup starts a project's setup script in a workspace that is being made, as a session people can watch. Env values are

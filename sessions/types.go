@@ -33,6 +33,7 @@ type Session struct {
 	Prompt                  string
 	PromptSentAt            int64
 	Conversation            string
+	AccountID               string // the agent's account, "" = none was chosen
 	State                   State
 	StateReason             string
 	StateAt                 int64
@@ -74,8 +75,9 @@ type Summary struct {
 // AgentInfo tells one person about one agent: whether it can be started here and with which account.
 type AgentInfo struct {
 	agents.Info
-	Account      *accounts.AgentAccount // nil: none chosen yet
-	NeedsAccount bool                   // the agent talks to a model and no account was chosen
+	Account      *accounts.AgentAccount  // the default; nil: none chosen yet
+	Usable       []accounts.AgentAccount // all it may be started with: the person's own, then the team's
+	NeedsAccount bool                    // the agent talks to a model and no account was chosen
 }
 
 // StartRequest asks for a session.
@@ -85,4 +87,5 @@ type StartRequest struct {
 	Argv       []string // for agent "command": the command; for others extra arguments
 	Cols, Rows uint16   // 0 = 120x32
 	Env        map[string]string
+	AccountID  string // "" = the default
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 
 	"github.com/parawork/parawork/accounts"
 )
@@ -243,41 +241,4 @@ func (s *Accounts) TouchToken(ctx context.Context, id string, at int64) error {
 // DeleteToken ends a user's API token.
 func (s *Accounts) DeleteToken(ctx context.Context, userID, id string) error {
 	return changed(s.db.Exec(ctx, `DELETE FROM api_tokens WHERE id = ? AND user_id = ?`, id, userID))
-}
-
-// PutAgentAccount stores the account of an agent, in the place of an earlier one.
-func (s *Accounts) PutAgentAccount(ctx context.Context, userID string, a accounts.AgentAccount, sealed []byte) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO agent_accounts (user_id, agent, kind, secret, last_four, base_url, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (user_id, agent) DO UPDATE SET kind = excluded.kind, secret = excluded.secret,
-		last_four = excluded.last_four, base_url = excluded.base_url, updated_at = excluded.updated_at`,
-		userID, a.Agent, string(a.Kind), sealed, a.LastFour, a.BaseURL, a.UpdatedAt)
-	return err
-}
-
-// AgentAccount returns the account of an agent with its sealed secret.
-func (s *Accounts) AgentAccount(ctx context.Context, userID, agent string) (accounts.AgentAccount, []byte, error) {
-	var a accounts.AgentAccount
-	var sealed []byte
-	err := s.db.QueryRow(ctx, `SELECT agent, kind, last_four, base_url, updated_at, secret FROM agent_accounts
-		WHERE user_id = ? AND agent = ?`, userID, agent).
-		Scan(&a.Agent, &a.Kind, &a.LastFour, &a.BaseURL, &a.UpdatedAt, &sealed)
-	if errors.Is(err, ErrNotFound) {
-		return a, nil, fmt.Errorf("account of %s: %w", agent, err)
-	}
-	return a, sealed, err
-}
-
-// AgentAccounts returns a user's accounts by agent, without secrets.
-func (s *Accounts) AgentAccounts(ctx context.Context, userID string) ([]accounts.AgentAccount, error) {
-	rows, err := s.db.Query(ctx, `SELECT agent, kind, last_four, base_url, updated_at FROM agent_accounts WHERE user_id = ? ORDER BY agent`, userID)
-	return collect(rows, err, func(r scanner) (a accounts.AgentAccount, err error) {
-		err = r.Scan(&a.Agent, &a.Kind, &a.LastFour, &a.BaseURL, &a.UpdatedAt)
-		return a, err
-	})
-}
-
-// DeleteAgentAccount forgets the account of an agent.
-func (s *Accounts) DeleteAgentAccount(ctx context.Context, userID, agent string) error {
-	_, err := s.db.Exec(ctx, `DELETE FROM agent_accounts WHERE user_id = ? AND agent = ?`, userID, agent)
-	return err
 }

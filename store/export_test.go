@@ -16,3 +16,6 @@ func (db *DB) Apply(ctx context.Context, files fs.FS, dir string) error {
 	}
 	return db.apply(ctx, list)
 }
+
+// Connect opens a database without touching its schema, for tests of migrations.
+func Connect(ctx context.Context, cfg Config) (*DB, error) { return connect(ctx, cfg) }

@@ -161,7 +161,7 @@ func (h *house) recover(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
+		{"sealing secrets", h.sealSecrets}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
 		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover},
 	} {
 		began := time.Now()
@@ -171,6 +171,16 @@ func (h *house) recover(ctx context.Context) error {
 		h.log.Debug(s.what, "ms", time.Since(began).Milliseconds())
 	}
 	return nil
+}
+
+// sealSecrets seals anew what an older version, or an older key, sealed.
+func (h *house) sealSecrets(ctx context.Context) error {
+	unreadable, err := h.accounts.UpgradeSecrets(ctx)
+	if unreadable > 0 {
+		h.log.Warn("secrets cannot be read: secret.key is not the one they were kept with", "count", unreadable,
+			"cure", "restore secret.key from a backup, or enter the keys of these agents' accounts again")
+	}
+	return err
 }
 
 // stop ends the rooms in order. One that does not end in time is left behind: the process is about to end.

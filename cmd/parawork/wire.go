@@ -39,6 +39,7 @@ type house struct {
 	commands   *executors.Commands
 	workspaces *workspaces.Service
 	files      *filesync.Service
+	agents     *agents.Registry
 	sessions   *sessions.Service
 	server     *server.Server
 	web        *ui.Handler
@@ -71,7 +72,8 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	}
 	h.accounts = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: key,
 		Idle: time.Duration(cfg.Accounts.SessionIdleHours) * time.Hour, Absolute: time.Duration(cfg.Accounts.SessionMaxHours) * time.Hour,
-		Changed: func(userID string) { h.server.Recheck(userID) }})
+		Changed:    func(userID string) { h.server.Recheck(userID) },
+		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }})
 	if err := h.buildPlaces(guest, publisher, env); err != nil {
 		return nil, err
 	}
@@ -134,6 +136,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 	if err != nil {
 		return err
 	}
+	h.agents = reg
 	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: h.workspaces, Accounts: h.accounts,
 		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Log: h.log.With("room", "sessions")})
 	return nil

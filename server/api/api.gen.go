@@ -17,6 +17,24 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AgentAccountScope.
+const (
+	AgentAccountScopeTeam AgentAccountScope = "team"
+	AgentAccountScopeUser AgentAccountScope = "user"
+)
+
+// Valid indicates whether the value is a known member of the AgentAccountScope enum.
+func (e AgentAccountScope) Valid() bool {
+	switch e {
+	case AgentAccountScopeTeam:
+		return true
+	case AgentAccountScopeUser:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AgentAccountKind.
 const (
 	ApiKey        AgentAccountKind = "api_key"
@@ -751,25 +769,57 @@ type ActivityList struct {
 // Agent defines model for Agent.
 type Agent struct {
 	Account *AgentAccount `json:"account,omitempty"`
-	Agent   string        `json:"agent"`
-	Enabled bool          `json:"enabled"`
+
+	// Accounts All you may start it with: your own, then the team's
+	Accounts []AgentAccount `json:"accounts"`
+	Agent    string         `json:"agent"`
+	Enabled  bool           `json:"enabled"`
 
 	// Install How to install it
-	Install      string `json:"install"`
-	Installed    bool   `json:"installed"`
-	Name         string `json:"name"`
+	Install   string `json:"install"`
+	Installed bool   `json:"installed"`
+	Name      string `json:"name"`
+
+	// NeedsAccount It takes one and there is none you may use
 	NeedsAccount bool   `json:"needs_account"`
 	Path         string `json:"path"`
+	TakesAccount bool   `json:"takes_account"`
 	Version      string `json:"version"`
 }
 
 // AgentAccount defines model for AgentAccount.
 type AgentAccount struct {
-	Agent     string           `json:"agent"`
-	BaseUrl   string           `json:"base_url"`
-	Kind      AgentAccountKind `json:"kind"`
-	LastFour  string           `json:"last_four"`
-	UpdatedAt int64            `json:"updated_at"`
+	Agent     string `json:"agent"`
+	BaseUrl   string `json:"base_url"`
+	CreatedAt int64  `json:"created_at"`
+
+	// Default Used where a session names none; your own default comes before the team's
+	Default bool             `json:"default"`
+	Id      string           `json:"id"`
+	Kind    AgentAccountKind `json:"kind"`
+
+	// LastFour The end of the key
+	LastFour string `json:"last_four"`
+	Name     string `json:"name"`
+
+	// RunningSessions How many sessions use it now
+	RunningSessions int `json:"running_sessions"`
+
+	// Scope user: your own; team: shared by the team
+	Scope     AgentAccountScope `json:"scope"`
+	UpdatedAt int64             `json:"updated_at"`
+}
+
+// AgentAccountScope user: your own; team: shared by the team
+type AgentAccountScope string
+
+// AgentAccountChange defines model for AgentAccountChange.
+type AgentAccountChange struct {
+	// ApiKey Write-only; replaces the key
+	ApiKey  *string `json:"api_key,omitempty"`
+	BaseUrl *string `json:"base_url,omitempty"`
+	Default *bool   `json:"default,omitempty"`
+	Name    *string `json:"name,omitempty"`
 }
 
 // AgentAccountKind defines model for AgentAccountKind.
@@ -1222,6 +1272,27 @@ type MergeResult struct {
 // MergeResultStrategy defines model for MergeResult.Strategy.
 type MergeResultStrategy string
 
+// NewAgentAccount defines model for NewAgentAccount.
+type NewAgentAccount struct {
+	Agent string `json:"agent"`
+
+	// ApiKey Write-only
+	ApiKey *string `json:"api_key,omitempty"`
+
+	// BaseUrl Another address of the model's API
+	BaseUrl *string `json:"base_url,omitempty"`
+
+	// Consent existing_login: you agree that the login is copied, read only
+	Consent *bool `json:"consent,omitempty"`
+
+	// Default The first account of an agent is the default in any case
+	Default *bool            `json:"default,omitempty"`
+	Kind    AgentAccountKind `json:"kind"`
+
+	// Name Made up when it is empty
+	Name *string `json:"name,omitempty"`
+}
+
 // NewMember defines model for NewMember.
 type NewMember struct {
 	Email string `json:"email"`
@@ -1239,6 +1310,9 @@ type NewProject struct {
 
 // NewSession defines model for NewSession.
 type NewSession struct {
+	// AccountId The agent's account; without: your default, else the team's
+	AccountId *string `json:"account_id,omitempty"`
+
 	// Agent claude-code, codex, opencode, shell, command, or a name from config.json
 	Agent string `json:"agent"`
 
@@ -1446,6 +1520,8 @@ type Screen struct {
 
 // Session defines model for Session.
 type Session struct {
+	// AccountId The agent's account it was started with, "" = none
+	AccountId string   `json:"account_id"`
 	Agent     string   `json:"agent"`
 	AgentName string   `json:"agent_name"`
 	Argv      []string `json:"argv"`
@@ -1693,6 +1769,11 @@ type Limit = int
 // TeamSlug defines model for TeamSlug.
 type TeamSlug = string
 
+// RemoveAgentAccountParams defines parameters for RemoveAgentAccount.
+type RemoveAgentAccountParams struct {
+	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+}
+
 // SuggestBranchParams defines parameters for SuggestBranch.
 type SuggestBranchParams struct {
 	Name string `form:"name" json:"name"`
@@ -1840,11 +1921,17 @@ type ListTreeParams struct {
 	Path *string `form:"path,omitempty" json:"path,omitempty"`
 }
 
+// UpdateAgentAccountJSONRequestBody defines body for UpdateAgentAccount for application/json ContentType.
+type UpdateAgentAccountJSONRequestBody = AgentAccountChange
+
 // SnoozeInboxItemJSONRequestBody defines body for SnoozeInboxItem for application/json ContentType.
 type SnoozeInboxItemJSONRequestBody = SnoozeRequest
 
 // LoginJSONRequestBody defines body for Login for application/json ContentType.
 type LoginJSONRequestBody = LoginRequest
+
+// AddAgentAccountJSONRequestBody defines body for AddAgentAccount for application/json ContentType.
+type AddAgentAccountJSONRequestBody = NewAgentAccount
 
 // SetAgentAccountJSONRequestBody defines body for SetAgentAccount for application/json ContentType.
 type SetAgentAccountJSONRequestBody = AgentAccountRequest
@@ -1879,6 +1966,9 @@ type CreateTeamJSONRequestBody = NewTeam
 // UpdateTeamJSONRequestBody defines body for UpdateTeam for application/json ContentType.
 type UpdateTeamJSONRequestBody = TeamPatch
 
+// AddTeamAgentAccountJSONRequestBody defines body for AddTeamAgentAccount for application/json ContentType.
+type AddTeamAgentAccountJSONRequestBody = NewAgentAccount
+
 // AddMemberJSONRequestBody defines body for AddMember for application/json ContentType.
 type AddMemberJSONRequestBody = NewMember
 
@@ -1908,6 +1998,12 @@ type CreateSessionJSONRequestBody = NewSession
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// RemoveAgentAccount Delete an agent's account with its key or login
+	// (DELETE /agent-accounts/{id})
+	RemoveAgentAccount(ctx echo.Context, id Id, params RemoveAgentAccountParams) error
+	// UpdateAgentAccount Rename an agent's account, replace its key or address, make it the default
+	// (PATCH /agent-accounts/{id})
+	UpdateAgentAccount(ctx echo.Context, id Id) error
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx echo.Context, id Id) error
@@ -1935,9 +2031,12 @@ type ServerInterface interface {
 	// GetMe The signed-in user, teams and roles
 	// (GET /me)
 	GetMe(ctx echo.Context) error
-	// ListAgentAccounts Which account each agent uses for you
+	// ListAgentAccounts Your agents' accounts
 	// (GET /me/agent-accounts)
 	ListAgentAccounts(ctx echo.Context) error
+	// AddAgentAccount Add an account of yours for an agent
+	// (POST /me/agent-accounts)
+	AddAgentAccount(ctx echo.Context) error
 	// DeleteAgentAccount Forget the account of an agent
 	// (DELETE /me/agent-accounts/{agent})
 	DeleteAgentAccount(ctx echo.Context, agent AgentName) error
@@ -2019,6 +2118,12 @@ type ServerInterface interface {
 	// UpdateTeam Rename a team
 	// (PATCH /teams/{team})
 	UpdateTeam(ctx echo.Context, team TeamSlug) error
+	// ListTeamAgentAccounts The agents' accounts the team shares
+	// (GET /teams/{team}/agent-accounts)
+	ListTeamAgentAccounts(ctx echo.Context, team TeamSlug) error
+	// AddTeamAgentAccount Add an account for the team's members
+	// (POST /teams/{team}/agent-accounts)
+	AddTeamAgentAccount(ctx echo.Context, team TeamSlug) error
 	// ListAgents Which agents can be started: installed, version, account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx echo.Context, team TeamSlug, params ListAgentsParams) error
@@ -2143,6 +2248,47 @@ type ServerInterfaceWrapper struct {
 	Handler ServerInterface
 }
 
+// RemoveAgentAccount converts echo context to params.
+func (w *ServerInterfaceWrapper) RemoveAgentAccount(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RemoveAgentAccountParams
+	// ------------- Optional query parameter "force" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "force", ctx.QueryParams(), &params.Force, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter force: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RemoveAgentAccount(ctx, id, params)
+	return err
+}
+
+// UpdateAgentAccount converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateAgentAccount(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateAgentAccount(ctx, id)
+	return err
+}
+
 // CancelCommand converts echo context to params.
 func (w *ServerInterfaceWrapper) CancelCommand(ctx echo.Context) error {
 	var err error
@@ -2265,6 +2411,15 @@ func (w *ServerInterfaceWrapper) ListAgentAccounts(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListAgentAccounts(ctx)
+	return err
+}
+
+// AddAgentAccount converts echo context to params.
+func (w *ServerInterfaceWrapper) AddAgentAccount(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AddAgentAccount(ctx)
 	return err
 }
 
@@ -2761,6 +2916,38 @@ func (w *ServerInterfaceWrapper) UpdateTeam(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdateTeam(ctx, team)
+	return err
+}
+
+// ListTeamAgentAccounts converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTeamAgentAccounts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTeamAgentAccounts(ctx, team)
+	return err
+}
+
+// AddTeamAgentAccount converts echo context to params.
+func (w *ServerInterfaceWrapper) AddTeamAgentAccount(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AddTeamAgentAccount(ctx, team)
 	return err
 }
 
@@ -3740,8 +3927,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/me/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.DELETE(options.BaseURL+"/me/tokens/:id", wrapper.DeleteToken, options.OperationMiddlewares["deleteToken"]...)
 	router.GET(options.BaseURL+"/me/agent-accounts", wrapper.ListAgentAccounts, options.OperationMiddlewares["listAgentAccounts"]...)
+	router.POST(options.BaseURL+"/me/agent-accounts", wrapper.AddAgentAccount, options.OperationMiddlewares["addAgentAccount"]...)
 	router.DELETE(options.BaseURL+"/me/agent-accounts/:agent", wrapper.DeleteAgentAccount, options.OperationMiddlewares["deleteAgentAccount"]...)
 	router.PUT(options.BaseURL+"/me/agent-accounts/:agent", wrapper.SetAgentAccount, options.OperationMiddlewares["setAgentAccount"]...)
+	router.DELETE(options.BaseURL+"/agent-accounts/:id", wrapper.RemoveAgentAccount, options.OperationMiddlewares["removeAgentAccount"]...)
+	router.PATCH(options.BaseURL+"/agent-accounts/:id", wrapper.UpdateAgentAccount, options.OperationMiddlewares["updateAgentAccount"]...)
 	router.GET(options.BaseURL+"/teams", wrapper.ListTeams, options.OperationMiddlewares["listTeams"]...)
 	router.POST(options.BaseURL+"/teams", wrapper.CreateTeam, options.OperationMiddlewares["createTeam"]...)
 	router.GET(options.BaseURL+"/teams/:team", wrapper.GetTeam, options.OperationMiddlewares["getTeam"]...)
@@ -3751,6 +3941,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/teams/:team/members/:id", wrapper.RemoveMember, options.OperationMiddlewares["removeMember"]...)
 	router.PATCH(options.BaseURL+"/teams/:team/members/:id", wrapper.UpdateMember, options.OperationMiddlewares["updateMember"]...)
 	router.GET(options.BaseURL+"/teams/:team/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
+	router.GET(options.BaseURL+"/teams/:team/agent-accounts", wrapper.ListTeamAgentAccounts, options.OperationMiddlewares["listTeamAgentAccounts"]...)
+	router.POST(options.BaseURL+"/teams/:team/agent-accounts", wrapper.AddTeamAgentAccount, options.OperationMiddlewares["addTeamAgentAccount"]...)
 	router.GET(options.BaseURL+"/teams/:team/agents", wrapper.ListAgents, options.OperationMiddlewares["listAgents"]...)
 	router.GET(options.BaseURL+"/teams/:team/folders", wrapper.BrowseFolders, options.OperationMiddlewares["browseFolders"]...)
 	router.GET(options.BaseURL+"/teams/:team/folders/search", wrapper.SearchFolders, options.OperationMiddlewares["searchFolders"]...)
@@ -3809,6 +4001,80 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 }
 
 type ProblemApplicationProblemPlusJSONResponse Problem
+
+type RemoveAgentAccountRequestObject struct {
+	Id     Id `json:"id"`
+	Params RemoveAgentAccountParams
+}
+
+type RemoveAgentAccountResponseObject interface {
+	VisitRemoveAgentAccountResponse(w http.ResponseWriter) error
+}
+
+type RemoveAgentAccount204Response struct {
+}
+
+func (response RemoveAgentAccount204Response) VisitRemoveAgentAccountResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RemoveAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RemoveAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitRemoveAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAgentAccountRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateAgentAccountJSONRequestBody
+}
+
+type UpdateAgentAccountResponseObject interface {
+	VisitUpdateAgentAccountResponse(w http.ResponseWriter) error
+}
+
+type UpdateAgentAccount200JSONResponse AgentAccount
+
+func (response UpdateAgentAccount200JSONResponse) VisitUpdateAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitUpdateAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
 
 type CancelCommandRequestObject struct {
 	Id Id `json:"id"`
@@ -4177,6 +4443,45 @@ type ListAgentAccountsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListAgentAccountsdefaultApplicationProblemPlusJSONResponse) VisitListAgentAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddAgentAccountRequestObject struct {
+	Body *AddAgentAccountJSONRequestBody
+}
+
+type AddAgentAccountResponseObject interface {
+	VisitAddAgentAccountResponse(w http.ResponseWriter) error
+}
+
+type AddAgentAccount201JSONResponse AgentAccount
+
+func (response AddAgentAccount201JSONResponse) VisitAddAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AddAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitAddAgentAccountResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -5239,6 +5544,85 @@ type UpdateTeamdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdateTeamdefaultApplicationProblemPlusJSONResponse) VisitUpdateTeamResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamAgentAccountsRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListTeamAgentAccountsResponseObject interface {
+	VisitListTeamAgentAccountsResponse(w http.ResponseWriter) error
+}
+
+type ListTeamAgentAccounts200JSONResponse AgentAccountList
+
+func (response ListTeamAgentAccounts200JSONResponse) VisitListTeamAgentAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamAgentAccountsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTeamAgentAccountsdefaultApplicationProblemPlusJSONResponse) VisitListTeamAgentAccountsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddTeamAgentAccountRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *AddTeamAgentAccountJSONRequestBody
+}
+
+type AddTeamAgentAccountResponseObject interface {
+	VisitAddTeamAgentAccountResponse(w http.ResponseWriter) error
+}
+
+type AddTeamAgentAccount201JSONResponse AgentAccount
+
+func (response AddTeamAgentAccount201JSONResponse) VisitAddTeamAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddTeamAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AddTeamAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitAddTeamAgentAccountResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6858,6 +7242,12 @@ func (response WakeSandboxdefaultApplicationProblemPlusJSONResponse) VisitWakeSa
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// RemoveAgentAccount Delete an agent's account with its key or login
+	// (DELETE /agent-accounts/{id})
+	RemoveAgentAccount(ctx context.Context, request RemoveAgentAccountRequestObject) (RemoveAgentAccountResponseObject, error)
+	// UpdateAgentAccount Rename an agent's account, replace its key or address, make it the default
+	// (PATCH /agent-accounts/{id})
+	UpdateAgentAccount(ctx context.Context, request UpdateAgentAccountRequestObject) (UpdateAgentAccountResponseObject, error)
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx context.Context, request CancelCommandRequestObject) (CancelCommandResponseObject, error)
@@ -6885,9 +7275,12 @@ type StrictServerInterface interface {
 	// GetMe The signed-in user, teams and roles
 	// (GET /me)
 	GetMe(ctx context.Context, request GetMeRequestObject) (GetMeResponseObject, error)
-	// ListAgentAccounts Which account each agent uses for you
+	// ListAgentAccounts Your agents' accounts
 	// (GET /me/agent-accounts)
 	ListAgentAccounts(ctx context.Context, request ListAgentAccountsRequestObject) (ListAgentAccountsResponseObject, error)
+	// AddAgentAccount Add an account of yours for an agent
+	// (POST /me/agent-accounts)
+	AddAgentAccount(ctx context.Context, request AddAgentAccountRequestObject) (AddAgentAccountResponseObject, error)
 	// DeleteAgentAccount Forget the account of an agent
 	// (DELETE /me/agent-accounts/{agent})
 	DeleteAgentAccount(ctx context.Context, request DeleteAgentAccountRequestObject) (DeleteAgentAccountResponseObject, error)
@@ -6969,6 +7362,12 @@ type StrictServerInterface interface {
 	// UpdateTeam Rename a team
 	// (PATCH /teams/{team})
 	UpdateTeam(ctx context.Context, request UpdateTeamRequestObject) (UpdateTeamResponseObject, error)
+	// ListTeamAgentAccounts The agents' accounts the team shares
+	// (GET /teams/{team}/agent-accounts)
+	ListTeamAgentAccounts(ctx context.Context, request ListTeamAgentAccountsRequestObject) (ListTeamAgentAccountsResponseObject, error)
+	// AddTeamAgentAccount Add an account for the team's members
+	// (POST /teams/{team}/agent-accounts)
+	AddTeamAgentAccount(ctx context.Context, request AddTeamAgentAccountRequestObject) (AddTeamAgentAccountResponseObject, error)
 	// ListAgents Which agents can be started: installed, version, account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx context.Context, request ListAgentsRequestObject) (ListAgentsResponseObject, error)
@@ -7098,6 +7497,80 @@ func NewStrictHandler(ssi StrictServerInterface, middlewares []StrictMiddlewareF
 type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
+}
+
+// RemoveAgentAccount operation middleware
+func (sh *strictHandler) RemoveAgentAccount(ctx echo.Context, id Id, params RemoveAgentAccountParams) error {
+	var request RemoveAgentAccountRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RemoveAgentAccount(ctx.Request().Context(), request.(RemoveAgentAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RemoveAgentAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RemoveAgentAccountResponseObject); ok {
+		return validResponse.VisitRemoveAgentAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateAgentAccount operation middleware
+func (sh *strictHandler) UpdateAgentAccount(ctx echo.Context, id Id) error {
+	var request UpdateAgentAccountRequestObject
+
+	request.Id = id
+
+	var body UpdateAgentAccountJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateAgentAccount(ctx.Request().Context(), request.(UpdateAgentAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateAgentAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateAgentAccountResponseObject); ok {
+		return validResponse.VisitUpdateAgentAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
 }
 
 // CancelCommand operation middleware
@@ -7380,6 +7853,52 @@ func (sh *strictHandler) ListAgentAccounts(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(ListAgentAccountsResponseObject); ok {
 		return validResponse.VisitListAgentAccountsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AddAgentAccount operation middleware
+func (sh *strictHandler) AddAgentAccount(ctx echo.Context) error {
+	var request AddAgentAccountRequestObject
+
+	var body AddAgentAccountJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AddAgentAccount(ctx.Request().Context(), request.(AddAgentAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddAgentAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AddAgentAccountResponseObject); ok {
+		return validResponse.VisitAddAgentAccountResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -8304,6 +8823,79 @@ func (sh *strictHandler) UpdateTeam(ctx echo.Context, team TeamSlug) error {
 		return err
 	} else if validResponse, ok := response.(UpdateTeamResponseObject); ok {
 		return validResponse.VisitUpdateTeamResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListTeamAgentAccounts operation middleware
+func (sh *strictHandler) ListTeamAgentAccounts(ctx echo.Context, team TeamSlug) error {
+	var request ListTeamAgentAccountsRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTeamAgentAccounts(ctx.Request().Context(), request.(ListTeamAgentAccountsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTeamAgentAccounts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListTeamAgentAccountsResponseObject); ok {
+		return validResponse.VisitListTeamAgentAccountsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AddTeamAgentAccount operation middleware
+func (sh *strictHandler) AddTeamAgentAccount(ctx echo.Context, team TeamSlug) error {
+	var request AddTeamAgentAccountRequestObject
+
+	request.Team = team
+
+	var body AddTeamAgentAccountJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AddTeamAgentAccount(ctx.Request().Context(), request.(AddTeamAgentAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddTeamAgentAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AddTeamAgentAccountResponseObject); ok {
+		return validResponse.VisitAddTeamAgentAccountResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

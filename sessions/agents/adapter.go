@@ -19,8 +19,10 @@ const (
 	ExistingLogin = "existing_login" // the login of the server's own user, copied
 )
 
-// Account is what an agent uses to reach its model. The zero Account is Terminal.
+// Account is what an agent uses to reach its model. The zero Account is Terminal, in the home itself.
 type Account struct {
+	ID      string // names the folder of its own
+	InHome  bool   // the agent's folder in the home itself is this account's
 	Kind    string
 	Secret  string // with APIKey
 	BaseURL string // with APIKey; "" = the vendor's
@@ -88,6 +90,8 @@ type facts struct {
 	accounts bool     // takes an account
 	explicit bool     // its signals tell working and idle, so a burst of bytes clears no question
 	version  []string // arguments that print the version; nil = not asked
+	login    string   // the file its login lies in, below the account's folder; "" = none
+	shared   []string // folders that all accounts of the agent share, so that a conversation goes on with another one
 }
 
 // SignalKind is the kind of a thing a terminal was told beside text.

@@ -13,7 +13,8 @@ type claudeCode struct{}
 
 func (claudeCode) facts() facts {
 	return facts{name: "Claude Code", command: "claude", install: "npm install -g @anthropic-ai/claude-code", accounts: true,
-		explicit: true, version: []string{"--version"}}
+		explicit: true, version: []string{"--version"}, login: claudeLogin,
+		shared: []string{".claude/projects", ".claude/file-history", ".claude/plans", ".claude/commands", ".claude/agents", ".claude/skills"}}
 }
 
 // claudeSettings are given on the command line and merged by Claude with the person's and the project's own: notifications as
@@ -22,11 +23,15 @@ const claudeSettings = `{"preferredNotifChannel":"iterm2","enableAllProjectMcpSe
 
 const claudeLogin = ".claude/.credentials.json"
 
+// maxApproved bounds the keys that are remembered as approved.
+const maxApproved = 50
+
 func (c claudeCode) plan(l Launch) (Plan, error) {
 	if err := c.preset(l); err != nil {
 		return Plan{}, err
 	}
 	p := Plan{Prompt: PromptArgument, Conversation: l.Conversation, Env: map[string]string{
+		"CLAUDE_CONFIG_DIR":                        l.home.claude(),
 		"DISABLE_AUTOUPDATER":                      "1",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 		"CLAUDE_CODE_TMPDIR":                       l.home.tmp(), // else shared by all users of one uid
@@ -82,8 +87,12 @@ func (c claudeCode) preset(l Launch) error {
 			object(projects, dir)["hasTrustDialogAccepted"] = true
 		}
 		if key := c.secrets(l.Account)["ANTHROPIC_API_KEY"]; key != "" {
-			// Claude itself keeps the last 20 characters of a key that was approved.
-			object(doc, "customApiKeyResponses")["approved"] = []any{key[max(0, len(key)-20):]}
+			// Claude itself keeps the last 20 characters of a key that was approved. Others may be in use beside it.
+			answers, tail := object(doc, "customApiKeyResponses"), any(key[max(0, len(key)-20):])
+			approved, _ := answers["approved"].([]any)
+			if !slices.Contains(approved, tail) {
+				answers["approved"] = append(approved[max(0, len(approved)-maxApproved):], tail)
+			}
 		}
 		if account != nil {
 			doc["oauthAccount"] = account
@@ -111,7 +120,7 @@ func (claudeCode) begun(h Home, id string) bool {
 	if id == "" || strings.ContainsAny(id, `/\*?[`) {
 		return false
 	}
-	found, err := filepath.Glob(filepath.Join(h.claude(), "projects", "*", id+".jsonl"))
+	found, err := filepath.Glob(filepath.Join(h.base().claude(), "projects", "*", id+".jsonl"))
 	if err != nil || len(found) == 0 {
 		return false
 	}

@@ -22,7 +22,7 @@ type codex struct{}
 
 func (codex) facts() facts {
 	return facts{name: "Codex", command: "codex", install: "npm install -g @openai/codex", accounts: true, explicit: true,
-		version: []string{"--version"}}
+		version: []string{"--version"}, login: codexLogin, shared: []string{".codex/sessions", ".codex/prompts", ".codex/skills"}}
 }
 
 const (
@@ -35,7 +35,7 @@ func (c codex) plan(l Launch) (Plan, error) {
 	if err := l.home.login(l.Account, "Codex", codexLogin, codexLogin); err != nil {
 		return Plan{}, err
 	}
-	p := Plan{}
+	p := Plan{Env: map[string]string{"CODEX_HOME": l.home.codex()}}
 	p.Argv = []string{l.program}
 	if l.Resume && l.Conversation != "" && c.begun(l.home, l.Conversation) {
 		p.Argv, p.Resumed, p.Conversation = append(p.Argv, "resume"), true, l.Conversation
@@ -108,7 +108,7 @@ func (codex) begun(h Home, id string) bool {
 	if id == "" || strings.ContainsAny(id, `/\*?[`) {
 		return false
 	}
-	found, err := filepath.Glob(filepath.Join(h.codex(), "sessions", "*", "*", "*", "rollout-*-"+id+".jsonl"))
+	found, err := filepath.Glob(filepath.Join(h.base().codex(), "sessions", "*", "*", "*", "rollout-*-"+id+".jsonl"))
 	return err == nil && len(found) > 0
 }
 

@@ -20,13 +20,52 @@ import (
 // Home is the private home of one user's agents and shells. Agents may write in it too, so nothing in it is believed.
 type Home struct {
 	Dir       string
+	account   string // whose folder the agent's own files lie in, "" = the home itself
 	worktrees string // trusted as a whole
 	source    string // home of the server's own user
 }
 
 func (h Home) tmp() string    { return filepath.Join(h.Dir, "tmp") }
-func (h Home) claude() string { return filepath.Join(h.Dir, ".claude") }
-func (h Home) codex() string  { return filepath.Join(h.Dir, ".codex") }
+func (h Home) claude() string { return filepath.Join(h.state(), ".claude") }
+func (h Home) codex() string  { return filepath.Join(h.state(), ".codex") }
+
+// accountsDir holds the folders of accounts, below a home.
+const accountsDir = ".accounts"
+
+// state is what the agent takes for the folder its own files lie in: one an account, so that two logins lie side by side.
+func (h Home) state() string {
+	if h.account == "" {
+		return h.Dir
+	}
+	return filepath.Join(h.Dir, accountsDir, h.account)
+}
+
+// base is the home without an account: where what all accounts share lies.
+func (h Home) base() Home {
+	h.account = ""
+	return h
+}
+
+// share makes folders below the account's folder lead to those of the home itself. What is there already stays.
+func (h Home) share(dirs []string) error {
+	if h.account == "" {
+		return nil
+	}
+	for _, dir := range dirs {
+		real, link := filepath.Join(h.Dir, dir), filepath.Join(h.state(), dir)
+		to, err := filepath.Rel(filepath.Dir(link), real)
+		err = errors.Join(err, os.MkdirAll(real, 0o700), os.MkdirAll(filepath.Dir(link), 0o700))
+		if err == nil {
+			if err = os.Symlink(to, link); errors.Is(err, fs.ErrExist) {
+				err = nil
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("sharing %s between accounts: %w", dir, err)
+		}
+	}
+	return nil
+}
 
 // env is what every process of a session gets. The agents' folders are named even for a shell, so that an agent started there
 // by hand finds the same login.
@@ -36,8 +75,8 @@ func (h Home) env(l Launch) map[string]string {
 		"TMPDIR":                h.tmp(),
 		"TERM":                  "xterm-256color",
 		"COLORTERM":             "truecolor",
-		"CLAUDE_CONFIG_DIR":     h.claude(),
-		"CODEX_HOME":            h.codex(),
+		"CLAUDE_CONFIG_DIR":     h.base().claude(),
+		"CODEX_HOME":            h.base().codex(),
 		"PARAWORK_SESSION_ID":   l.SessionID,
 		"PARAWORK_WORKSPACE_ID": l.WorkspaceID,
 	}
@@ -176,7 +215,7 @@ func (h Home) copyLogin(agent, from, to string) error {
 		return fault.New(fault.Conflict, "existing_login_missing",
 			"There is no login of %s to copy: ~/%s does not exist for the server's own user. Log in there first, or choose another account.", agent, from)
 	}
-	dst := filepath.Join(h.Dir, to)
+	dst := filepath.Join(h.state(), to)
 	if have, err := os.Lstat(dst); err == nil && have.Mode().IsRegular() && !st.ModTime().After(have.ModTime()) {
 		return nil
 	}
@@ -199,7 +238,7 @@ func (h Home) copyLogin(agent, from, to string) error {
 
 // dropLogin removes a login that copyLogin made: the person chose another account since.
 func (h Home) dropLogin(to string) error {
-	dst := filepath.Join(h.Dir, to)
+	dst := filepath.Join(h.state(), to)
 	if _, err := os.Lstat(dst + ".copied"); err != nil {
 		return nil
 	}

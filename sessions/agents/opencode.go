@@ -10,7 +10,7 @@ import (
 type openCode struct{}
 
 func (openCode) facts() facts {
-	return facts{name: "OpenCode", command: "opencode", install: "npm install -g opencode-ai", accounts: true, version: []string{"--version"}}
+	return facts{name: "OpenCode", command: "opencode", install: "npm install -g opencode-ai", accounts: true, version: []string{"--version"}, login: openCodeLogin}
 }
 
 const openCodeLogin = ".local/share/opencode/auth.json"
@@ -21,7 +21,7 @@ func (o openCode) plan(l Launch) (Plan, error) {
 	}
 	p := Plan{Env: map[string]string{
 		"OPENCODE_DISABLE_AUTOUPDATE": "1",
-		"XDG_DATA_HOME":               filepath.Join(l.home.Dir, ".local", "share"),
+		"XDG_DATA_HOME":               filepath.Join(l.home.state(), ".local", "share"),
 		"XDG_CONFIG_HOME":             filepath.Join(l.home.Dir, ".config"),
 	}}
 	doc := map[string]any{"autoupdate": false}

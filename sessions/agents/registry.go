@@ -3,6 +3,8 @@ package agents
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -216,6 +218,10 @@ func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 	if l.home, err = r.home(l.UserID); err != nil {
 		return Plan{}, err
 	}
+	f := r.adapters[name].facts()
+	if l.home, err = r.accountHome(l.home, l.Account, f.shared); err != nil {
+		return Plan{}, err
+	}
 	p, err := r.adapters[name].plan(l)
 	if err != nil {
 		return Plan{}, err
@@ -273,7 +279,7 @@ func (r *Registry) FindConversation(name string, f Find) (string, error) {
 }
 
 func (r *Registry) home(userID string) (Home, error) {
-	if userID == "" || userID == "." || userID == ".." || strings.ContainsAny(userID, "/\\\x00") {
+	if !plainName(userID) {
 		return Home{}, fault.New(fault.Invalid, "invalid_user", "The user's id %q cannot name a home.", userID)
 	}
 	h := Home{Dir: filepath.Join(r.cfg.HomesDir, userID), worktrees: r.cfg.WorktreesDir, source: r.cfg.UserHome}
@@ -283,6 +289,86 @@ func (r *Registry) home(userID string) (Home, error) {
 		}
 	}
 	return h, nil
+}
+
+// accountHome returns the home with the folder of an account, made where it is not there yet.
+func (r *Registry) accountHome(h Home, a Account, shared []string) (Home, error) {
+	if a.ID == "" || a.InHome {
+		return h, nil
+	}
+	if !plainName(a.ID) {
+		return Home{}, fault.New(fault.Invalid, "invalid_account", "The account's id %q cannot name a folder.", a.ID)
+	}
+	h.account = a.ID
+	for _, d := range []string{h.state(), h.claude(), h.codex()} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return Home{}, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
+		}
+	}
+	return h, h.share(shared)
+}
+
+// Forget removes the login an account left behind: in the home of a user, "" = of everybody who used it. What all accounts
+// share, conversations above all, stays.
+func (r *Registry) Forget(name, userID string, a Account) error {
+	adapter, ok := r.adapters[name]
+	if !ok || !plainName(a.ID) {
+		return nil
+	}
+	root, err := os.OpenRoot(r.cfg.HomesDir) // agents write in homes: no link leads out of them
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("forgetting a login: %w", err)
+	}
+	defer root.Close()
+	users := []string{userID}
+	if userID == "" {
+		entries, err := os.ReadDir(r.cfg.HomesDir)
+		if err != nil {
+			return fmt.Errorf("forgetting a login: %w", err)
+		}
+		users = users[:0]
+		for _, e := range entries {
+			users = append(users, e.Name())
+		}
+	}
+	var all error
+	for _, u := range users {
+		if !plainName(u) {
+			continue
+		}
+		if !a.InHome {
+			all = errors.Join(all, root.RemoveAll(filepath.Join(u, accountsDir, a.ID)))
+		} else if login := adapter.facts().login; login != "" {
+			for _, path := range []string{login, login + ".copied"} {
+				if err := root.Remove(filepath.Join(u, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					all = errors.Join(all, err)
+				}
+			}
+		}
+	}
+	if all != nil {
+		return fmt.Errorf("forgetting a login: %w", all)
+	}
+	return nil
+}
+
+// plainName reports whether s can name one file in a folder.
+func plainName(s string) bool {
+	return s != "" && s != "." && s != ".." && !strings.ContainsAny(s, "/\\\x00")
+}
+
+// AccountCheck says why an agent takes no account of its own, or is none; nil: it does.
+func (r *Registry) AccountCheck(name string) error {
+	if _, ok := r.adapters[name]; !ok || name == Setup {
+		return fault.New(fault.Invalid, "agent_unknown", "There is no agent %q. GET /api/v1/teams/{team}/agents lists them; config.json can add more.", name).With("field", "agent")
+	}
+	if !r.TakesAccount(name) {
+		return fault.New(fault.Invalid, "agent_takes_no_account", "%s works without an account.", r.Name(name)).With("field", "agent")
+	}
+	return nil
 }
 
 // TakesAccount reports whether the agent talks to a model and takes an account.

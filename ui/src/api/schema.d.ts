@@ -4,6 +4,32 @@
  */
 
 export interface paths {
+    "/agent-accounts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Delete an agent's account with its key or login
+         * @description Refused with `account_in_use` while sessions run with it, unless `force` is set.
+         */
+        delete: operations["removeAgentAccount"];
+        options?: never;
+        head?: never;
+        /**
+         * Rename an agent's account, replace its key or address, make it the default
+         * @description Your own accounts, and as an admin those of your team. A team's key must be entered again when its address changes.
+         */
+        patch: operations["updateAgentAccount"];
+        trace?: never;
+    };
     "/commands/{id}": {
         parameters: {
             query?: never;
@@ -138,10 +164,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Which account each agent uses for you */
+        /**
+         * Your agents' accounts
+         * @description Several for one agent may lie side by side; one of each agent is the default.
+         */
         get: operations["listAgentAccounts"];
         put?: never;
-        post?: never;
+        /** Add an account of yours for an agent */
+        post: operations["addAgentAccount"];
         delete?: never;
         options?: never;
         head?: never;
@@ -160,11 +190,14 @@ export interface paths {
         get?: never;
         /**
          * Choose the account an agent uses for you
-         * @description `api_key` keeps a key, encrypted and write-only; `terminal` means you log in inside the terminal; `existing_login` copies the login of the server's own user, read only, with your consent, and is for operators.
+         * @description Changes your default account of the agent, or makes it. `api_key` keeps a key, encrypted and write-only; `terminal` means you log in inside the terminal; `existing_login` copies the login of the server's own user, read only, with your consent, and is for operators.
          */
         put: operations["setAgentAccount"];
         post?: never;
-        /** Forget the account of an agent */
+        /**
+         * Forget the account of an agent
+         * @description Your default one, with its key or login. Another one of yours, if there is one, becomes the default.
+         */
         delete: operations["deleteAgentAccount"];
         options?: never;
         head?: never;
@@ -574,6 +607,33 @@ export interface paths {
         head?: never;
         /** Rename a team */
         patch: operations["updateTeam"];
+        trace?: never;
+    };
+    "/teams/{team}/agent-accounts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The agents' accounts the team shares
+         * @description Members start sessions with them; nobody is shown their keys.
+         */
+        get: operations["listTeamAgentAccounts"];
+        put?: never;
+        /**
+         * Add an account for the team's members
+         * @description An API key. Who has a default account of their own for the agent keeps using that one.
+         */
+        post: operations["addTeamAgentAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/teams/{team}/agents": {
@@ -1236,23 +1296,48 @@ export interface components {
         };
         Agent: {
             account?: components["schemas"]["AgentAccount"];
+            /** @description All you may start it with: your own, then the team's */
+            accounts: components["schemas"]["AgentAccount"][];
             agent: string;
             enabled: boolean;
             /** @description How to install it */
             install: string;
             installed: boolean;
             name: string;
+            /** @description It takes one and there is none you may use */
             needs_account: boolean;
             path: string;
+            takes_account: boolean;
             version: string;
         };
         AgentAccount: {
             agent: string;
             base_url: string;
+            /** Format: int64 */
+            created_at: number;
+            /** @description Used where a session names none; your own default comes before the team's */
+            default: boolean;
+            id: string;
             kind: components["schemas"]["AgentAccountKind"];
+            /** @description The end of the key */
             last_four: string;
+            name: string;
+            /** @description How many sessions use it now */
+            running_sessions: number;
+            /**
+             * @description user: your own; team: shared by the team
+             * @enum {string}
+             */
+            scope: "user" | "team";
             /** Format: int64 */
             updated_at: number;
+        };
+        AgentAccountChange: {
+            /** @description Write-only; replaces the key */
+            api_key?: string;
+            base_url?: string;
+            default?: boolean;
+            name?: string;
         };
         /** @enum {string} */
         AgentAccountKind: "api_key" | "terminal" | "existing_login";
@@ -1621,6 +1706,20 @@ export interface components {
             up_to_date: boolean;
             warnings: string[];
         };
+        NewAgentAccount: {
+            agent: string;
+            /** @description Write-only */
+            api_key?: string;
+            /** @description Another address of the model's API */
+            base_url?: string;
+            /** @description existing_login: you agree that the login is copied, read only */
+            consent?: boolean;
+            /** @description The first account of an agent is the default in any case */
+            default?: boolean;
+            kind: components["schemas"]["AgentAccountKind"];
+            /** @description Made up when it is empty */
+            name?: string;
+        };
         NewMember: {
             email: string;
             role: components["schemas"]["Role"];
@@ -1632,6 +1731,8 @@ export interface components {
             source: components["schemas"]["ProjectSource"];
         };
         NewSession: {
+            /** @description The agent's account; without: your default, else the team's */
+            account_id?: string;
             /** @description claude-code, codex, opencode, shell, command, or a name from config.json */
             agent: string;
             /** @description command: what to run; others: further arguments */
@@ -1798,6 +1899,8 @@ export interface components {
             title: string;
         };
         Session: {
+            /** @description The agent's account it was started with, "" = none */
+            account_id: string;
             agent: string;
             agent_name: string;
             argv: string[];
@@ -2018,6 +2121,56 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    removeAgentAccount: {
+        parameters: {
+            query?: {
+                force?: boolean;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateAgentAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AgentAccountChange"];
+            };
+        };
+        responses: {
+            /** @description Changed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentAccount"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getCommand: {
         parameters: {
             query?: never;
@@ -2243,6 +2396,31 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentAccountList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    addAgentAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAgentAccount"];
+            };
+        };
+        responses: {
+            /** @description Kept */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentAccount"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -2934,6 +3112,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Team"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTeamAgentAccounts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accounts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentAccountList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    addTeamAgentAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewAgentAccount"];
+            };
+        };
+        responses: {
+            /** @description Kept */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentAccount"];
                 };
             };
             default: components["responses"]["Problem"];

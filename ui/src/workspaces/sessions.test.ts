@@ -6,6 +6,7 @@ const session = (over: Partial<Session>): Session => ({
   id: "ses",
   workspace_id: "ws",
   agent: "claude-code",
+  account_id: "",
   agent_name: "Claude Code",
   argv: [],
   watchers: [],

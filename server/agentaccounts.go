@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+)
+
+func agentAccountOf(a accounts.AgentAccount) api.AgentAccount {
+	scope := api.AgentAccountScopeUser
+	if a.TeamID != "" {
+		scope = api.AgentAccountScopeTeam
+	}
+	return api.AgentAccount{Id: a.ID, Scope: scope, Agent: a.Agent, Name: a.Name, Kind: api.AgentAccountKind(a.Kind), LastFour: a.LastFour, BaseUrl: a.BaseURL,
+		Default: a.Default, RunningSessions: a.Running, CreatedAt: a.CreatedAt, UpdatedAt: a.UpdatedAt}
+}
+
+// consented refuses to copy somebody's login without a yes.
+func consented(kind api.AgentAccountKind, consent *bool) error {
+	if kind == api.ExistingLogin && !val(consent) {
+		return fault.New(fault.Invalid, "consent_needed",
+			"Using the existing login copies it, read only, for this agent. Say yes to that with consent.").With("field", "consent")
+	}
+	return nil
+}
+
+func (h handlers) ListAgentAccounts(ctx context.Context, _ api.ListAgentAccountsRequestObject) (api.ListAgentAccountsResponseObject, error) {
+	actor := callOf(ctx).actor
+	all, err := h.cfg.Accounts.AgentAccounts(ctx, actor, accounts.OfUser(actor.User.ID))
+	if err != nil {
+		return nil, err
+	}
+	return api.ListAgentAccounts200JSONResponse{Items: list(all, agentAccountOf)}, nil
+}
+
+func (h handlers) ListTeamAgentAccounts(ctx context.Context, _ api.ListTeamAgentAccountsRequestObject) (api.ListTeamAgentAccountsResponseObject, error) {
+	call := callOf(ctx)
+	all, err := h.cfg.Accounts.AgentAccounts(ctx, call.actor, accounts.OfTeam(call.team.ID))
+	if err != nil {
+		return nil, err
+	}
+	return api.ListTeamAgentAccounts200JSONResponse{Items: list(all, agentAccountOf)}, nil
+}
+
+func (h handlers) AddAgentAccount(ctx context.Context, req api.AddAgentAccountRequestObject) (api.AddAgentAccountResponseObject, error) {
+	a, err := h.addAgentAccount(ctx, accounts.OfUser(callOf(ctx).actor.User.ID), *req.Body)
+	if err != nil {
+		return nil, err
+	}
+	return api.AddAgentAccount201JSONResponse(a), nil
+}
+
+func (h handlers) AddTeamAgentAccount(ctx context.Context, req api.AddTeamAgentAccountRequestObject) (api.AddTeamAgentAccountResponseObject, error) {
+	a, err := h.addAgentAccount(ctx, accounts.OfTeam(callOf(ctx).team.ID), *req.Body)
+	if err != nil {
+		return nil, err
+	}
+	return api.AddTeamAgentAccount201JSONResponse(a), nil
+}
+
+func (h handlers) addAgentAccount(ctx context.Context, owner accounts.Holder, b api.NewAgentAccount) (api.AgentAccount, error) {
+	if err := consented(b.Kind, b.Consent); err != nil {
+		return api.AgentAccount{}, err
+	}
+	a, err := h.cfg.Accounts.AddAgentAccount(ctx, callOf(ctx).actor, owner, accounts.NewAgentAccount{Agent: b.Agent, Name: val(b.Name),
+		Kind: accounts.AccountKind(b.Kind), Secret: val(b.ApiKey), BaseURL: val(b.BaseUrl), Default: val(b.Default)})
+	if err != nil {
+		return api.AgentAccount{}, err
+	}
+	h.noteAccount(ctx, "agent account added", a)
+	return agentAccountOf(a), nil
+}
+
+func (h handlers) UpdateAgentAccount(ctx context.Context, req api.UpdateAgentAccountRequestObject) (api.UpdateAgentAccountResponseObject, error) {
+	b := req.Body
+	a, err := h.cfg.Accounts.ChangeAgentAccount(ctx, callOf(ctx).actor, req.Id, accounts.AgentAccountChange{Name: b.Name, Secret: b.ApiKey, BaseURL: b.BaseUrl,
+		Default: b.Default})
+	if err != nil {
+		return nil, err
+	}
+	h.noteAccount(ctx, "agent account changed", a)
+	return api.UpdateAgentAccount200JSONResponse(agentAccountOf(a)), nil
+}
+
+func (h handlers) RemoveAgentAccount(ctx context.Context, req api.RemoveAgentAccountRequestObject) (api.RemoveAgentAccountResponseObject, error) {
+	a, err := h.cfg.Accounts.RemoveAgentAccount(ctx, callOf(ctx).actor, req.Id, val(req.Params.Force))
+	if err != nil {
+		return nil, err
+	}
+	h.forgetLogin(ctx, a)
+	return api.RemoveAgentAccount204Response{}, nil
+}
+
+func (h handlers) SetAgentAccount(ctx context.Context, req api.SetAgentAccountRequestObject) (api.SetAgentAccountResponseObject, error) {
+	b := req.Body
+	if err := consented(b.Kind, b.Consent); err != nil {
+		return nil, err
+	}
+	a, err := h.cfg.Accounts.SetAgentAccount(ctx, callOf(ctx).actor, accounts.NewAgentAccount{Agent: req.Agent, Kind: accounts.AccountKind(b.Kind),
+		Secret: val(b.ApiKey), BaseURL: val(b.BaseUrl)})
+	if err != nil {
+		return nil, err
+	}
+	h.noteAccount(ctx, "agent account chosen", a)
+	return api.SetAgentAccount200JSONResponse(agentAccountOf(a)), nil
+}
+
+func (h handlers) DeleteAgentAccount(ctx context.Context, req api.DeleteAgentAccountRequestObject) (api.DeleteAgentAccountResponseObject, error) {
+	a, err := h.cfg.Accounts.DeleteAgentAccount(ctx, callOf(ctx).actor, req.Agent)
+	if err != nil {
+		return nil, err
+	}
+	if a.ID != "" {
+		h.forgetLogin(ctx, a)
+	}
+	return api.DeleteAgentAccount204Response{}, nil
+}
+
+// forgetLogin removes what a deleted account left in homes. The account is gone in any case.
+func (h handlers) forgetLogin(ctx context.Context, a accounts.AgentAccount) {
+	h.noteAccount(ctx, "agent account deleted", a)
+	if err := h.cfg.Sessions.ForgetLogin(a); err != nil {
+		h.log.Warn("login of a deleted account not removed", "account_id", a.ID, "error", err)
+	}
+}
+
+// noteAccount leaves a line about who did what to which account.
+func (h handlers) noteAccount(ctx context.Context, what string, a accounts.AgentAccount) {
+	h.log.Info(what, "account_id", a.ID, "agent", a.Agent, "kind", string(a.Kind), "team_id", a.TeamID, "user_id", callOf(ctx).actor.User.ID)
+}

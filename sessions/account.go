@@ -1,0 +1,77 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// account returns the account the request names, else the actor's default for the agent, else the team's. A session that is
+// resumed falls back on the default when the account it had is gone.
+func (s *Service) account(ctx context.Context, actor accounts.Actor, teamID string, req StartRequest, resumed bool) (agents.Account, error) {
+	if !s.cfg.Agents.TakesAccount(req.Agent) {
+		if req.AccountID != "" && !resumed {
+			return agents.Account{}, fault.New(fault.Invalid, "agent_takes_no_account", "%s works without an account.", s.cfg.Agents.Name(req.Agent)).With("field", "account_id")
+		}
+		return agents.Account{Kind: agents.Terminal}, nil
+	}
+	a, secret, err := s.cfg.Accounts.AgentAccountFor(ctx, actor, teamID, req.Agent, req.AccountID)
+	if fault.Is(err, fault.NotFound) && req.AccountID != "" && resumed {
+		a, secret, err = s.cfg.Accounts.AgentAccountFor(ctx, actor, teamID, req.Agent, "")
+		req.AccountID = ""
+	}
+	switch {
+	case fault.Is(err, fault.NotFound) && req.AccountID != "":
+		return agents.Account{}, fault.New(fault.Invalid, "agent_account_not_found",
+			"There is no such account of %s, or it is not yours to use. Choose another one.", s.cfg.Agents.Name(req.Agent)).With("field", "account_id")
+	case fault.Is(err, fault.NotFound):
+		return agents.Account{Kind: agents.Terminal}, nil
+	case err != nil:
+		return agents.Account{}, err
+	}
+	if string(a.Kind) == agents.ExistingLogin && !actor.User.Operator {
+		return agents.Account{}, fault.New(fault.Forbidden, "existing_login_forbidden",
+			"Only operators may use the login of the server's own user. Choose another account for %s.", s.cfg.Agents.Name(req.Agent))
+	}
+	return agentAccount(a, secret), nil
+}
+
+// agentAccount is an account as the agents' adapters know it.
+func agentAccount(a accounts.AgentAccount, secret string) agents.Account {
+	return agents.Account{ID: a.ID, InHome: a.InHome, Kind: string(a.Kind), Secret: secret, BaseURL: a.BaseURL}
+}
+
+// Agents tells the actor about every agent: whether it can be started here and with which accounts in the team.
+func (s *Service) Agents(ctx context.Context, actor accounts.Actor, teamID string) ([]AgentInfo, error) {
+	usable, err := s.cfg.Accounts.UsableAgentAccounts(ctx, actor, teamID)
+	if err != nil {
+		return nil, err
+	}
+	var out []AgentInfo
+	for _, info := range s.cfg.Agents.List(ctx) {
+		a := AgentInfo{Info: info}
+		if info.Accounts {
+			a.Usable = slices.Collect(func(yield func(accounts.AgentAccount) bool) {
+				for _, u := range usable {
+					if u.Agent == info.Agent && !yield(u) {
+						return
+					}
+				}
+			})
+			if def, ok := accounts.DefaultAgentAccount(usable, info.Agent); ok {
+				a.Account = &def
+			}
+			a.NeedsAccount = len(a.Usable) == 0
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// ForgetLogin removes the login that an account left in the homes of its users, once nobody is to use it any more.
+func (s *Service) ForgetLogin(a accounts.AgentAccount) error {
+	return s.cfg.Agents.Forget(a.Agent, a.UserID, agentAccount(a, ""))
+}
