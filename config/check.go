@@ -39,6 +39,11 @@ func (d *decoder) check(c *Config) {
 		d.checkAgent("agents."+name, name, a)
 	}
 	d.checkSandboxing(&c.Sandboxing)
+	for _, n := range c.Outgoing.Allow {
+		if _, err := proxy(n); err != nil {
+			d.problem("outgoing.allow", "%q must be an IP address or a range such as 10.0.0.0/8", n)
+		}
+	}
 	if h := c.Preview.BaseDomain; h != "" && !hostName.MatchString(h) {
 		d.problem("preview.baseDomain", "must be the name of a host such as preview.example.com")
 	}
@@ -115,10 +120,15 @@ func proxy(s string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
+// Networks returns Allow as ranges.
+func (o Outgoing) Networks() []netip.Prefix { return ranges(o.Allow) }
+
 // Proxies returns TrustedProxies as ranges.
-func (s Server) Proxies() []netip.Prefix {
+func (s Server) Proxies() []netip.Prefix { return ranges(s.TrustedProxies) }
+
+func ranges(all []string) []netip.Prefix {
 	var out []netip.Prefix
-	for _, p := range s.TrustedProxies {
+	for _, p := range all {
 		if r, err := proxy(p); err == nil { // checked by Load
 			out = append(out, r)
 		}

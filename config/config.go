@@ -12,6 +12,7 @@ type Config struct {
 	Projects   Projects         `json:"projects"`
 	Agents     map[string]Agent `json:"agents"`
 	Sandboxing Sandboxing       `json:"sandboxing"`
+	Outgoing   Outgoing         `json:"outgoing"`
 	UI         UI               `json:"ui"`
 	Preview    Preview          `json:"preview"`
 	Billing    Billing          `json:"billing"`
@@ -122,6 +123,11 @@ type E2B struct {
 	FallbackToLocal    bool   `json:"fallbackToLocal"`
 }
 
+// Outgoing is what the server itself may reach at addresses that people enter: webhooks, push services, agents' base URLs.
+type Outgoing struct {
+	Allow []string `json:"allow"` // addresses and ranges that are allowed although they are not public
+}
+
 // UI is the web app.
 type UI struct {
 	Dir string `json:"dir"` // a built web app to serve instead of the one inside the binary; "" for that one
@@ -169,6 +175,7 @@ func Default() *Config {
 			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
 				MaxSessionDuration: 86400, AutoShutdownIdle: 1800},
 		},
-		Billing: Billing{Stripe: Stripe{WebhookSecrets: []string{}}},
+		Outgoing: Outgoing{Allow: []string{}},
+		Billing:  Billing{Stripe: Stripe{WebhookSecrets: []string{}}},
 	}
 }

@@ -82,6 +82,7 @@ func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 		`{"server":{"trustedProxies":"10.0.0.1"}}`:                   {"server.trustedProxies", "list"},
 		`{"server":{"trustedProxies":["10.0.0.1",2]}}`:               {"server.trustedProxies[1]", "text"},
 		`{"server":{"trustedProxies":["10.0.0.300"]}}`:               {"server.trustedProxies", "10.0.0.300"},
+		`{"outgoing":{"allow":["lan"]}}`:                             {"outgoing.allow", "lan"},
 		`{"server":{"allowInsecureHttp":"yes"}}`:                     {"server.allowInsecureHttp", "true or false"},
 		`{"sandboxing":{"monthlyBudgetUsd":1.5}}`:                    {"sandboxing.monthlyBudgetUsd", "whole number", "1.5"},
 		`{"sandboxing":{"monthlyBudgetUsd":-1}}`:                     {"sandboxing.monthlyBudgetUsd"},

@@ -1,0 +1,148 @@
+// Package egress makes the HTTP client for addresses that people, not the operator, choose: webhooks, push services, the base
+// URLs of agents' accounts. It reaches the public internet only: an address inside the server's own network is refused after
+// its name was resolved, at the moment of the connection, so that neither a name nor a redirect nor a second answer of a name
+// server leads there.
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"syscall"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Config of a client. Zero times take the defaults.
+type Config struct {
+	Allow   []netip.Prefix // networks that may be reached although they are not public, and over plain http
+	Timeout time.Duration  // of a whole request; default 15 s
+}
+
+// Client sends requests to addresses people chose. Safe for concurrent use.
+type Client struct {
+	*http.Client
+	allow []netip.Prefix
+}
+
+// ErrRefused is the cause when an address is not one the server may reach.
+var ErrRefused = errors.New("the address is inside a network this server does not reach out to")
+
+// special are the networks that are neither private nor loopback by net/netip's own words and are no place on the internet.
+var special = prefixes("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
+	"203.0.113.0/24", "240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10")
+
+func prefixes(all ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(all))
+	for i, p := range all {
+		out[i] = netip.MustParsePrefix(p)
+	}
+	return out
+}
+
+// New returns a client. It follows no redirect, uses no proxy of the environment, and keeps no cookies.
+func New(cfg Config) *Client {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 15 * time.Second
+	}
+	c := &Client{allow: cfg.Allow}
+	dialer := &net.Dialer{Timeout: min(cfg.Timeout, 10*time.Second), ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		return c.mayDial(address)
+	}}
+	c.Client = &http.Client{
+		Timeout:       cfg.Timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
+			ResponseHeaderTimeout: cfg.Timeout, MaxIdleConns: 16, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10},
+	}
+	return c
+}
+
+// mayDial judges the address a name was resolved to.
+func (c *Client) mayDial(address string) error {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("%w: %s", ErrRefused, address)
+	}
+	ip := ap.Addr().Unmap().WithZone("")
+	if c.allowed(ip) || Public(ip) {
+		return nil
+	}
+	return ErrRefused
+}
+
+func (c *Client) allowed(ip netip.Addr) bool {
+	for _, p := range c.allow {
+		if p.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+// Public reports whether ip is an address on the public internet.
+func Public(ip netip.Addr) bool {
+	ip = ip.Unmap().WithZone("")
+	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
+		return false
+	}
+	for _, p := range special {
+		if p.Contains(ip) {
+			return false
+		}
+	}
+	return true
+}
+
+// Check judges a URL somebody enters, before anything is sent: https, or http to an allowed network; a host; nothing that hides
+// where it leads. A name is judged again each time it is dialled. Errors: invalid_url, url_not_public.
+func (c *Client) Check(raw string) error {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || len(raw) > 2048 || u.Hostname() == "" || u.Opaque != "":
+		return fault.New(fault.Invalid, "invalid_url", "Enter an address such as https://example.com/hook.")
+	case u.User != nil:
+		return fault.New(fault.Invalid, "invalid_url", "Leave user name and password out of the address.")
+	case u.Fragment != "":
+		return fault.New(fault.Invalid, "invalid_url", "Leave the part after # out of the address.")
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fault.New(fault.Invalid, "invalid_url", "The address must begin with https://.")
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	literal := err == nil
+	switch {
+	case literal && c.allowed(ip.Unmap()):
+	case literal && !Public(ip):
+		return fault.New(fault.Invalid, "url_not_public", "%s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", u.Hostname())
+	case u.Scheme == "http" && len(c.allow) == 0:
+		return fault.New(fault.Invalid, "invalid_url", "The address must begin with https://.")
+	}
+	return nil
+}
+
+// Words puts the error of a request into words that may be shown to whoever chose the address.
+func Words(err error) string {
+	var dns *net.DNSError
+	var op *net.OpError
+	var timeout interface{ Timeout() bool }
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrRefused):
+		return "the address is inside a network this server does not reach out to"
+	case errors.As(err, &dns):
+		return "the name " + dns.Name + " could not be resolved"
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "there was no answer in time"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the connection was refused"
+	case errors.As(err, &op) && op.Op == "remote error":
+		return "the connection could not be secured (TLS)"
+	}
+	return "the connection failed"
+}

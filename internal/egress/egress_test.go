@@ -1,0 +1,106 @@
+package egress_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+func TestPublic(t *testing.T) {
+	t.Parallel()
+	for _, no := range []string{"127.0.0.1", "127.9.9.9", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+		"255.255.255.255", "198.18.0.1", "::1", "::", "fe80::1", "fc00::1", "fd12::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1",
+		"2002:7f00:1::", "2001:db8::1", "2001::1"} {
+		if egress.Public(netip.MustParseAddr(no)) {
+			t.Errorf("%s counts as public", no)
+		}
+	}
+	for _, yes := range []string{"1.1.1.1", "8.8.8.8", "140.82.112.3", "2606:4700:4700::1111", "::ffff:1.1.1.1"} {
+		if !egress.Public(netip.MustParseAddr(yes)) {
+			t.Errorf("%s does not count as public", yes)
+		}
+	}
+}
+
+func TestNothingInsideIsReached(t *testing.T) {
+	t.Parallel()
+	hit := false
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hit = true }))
+	defer inside.Close()
+	u, err := url.Parse(inside.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := egress.New(egress.Config{})
+	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]"} {
+		resp, err := c.Get("http://" + host + ":" + u.Port() + "/")
+		if err == nil {
+			resp.Body.Close()
+			t.Fatalf("%s was reached", host)
+		}
+		if !errors.Is(err, egress.ErrRefused) {
+			t.Errorf("%s: %v", host, err)
+		}
+		if !strings.Contains(egress.Words(err), "does not reach out to") {
+			t.Errorf("in words: %s", egress.Words(err))
+		}
+	}
+	if hit {
+		t.Error("a request arrived")
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			t.Errorf("followed to %s", r.URL)
+		}
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	}))
+	defer s.Close()
+	c := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	resp, err := c.Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusFound {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	strict := egress.New(egress.Config{})
+	lan := egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	for _, tc := range []struct {
+		c         *egress.Client
+		url, code string
+	}{
+		{strict, "https://example.com/hook?x=1", ""},
+		{strict, "http://example.com/hook", "invalid_url"},
+		{strict, "https://127.0.0.1/", "url_not_public"},
+		{strict, "https://[::1]/", "url_not_public"},
+		{strict, "https://169.254.169.254/latest", "url_not_public"},
+		{strict, "https://user:pass@example.com/", "invalid_url"},
+		{strict, "https://example.com/#x", "invalid_url"},
+		{strict, "file:///etc/passwd", "invalid_url"},
+		{strict, "https:opaque", "invalid_url"},
+		{strict, "", "invalid_url"},
+		{lan, "http://10.1.2.3/hook", ""},
+		{lan, "http://hooks.lan/", ""},
+		{lan, "https://192.168.0.1/", "url_not_public"},
+	} {
+		if got := fault.CodeOf(tc.c.Check(tc.url)); got != tc.code {
+			t.Errorf("%s: got %q, want %q", tc.url, got, tc.code)
+		}
+	}
+}
