@@ -34,7 +34,8 @@ func (binder) Bind(v any, c echo.Context) error {
 		return fault.Wrap(err, fault.Invalid, "body_incomplete", "The request's body ended early.")
 	}
 	if len(bytes.TrimSpace(raw)) == 0 {
-		if _, optional := v.(*api.StopSessionJSONRequestBody); optional {
+		switch v.(type) { // optional bodies
+		case *api.StopSessionJSONRequestBody, *api.InterruptSessionJSONRequestBody:
 			return io.EOF
 		}
 		return fault.New(fault.Invalid, "body_missing", "This call needs a JSON body.")

@@ -196,13 +196,17 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := store.NewSessions(h.db).InsertSession(ctx, ses); err != nil {
 		t.Fatal(err)
 	}
+	prm := sessions.Prompt{ID: id.New("prm"), TeamID: ws.TeamID, WorkspaceID: ws.ID, SessionID: ses.ID, Text: "p", State: sessions.PromptSent, CreatedBy: ses.CreatedBy}
+	if _, err := store.NewSessions(h.db).AddPrompt(ctx, prm, 10); err != nil {
+		t.Fatal(err)
+	}
 	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(ws.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID}
+	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID}
 }
 
 // answer is what the guard says.
@@ -252,6 +256,10 @@ func kindOf(op string) string {
 	switch op {
 	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch":
 		return "project"
+	case "updatePrompt", "deletePrompt":
+		return "prompt"
+	case "listPrompts", "createPrompt", "interruptSession":
+		return "session"
 	case "getCommand", "cancelCommand":
 		return "command"
 	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal", "correctState",

@@ -124,6 +124,12 @@ var policy = map[string]rule{
 	"wakeSandbox":    of(accounts.EditWorkspace, byWorkspace),
 	"destroySandbox": of(accounts.EditWorkspace, byWorkspace),
 
+	"listPrompts":      of(accounts.ViewTerminal, bySession),
+	"createPrompt":     of(accounts.TypeTerminal, bySession).repeatable(),
+	"updatePrompt":     of(accounts.TypeTerminal, byPrompt),
+	"deletePrompt":     of(accounts.TypeTerminal, byPrompt),
+	"interruptSession": of(accounts.TypeTerminal, bySession),
+
 	"listSessions":   of(accounts.ViewWorkspace, byWorkspace),
 	"createSession":  of(accounts.TypeTerminal, byWorkspace).repeatable(),
 	"getSession":     of(accounts.ViewWorkspace, bySession),

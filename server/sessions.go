@@ -60,8 +60,16 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 	if err != nil {
 		return nil, err
 	}
-	s, err := h.cfg.Sessions.Start(ctx, callOf(ctx).actor, req.Id, sessions.StartRequest{Agent: b.Agent, Prompt: val(b.Prompt), Argv: val(b.Argv),
-		Cols: cols, Rows: rows, Env: val(b.Env), AccountID: val(b.AccountId)})
+	start := sessions.StartRequest{Agent: b.Agent, Prompt: val(b.Prompt), Argv: val(b.Argv), Cols: cols, Rows: rows, Env: val(b.Env), AccountID: val(b.AccountId)}
+	var s sessions.Session
+	if from := val(b.FromSession); from != "" {
+		if !plainID(from) {
+			return nil, fault.New(fault.NotFound, "session_not_found", "The workspace has no such session.").With("field", "from_session")
+		}
+		s, err = h.cfg.Sessions.StartAfter(ctx, callOf(ctx).actor, req.Id, start, sessions.From{ID: from, Stop: val(b.StopFromSession)})
+	} else {
+		s, err = h.cfg.Sessions.Start(ctx, callOf(ctx).actor, req.Id, start)
+	}
 	if err != nil {
 		return nil, err
 	}

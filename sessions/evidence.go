@@ -103,6 +103,7 @@ func (l *live) evidence(h agents.Hint) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.machine.hint(time.Now(), h)
+	l.steering.hint(h)
 	l.judge()
 }
 

@@ -115,6 +115,9 @@ func (l *live) finish(ctx context.Context, e ending) {
 			break
 		}
 	}
+	if err := l.svc.cfg.Store.EndPrompts(ctx, l.id, "the session ended while it was being typed"); err != nil {
+		l.svc.cfg.Log.Warn("prompts of an ended session not settled", "session_id", l.id, "error", err)
+	}
 	l.svc.forgetSecrets(l.id)
 	l.svc.cfg.Log.Info("session ended", "session_id", l.id, "state", row.State, "bytes", row.Bytes)
 	l.mu.Lock()

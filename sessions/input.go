@@ -49,6 +49,7 @@ func (s *Service) Input(ctx context.Context, actor accounts.Actor, id, text stri
 		return err
 	}
 	l.noteKeys(actor.User.ID, cut(clean(actor.User.Name), 64), len(text))
+	l.pressed([]byte(text))
 	return l.send(ctx, []byte(text))
 }
 

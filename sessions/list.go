@@ -11,7 +11,10 @@ import (
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-const commandAgent = agents.Command
+const (
+	commandAgent = agents.Command
+	setupAgent   = agents.Setup
+)
 
 // dress fills in what is not stored.
 func (s *Service) dress(row Session) Session {

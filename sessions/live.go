@@ -23,6 +23,7 @@ type live struct {
 	keys     keys
 	done     chan struct{} // closed when the session has ended and that is stored
 	typer    typer
+	steering steering
 
 	refs int // under svc.mu: the pump's, viewers' and readers'
 
@@ -74,6 +75,7 @@ func (s *Service) newLive(row Session, secrets []string) (*live, error) {
 	l.machine.recall(time.Now(), row.Basis)
 	l.scan.signal = l.heard
 	l.typer = newTyper()
+	l.steering = newSteering()
 	if row.State.Ended() {
 		log.Finish()
 		close(l.done)
@@ -200,6 +202,7 @@ func (l *live) heard(sig agents.Signal) {
 	defer l.mu.Unlock()
 	h.Reason = cut(h.Reason, maxTitle)
 	l.machine.hint(time.Now(), h)
+	l.steering.hint(h)
 	if h.HasTitle {
 		if t := clean(h.Title); t != l.row.Title {
 			l.row.Title = t
@@ -237,6 +240,7 @@ func (l *live) judge() {
 	}
 	l.row.State, l.row.StateReason = l.machine.state, l.machine.reason
 	l.note(journal.State, journal.Change{State: string(l.row.State), Reason: l.row.StateReason})
+	l.steered()
 	l.bump()
 	l.svc.touch(l)
 }

@@ -96,6 +96,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		s.run(func() { s.stopLate(l) })
 	case running:
 		s.deliverLate(l, row)
+		s.steerLate(ctx, l)
 	}
 	l.mu.Lock()
 	l.judge()

@@ -16,6 +16,7 @@ import (
 
 // Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
 type Store interface {
+	Prompts
 	QuestionStore
 
 	InsertSession(ctx context.Context, s Session) error
@@ -77,11 +78,12 @@ type Config struct {
 	Now func() time.Time
 	Log *slog.Logger
 
-	MaxLogBytes int64         // of one session's log on disk; default 1 GiB
-	RingBytes   int64         // of one session's log in memory; default 512 KiB
-	SlowAfter   time.Duration // how long a viewer may be silent while over its window; default 30 s
-	SizeHold    time.Duration // how long a size owner who left keeps the size; default 30 s
-	EndPatience time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
+	MaxLogBytes  int64         // of one session's log on disk; default 1 GiB
+	RingBytes    int64         // of one session's log in memory; default 512 KiB
+	SlowAfter    time.Duration // how long a viewer may be silent while over its window; default 30 s
+	SizeHold     time.Duration // how long a size owner who left keeps the size; default 30 s
+	AcceptWithin time.Duration // how long an agent may take to go to work on a queued prompt; default 20 s
+	EndPatience  time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -112,6 +114,9 @@ func (c *Config) Validate() error {
 	}
 	if c.SizeHold <= 0 {
 		c.SizeHold = 30 * time.Second
+	}
+	if c.AcceptWithin <= 0 {
+		c.AcceptWithin = 20 * time.Second
 	}
 	if c.EndPatience <= 0 {
 		c.EndPatience = 15 * time.Second

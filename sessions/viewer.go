@@ -288,6 +288,7 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 		return err
 	}
 	v.l.noteKeys(v.user, v.name, len(p))
+	v.l.pressed(p)
 	return v.l.send(ctx, p)
 }
 

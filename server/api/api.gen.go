@@ -341,6 +341,30 @@ func (e InboxItemKind) Valid() bool {
 	}
 }
 
+// Defines values for InterruptionOutcome.
+const (
+	InterruptionOutcomeInterrupted  InterruptionOutcome = "interrupted"
+	InterruptionOutcomeNotWorking   InterruptionOutcome = "not_working"
+	InterruptionOutcomeSent         InterruptionOutcome = "sent"
+	InterruptionOutcomeStillWorking InterruptionOutcome = "still_working"
+)
+
+// Valid indicates whether the value is a known member of the InterruptionOutcome enum.
+func (e InterruptionOutcome) Valid() bool {
+	switch e {
+	case InterruptionOutcomeInterrupted:
+		return true
+	case InterruptionOutcomeNotWorking:
+		return true
+	case InterruptionOutcomeSent:
+		return true
+	case InterruptionOutcomeStillWorking:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MergeRequestStrategy.
 const (
 	MergeRequestStrategyMerge  MergeRequestStrategy = "merge"
@@ -419,6 +443,33 @@ func (e ProjectSourceKind) Valid() bool {
 	case Sample:
 		return true
 	case Url:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PromptState.
+const (
+	PromptStateCancelled PromptState = "cancelled"
+	PromptStateFailed    PromptState = "failed"
+	PromptStateQueued    PromptState = "queued"
+	PromptStateSending   PromptState = "sending"
+	PromptStateSent      PromptState = "sent"
+)
+
+// Valid indicates whether the value is a known member of the PromptState enum.
+func (e PromptState) Valid() bool {
+	switch e {
+	case PromptStateCancelled:
+		return true
+	case PromptStateFailed:
+		return true
+	case PromptStateQueued:
+		return true
+	case PromptStateSending:
+		return true
+	case PromptStateSent:
 		return true
 	default:
 		return false
@@ -1161,6 +1212,28 @@ type InputRequest struct {
 	Text string `json:"text"`
 }
 
+// InterruptRequest defines model for InterruptRequest.
+type InterruptRequest struct {
+	// Force Also when the agent says that it is idle
+	Force *bool `json:"force,omitempty"`
+}
+
+// Interruption defines model for Interruption.
+type Interruption struct {
+	// Held Prompts of the queue that wait for a person now
+	Held int `json:"held"`
+
+	// Keys What was pressed
+	Keys string `json:"keys"`
+
+	// Outcome sent: the program does not tell whether it works
+	Outcome InterruptionOutcome `json:"outcome"`
+	Session Session             `json:"session"`
+}
+
+// InterruptionOutcome sent: the program does not tell whether it works
+type InterruptionOutcome string
+
 // JournalEntry defines model for JournalEntry.
 type JournalEntry struct {
 	At int64 `json:"at"`
@@ -1308,6 +1381,16 @@ type NewProject struct {
 	Source ProjectSource `json:"source"`
 }
 
+// NewPrompt defines model for NewPrompt.
+type NewPrompt struct {
+	// Now Before the others of the queue
+	Now *bool `json:"now,omitempty"`
+
+	// Resume A session that has ended is resumed first; the answer names the new one
+	Resume *bool  `json:"resume,omitempty"`
+	Text   string `json:"text"`
+}
+
 // NewSession defines model for NewSession.
 type NewSession struct {
 	// AccountId The agent's account; without: your default, else the team's
@@ -1317,11 +1400,17 @@ type NewSession struct {
 	Agent string `json:"agent"`
 
 	// Argv command: what to run; others: further arguments
-	Argv   *[]string          `json:"argv,omitempty"`
-	Cols   *int               `json:"cols,omitempty"`
-	Env    *map[string]string `json:"env,omitempty"`
-	Prompt *string            `json:"prompt,omitempty"`
-	Rows   *int               `json:"rows,omitempty"`
+	Argv *[]string          `json:"argv,omitempty"`
+	Cols *int               `json:"cols,omitempty"`
+	Env  *map[string]string `json:"env,omitempty"`
+
+	// FromSession Another session of the workspace: without a prompt, the new one is told what that one was told
+	FromSession *string `json:"from_session,omitempty"`
+	Prompt      *string `json:"prompt,omitempty"`
+	Rows        *int    `json:"rows,omitempty"`
+
+	// StopFromSession Stop that session first; the new one gets its queue
+	StopFromSession *bool `json:"stop_from_session,omitempty"`
 }
 
 // NewTeam defines model for NewTeam.
@@ -1415,6 +1504,52 @@ type ProjectSource struct {
 
 // ProjectSourceKind defines model for ProjectSource.Kind.
 type ProjectSourceKind string
+
+// Prompt defines model for Prompt.
+type Prompt struct {
+	CreatedAt     int64  `json:"created_at"`
+	CreatedBy     string `json:"created_by"`
+	CreatedByName string `json:"created_by_name"`
+
+	// Held Waits until a person lets the queue go on
+	Held bool   `json:"held"`
+	Id   string `json:"id"`
+
+	// Reason Why it failed
+	Reason string `json:"reason"`
+	SentAt *int64 `json:"sent_at"`
+
+	// SessionId A resumed session takes over what waits
+	SessionId string      `json:"session_id"`
+	State     PromptState `json:"state"`
+	Text      string      `json:"text"`
+	Urgent    bool        `json:"urgent"`
+
+	// Waits Why the first of the queue is not sent now
+	Waits string `json:"waits"`
+}
+
+// PromptEdit defines model for PromptEdit.
+type PromptEdit struct {
+	// Now Before the others, as soon as the agent is idle; a failed one is sent again
+	Now *bool `json:"now,omitempty"`
+
+	// Position Place in the queue; 0 is next
+	Position *int `json:"position,omitempty"`
+
+	// Release Let a held queue go on
+	Release *bool   `json:"release,omitempty"`
+	Text    *string `json:"text,omitempty"`
+}
+
+// PromptList defines model for PromptList.
+type PromptList struct {
+	Items      []Prompt `json:"items"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
+// PromptState defines model for PromptState.
+type PromptState string
 
 // Question defines model for Question.
 type Question struct {
@@ -1806,6 +1941,11 @@ type GetOutputParams struct {
 	Limit *int   `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// CreatePromptParams defines parameters for CreatePrompt.
+type CreatePromptParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListQuestionsParams defines parameters for ListQuestions.
 type ListQuestionsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1945,11 +2085,20 @@ type CreateTokenJSONRequestBody = NewToken
 // UpdateProjectJSONRequestBody defines body for UpdateProject for application/json ContentType.
 type UpdateProjectJSONRequestBody = ProjectPatch
 
+// UpdatePromptJSONRequestBody defines body for UpdatePrompt for application/json ContentType.
+type UpdatePromptJSONRequestBody = PromptEdit
+
 // AnswerQuestionJSONRequestBody defines body for AnswerQuestion for application/json ContentType.
 type AnswerQuestionJSONRequestBody = AnswerRequest
 
 // SendInputJSONRequestBody defines body for SendInput for application/json ContentType.
 type SendInputJSONRequestBody = InputRequest
+
+// InterruptSessionJSONRequestBody defines body for InterruptSession for application/json ContentType.
+type InterruptSessionJSONRequestBody = InterruptRequest
+
+// CreatePromptJSONRequestBody defines body for CreatePrompt for application/json ContentType.
+type CreatePromptJSONRequestBody = NewPrompt
 
 // CorrectStateJSONRequestBody defines body for CorrectState for application/json ContentType.
 type CorrectStateJSONRequestBody = StateCorrection
@@ -2070,6 +2219,12 @@ type ServerInterface interface {
 	// ListBranches Branches with age and how far behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx echo.Context, id Id, params ListBranchesParams) error
+	// DeletePrompt Cancel a prompt that was not sent
+	// (DELETE /prompts/{id})
+	DeletePrompt(ctx echo.Context, id Id) error
+	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
+	// (PATCH /prompts/{id})
+	UpdatePrompt(ctx echo.Context, id Id) error
 	// GetSession A session
 	// (GET /sessions/{id})
 	GetSession(ctx echo.Context, id Id) error
@@ -2079,12 +2234,21 @@ type ServerInterface interface {
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx echo.Context, id Id, params SendInputParams) error
+	// InterruptSession End what the agent is doing, with its own key; the session goes on and its queue waits
+	// (POST /sessions/{id}/interrupt)
+	InterruptSession(ctx echo.Context, id Id) error
 	// GetJournal What happened beside the output, oldest first
 	// (GET /sessions/{id}/journal)
 	GetJournal(ctx echo.Context, id Id, params GetJournalParams) error
 	// GetOutput Raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx echo.Context, id Id, params GetOutputParams) error
+	// ListPrompts Prompts that wait for the agent, in order, after the newest that were sent or cancelled
+	// (GET /sessions/{id}/prompts)
+	ListPrompts(ctx echo.Context, id Id) error
+	// CreatePrompt Queue a prompt; it is sent when the agent is idle
+	// (POST /sessions/{id}/prompts)
+	CreatePrompt(ctx echo.Context, id Id, params CreatePromptParams) error
 	// ListQuestions What the agent asked, newest first
 	// (GET /sessions/{id}/questions)
 	ListQuestions(ctx echo.Context, id Id, params ListQuestionsParams) error
@@ -2596,6 +2760,38 @@ func (w *ServerInterfaceWrapper) ListBranches(ctx echo.Context) error {
 	return err
 }
 
+// DeletePrompt converts echo context to params.
+func (w *ServerInterfaceWrapper) DeletePrompt(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeletePrompt(ctx, id)
+	return err
+}
+
+// UpdatePrompt converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdatePrompt(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdatePrompt(ctx, id)
+	return err
+}
+
 // GetSession converts echo context to params.
 func (w *ServerInterfaceWrapper) GetSession(ctx echo.Context) error {
 	var err error
@@ -2661,6 +2857,22 @@ func (w *ServerInterfaceWrapper) SendInput(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SendInput(ctx, id, params)
+	return err
+}
+
+// InterruptSession converts echo context to params.
+func (w *ServerInterfaceWrapper) InterruptSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.InterruptSession(ctx, id)
 	return err
 }
 
@@ -2732,6 +2944,58 @@ func (w *ServerInterfaceWrapper) GetOutput(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetOutput(ctx, id, params)
+	return err
+}
+
+// ListPrompts converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPrompts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPrompts(ctx, id)
+	return err
+}
+
+// CreatePrompt converts echo context to params.
+func (w *ServerInterfaceWrapper) CreatePrompt(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreatePromptParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreatePrompt(ctx, id, params)
 	return err
 }
 
@@ -3990,6 +4254,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/sessions/:id/state", wrapper.CorrectState, options.OperationMiddlewares["correctState"]...)
 	router.GET(options.BaseURL+"/sessions/:id/questions", wrapper.ListQuestions, options.OperationMiddlewares["listQuestions"]...)
 	router.POST(options.BaseURL+"/sessions/:id/answer", wrapper.AnswerQuestion, options.OperationMiddlewares["answerQuestion"]...)
+	router.GET(options.BaseURL+"/sessions/:id/prompts", wrapper.ListPrompts, options.OperationMiddlewares["listPrompts"]...)
+	router.POST(options.BaseURL+"/sessions/:id/prompts", wrapper.CreatePrompt, options.OperationMiddlewares["createPrompt"]...)
+	router.DELETE(options.BaseURL+"/prompts/:id", wrapper.DeletePrompt, options.OperationMiddlewares["deletePrompt"]...)
+	router.PATCH(options.BaseURL+"/prompts/:id", wrapper.UpdatePrompt, options.OperationMiddlewares["updatePrompt"]...)
+	router.POST(options.BaseURL+"/sessions/:id/interrupt", wrapper.InterruptSession, options.OperationMiddlewares["interruptSession"]...)
 	router.GET(options.BaseURL+"/sessions/:id/output", wrapper.GetOutput, options.OperationMiddlewares["getOutput"]...)
 	router.GET(options.BaseURL+"/sessions/:id/screen", wrapper.GetScreen, options.OperationMiddlewares["getScreen"]...)
 	router.GET(options.BaseURL+"/sessions/:id/journal", wrapper.GetJournal, options.OperationMiddlewares["getJournal"]...)
@@ -4901,6 +5170,85 @@ func (response ListBranchesdefaultApplicationProblemPlusJSONResponse) VisitListB
 	return err
 }
 
+type DeletePromptRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeletePromptResponseObject interface {
+	VisitDeletePromptResponse(w http.ResponseWriter) error
+}
+
+type DeletePrompt200JSONResponse Prompt
+
+func (response DeletePrompt200JSONResponse) VisitDeletePromptResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeletePromptdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeletePromptdefaultApplicationProblemPlusJSONResponse) VisitDeletePromptResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdatePromptRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdatePromptJSONRequestBody
+}
+
+type UpdatePromptResponseObject interface {
+	VisitUpdatePromptResponse(w http.ResponseWriter) error
+}
+
+type UpdatePrompt200JSONResponse Prompt
+
+func (response UpdatePrompt200JSONResponse) VisitUpdatePromptResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdatePromptdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdatePromptdefaultApplicationProblemPlusJSONResponse) VisitUpdatePromptResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetSessionRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -5015,6 +5363,46 @@ func (response SendInputdefaultApplicationProblemPlusJSONResponse) VisitSendInpu
 	return err
 }
 
+type InterruptSessionRequestObject struct {
+	Id   Id `json:"id"`
+	Body *InterruptSessionJSONRequestBody
+}
+
+type InterruptSessionResponseObject interface {
+	VisitInterruptSessionResponse(w http.ResponseWriter) error
+}
+
+type InterruptSession200JSONResponse Interruption
+
+func (response InterruptSession200JSONResponse) VisitInterruptSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type InterruptSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response InterruptSessiondefaultApplicationProblemPlusJSONResponse) VisitInterruptSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetJournalRequestObject struct {
 	Id     Id `json:"id"`
 	Params GetJournalParams
@@ -5102,6 +5490,86 @@ type GetOutputdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetOutputdefaultApplicationProblemPlusJSONResponse) VisitGetOutputResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPromptsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListPromptsResponseObject interface {
+	VisitListPromptsResponse(w http.ResponseWriter) error
+}
+
+type ListPrompts200JSONResponse PromptList
+
+func (response ListPrompts200JSONResponse) VisitListPromptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPromptsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPromptsdefaultApplicationProblemPlusJSONResponse) VisitListPromptsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePromptRequestObject struct {
+	Id     Id `json:"id"`
+	Params CreatePromptParams
+	Body   *CreatePromptJSONRequestBody
+}
+
+type CreatePromptResponseObject interface {
+	VisitCreatePromptResponse(w http.ResponseWriter) error
+}
+
+type CreatePrompt201JSONResponse Prompt
+
+func (response CreatePrompt201JSONResponse) VisitCreatePromptResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePromptdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreatePromptdefaultApplicationProblemPlusJSONResponse) VisitCreatePromptResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -7314,6 +7782,12 @@ type StrictServerInterface interface {
 	// ListBranches Branches with age and how far behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx context.Context, request ListBranchesRequestObject) (ListBranchesResponseObject, error)
+	// DeletePrompt Cancel a prompt that was not sent
+	// (DELETE /prompts/{id})
+	DeletePrompt(ctx context.Context, request DeletePromptRequestObject) (DeletePromptResponseObject, error)
+	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
+	// (PATCH /prompts/{id})
+	UpdatePrompt(ctx context.Context, request UpdatePromptRequestObject) (UpdatePromptResponseObject, error)
 	// GetSession A session
 	// (GET /sessions/{id})
 	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
@@ -7323,12 +7797,21 @@ type StrictServerInterface interface {
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx context.Context, request SendInputRequestObject) (SendInputResponseObject, error)
+	// InterruptSession End what the agent is doing, with its own key; the session goes on and its queue waits
+	// (POST /sessions/{id}/interrupt)
+	InterruptSession(ctx context.Context, request InterruptSessionRequestObject) (InterruptSessionResponseObject, error)
 	// GetJournal What happened beside the output, oldest first
 	// (GET /sessions/{id}/journal)
 	GetJournal(ctx context.Context, request GetJournalRequestObject) (GetJournalResponseObject, error)
 	// GetOutput Raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx context.Context, request GetOutputRequestObject) (GetOutputResponseObject, error)
+	// ListPrompts Prompts that wait for the agent, in order, after the newest that were sent or cancelled
+	// (GET /sessions/{id}/prompts)
+	ListPrompts(ctx context.Context, request ListPromptsRequestObject) (ListPromptsResponseObject, error)
+	// CreatePrompt Queue a prompt; it is sent when the agent is idle
+	// (POST /sessions/{id}/prompts)
+	CreatePrompt(ctx context.Context, request CreatePromptRequestObject) (CreatePromptResponseObject, error)
 	// ListQuestions What the agent asked, newest first
 	// (GET /sessions/{id}/questions)
 	ListQuestions(ctx context.Context, request ListQuestionsRequestObject) (ListQuestionsResponseObject, error)
@@ -8268,6 +8751,79 @@ func (sh *strictHandler) ListBranches(ctx echo.Context, id Id, params ListBranch
 	return nil
 }
 
+// DeletePrompt operation middleware
+func (sh *strictHandler) DeletePrompt(ctx echo.Context, id Id) error {
+	var request DeletePromptRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeletePrompt(ctx.Request().Context(), request.(DeletePromptRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeletePrompt")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeletePromptResponseObject); ok {
+		return validResponse.VisitDeletePromptResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdatePrompt operation middleware
+func (sh *strictHandler) UpdatePrompt(ctx echo.Context, id Id) error {
+	var request UpdatePromptRequestObject
+
+	request.Id = id
+
+	var body UpdatePromptJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdatePrompt(ctx.Request().Context(), request.(UpdatePromptRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdatePrompt")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdatePromptResponseObject); ok {
+		return validResponse.VisitUpdatePromptResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetSession operation middleware
 func (sh *strictHandler) GetSession(ctx echo.Context, id Id) error {
 	var request GetSessionRequestObject
@@ -8390,6 +8946,57 @@ func (sh *strictHandler) SendInput(ctx echo.Context, id Id, params SendInputPara
 	return nil
 }
 
+// InterruptSession operation middleware
+func (sh *strictHandler) InterruptSession(ctx echo.Context, id Id) error {
+	var request InterruptSessionRequestObject
+
+	request.Id = id
+
+	var body InterruptSessionJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.InterruptSession(ctx.Request().Context(), request.(InterruptSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "InterruptSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(InterruptSessionResponseObject); ok {
+		return validResponse.VisitInterruptSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetJournal operation middleware
 func (sh *strictHandler) GetJournal(ctx echo.Context, id Id, params GetJournalParams) error {
 	var request GetJournalRequestObject
@@ -8436,6 +9043,80 @@ func (sh *strictHandler) GetOutput(ctx echo.Context, id Id, params GetOutputPara
 		return err
 	} else if validResponse, ok := response.(GetOutputResponseObject); ok {
 		return validResponse.VisitGetOutputResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListPrompts operation middleware
+func (sh *strictHandler) ListPrompts(ctx echo.Context, id Id) error {
+	var request ListPromptsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPrompts(ctx.Request().Context(), request.(ListPromptsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPrompts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPromptsResponseObject); ok {
+		return validResponse.VisitListPromptsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreatePrompt operation middleware
+func (sh *strictHandler) CreatePrompt(ctx echo.Context, id Id, params CreatePromptParams) error {
+	var request CreatePromptRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body CreatePromptJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreatePrompt(ctx.Request().Context(), request.(CreatePromptRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreatePrompt")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreatePromptResponseObject); ok {
+		return validResponse.VisitCreatePromptResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

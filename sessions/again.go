@@ -1,0 +1,71 @@
+package sessions
+
+import (
+	"context"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// From says which session of the same workspace a new one follows.
+type From struct {
+	ID   string
+	Stop bool // end it first; the new one then gets what waited for it
+}
+
+// StartAfter starts a session in place of another of its workspace: without a prompt of its own it is told what that one was
+// told. Errors: not_found for the other, and those of Start and Stop.
+func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspaceID string, req StartRequest, from From) (Session, error) {
+	old, err := s.Get(ctx, from.ID)
+	if err == nil && (old.WorkspaceID != workspaceID || old.Agent == setupAgent) {
+		err = fault.New(fault.NotFound, "session_not_found", "The workspace has no such session.")
+	}
+	if err != nil {
+		return Session{}, err
+	}
+	if req.Prompt == "" {
+		if req.Prompt, err = s.Told(ctx, old); err != nil {
+			return Session{}, err
+		}
+	}
+	if from.Stop && !old.State.Ended() {
+		// What can be known to fail must not cost the old one its life.
+		if err := req.check(); err != nil {
+			return Session{}, err
+		}
+		if err := s.cfg.Agents.Check(req.Agent); err != nil {
+			return Session{}, err
+		}
+		if _, err := s.account(ctx, actor, old.TeamID, req, false); err != nil {
+			return Session{}, err
+		}
+		if _, err := s.Stop(ctx, actor, old.ID, 0); err != nil {
+			return Session{}, err
+		}
+	}
+	next, err := s.Start(ctx, actor, workspaceID, req)
+	if err == nil && from.Stop && !next.State.Ended() {
+		s.inherit(context.WithoutCancel(ctx), old, next)
+	}
+	return next, err
+}
+
+// Told returns everything a session was given to do, in order: its first prompt and those that were sent later.
+func (s *Service) Told(ctx context.Context, row Session) (string, error) {
+	var all []string
+	if row.Prompt != "" {
+		all = append(all, row.Prompt)
+	}
+	prompts, err := s.cfg.Store.Prompts(ctx, row.ID, shownPrompts)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range prompts {
+		if p.State == PromptSent {
+			all = append(all, p.Text)
+		}
+	}
+	text := strings.Join(all, "\n\n")
+	return strings.ToValidUTF8(text[:min(len(text), maxPrompt)], ""), nil
+}

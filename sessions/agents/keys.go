@@ -1,0 +1,68 @@
+package agents
+
+import "strings"
+
+// Keys are what a person would press to steer an agent.
+type Keys struct {
+	Interrupt []string // keys that end what it is doing, pressed one after the other
+	Name      string   // of Interrupt, for people
+	Submit    string   // ends a prompt
+	Commands  string   // first characters of the agent's own commands, which need not make it work
+}
+
+// steered is an adapter whose agent is steered by other keys than a shell.
+type steered interface{ keys() Keys }
+
+func (claudeCode) keys() Keys {
+	return Keys{Interrupt: []string{"\x1b"}, Name: "Esc", Submit: "\r", Commands: "/!#"}
+}
+
+func (codex) keys() Keys {
+	return Keys{Interrupt: []string{"\x1b"}, Name: "Esc", Submit: "\r", Commands: "/!"}
+}
+
+// OpenCode asks for a second Esc.
+func (openCode) keys() Keys {
+	return Keys{Interrupt: []string{"\x1b", "\x1b"}, Name: "Esc Esc", Submit: "\r", Commands: "/!"}
+}
+
+// Keys returns the keys that steer an agent. A program nobody described is interrupted as a shell is.
+func (r *Registry) Keys(name string) Keys {
+	if a, ok := r.adapters[name].(steered); ok {
+		return a.keys()
+	}
+	return Keys{Interrupt: []string{"\x03"}, Name: "Ctrl+C", Submit: "\r"}
+}
+
+// Converses reports whether the program takes prompts in a box of its own, where a question may stand in their place.
+func (r *Registry) Converses(name string) bool {
+	return name != Shell && name != Command && name != Setup
+}
+
+// Asks reports whether lines, the screen of an agent, end in a choice: the last line with a cursor is a numbered option. It is
+// the last look before text is pasted; agents tell of a question some seconds late.
+func Asks(lines []string) bool {
+	for i := len(lines) - 1; i >= 0; i-- {
+		l := strings.TrimLeft(lines[i], " \t│┃|")
+		rest, ok := cutAny(l, "❯", "›", "▶")
+		if !ok {
+			continue
+		}
+		rest = strings.TrimLeft(rest, " \u00a0")
+		n := 0
+		for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
+			n++
+		}
+		return n > 0 && n < 3 && n < len(rest) && (rest[n] == '.' || rest[n] == ')')
+	}
+	return false
+}
+
+func cutAny(s string, prefixes ...string) (string, bool) {
+	for _, p := range prefixes {
+		if rest, ok := strings.CutPrefix(s, p); ok {
+			return rest, true
+		}
+	}
+	return s, false
+}

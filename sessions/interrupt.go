@@ -1,0 +1,104 @@
+package sessions
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/sessions/journal"
+)
+
+// Outcomes of an interrupt.
+const (
+	Interrupted  = "interrupted"   // it was working and is not any more
+	StillWorking = "still_working" // the keys were pressed, and it goes on so far
+	NotWorking   = "not_working"   // nothing was pressed: it is idle
+	KeysPressed  = "sent"          // the keys were pressed; this program does not tell what it does
+)
+
+// Interruption says what came of an interrupt.
+type Interruption struct {
+	Outcome string
+	Keys    string // pressed, for people: "Esc"
+	Held    int    // queued prompts that wait for a person now
+	Session Session
+}
+
+const (
+	interruptWait = 5 * time.Second
+	interruptGap  = 150 * time.Millisecond // between two keys
+)
+
+// Interrupt ends what the agent is doing, with the key its own people use; the session goes on. Queued prompts wait from then
+// on until somebody lets them go. An agent that says it is idle is left alone unless force. Errors: not_found,
+// session_not_running, keyboard_held, session_unreachable.
+func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string, force bool) (Interruption, error) {
+	l, err := s.acquire(ctx, id)
+	if err != nil {
+		return Interruption{}, err
+	}
+	defer s.release(l)
+	row := l.snapshot()
+	if row.State.Ended() {
+		return Interruption{}, notRunning(row)
+	}
+	l.mu.Lock()
+	err = l.allows(actor.User.ID)
+	l.mu.Unlock()
+	if err != nil {
+		return Interruption{}, err
+	}
+	keys := s.cfg.Agents.Keys(row.Agent)
+	if l.explicit && row.State == Idle && !force {
+		return Interruption{Outcome: NotWorking, Session: s.dress(row)}, nil
+	}
+	out := Interruption{Keys: keys.Name}
+	// First the queue: the agent is idle a moment later.
+	held, err := s.cfg.Store.HoldPrompts(ctx, id, or(cut(clean(actor.User.Name), 80), "somebody")+" interrupted the agent")
+	if err != nil {
+		return out, err
+	}
+	if out.Held = int(held); held > 0 {
+		s.queueMoved(ctx, Prompt{SessionID: id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID})
+	}
+	if err := l.typed(nil, actor.User.ID); err != nil {
+		return out, err
+	}
+	l.note(journal.Interrupt, map[string]any{"user_id": actor.User.ID, "name": cut(clean(actor.User.Name), 64), "keys": keys.Name})
+	for i, k := range keys.Interrupt {
+		if i > 0 && !sleep(ctx, interruptGap) {
+			return out, ctx.Err()
+		}
+		if err := l.send(ctx, []byte(k)); err != nil {
+			return out, err
+		}
+		l.pressed([]byte(k))
+	}
+	out.Outcome = l.stops(ctx, row.State)
+	out.Session = s.dress(l.snapshot())
+	return out, nil
+}
+
+// stops waits until the agent, which was in a state, is idle or has ended.
+func (l *live) stops(ctx context.Context, was State) string {
+	deadline := time.NewTimer(interruptWait)
+	defer deadline.Stop()
+	for {
+		l.mu.Lock()
+		changed, state := l.changed, l.row.State
+		l.mu.Unlock()
+		if state == Idle || state.Ended() {
+			if was == Idle || !l.explicit && was != Working {
+				return KeysPressed
+			}
+			return Interrupted
+		}
+		select {
+		case <-changed:
+		case <-deadline.C:
+			return StillWorking
+		case <-ctx.Done():
+			return StillWorking
+		}
+	}
+}

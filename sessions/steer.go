@@ -1,0 +1,394 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// When a queued prompt is sent.
+const (
+	keysQuiet   = 3 * time.Second        // nobody typed for so long,
+	idleFor     = time.Second            // the agent has been idle for so long,
+	untoldIdle  = 3 * time.Second        // one that does not tell, since the last prompt and since it printed something,
+	quietWait   = 30 * time.Second       // and its screen is quiet, or it has been idle for so long
+	firstTurn   = 15 * time.Second       // how long a prompt given at the start may take to show
+	firstPaste  = time.Minute            // and one that is pasted at the start
+	askAgain    = 2 * time.Second        // between two looks at a question on the screen
+	enterAgain  = 4 * time.Second        // an agent that has not gone to work gets one more Enter
+	storeWithin = 2 * time.Second        // for a write while the keyboard is taken
+	pasteSeen   = 1 * time.Second        // how long to wait until a paste is seen on the screen
+	settleFor   = 15 * time.Second       // for finding out what has arrived
+	lookEvery   = 250 * time.Millisecond // while waiting for something that rings no bell
+)
+
+// steering is what a session knows about its queue of prompts. Its goroutine lives while something is queued.
+type steering struct {
+	kick chan struct{} // one token: the queue changed
+
+	// Under live.mu.
+	on      bool      // the goroutine runs
+	more    bool      // something was queued since it looked last
+	why     string    // why the first prompt waits
+	typedAt time.Time // a person typed
+	draft   bool      // a person typed text and has not sent it
+	sentAt  time.Time // the last prompt of the queue was typed
+	busy    uint64    // how often the agent said it works
+	worked  bool      // it was working at some time since it was started here
+}
+
+func newSteering() steering { return steering{kick: make(chan struct{}, 1)} }
+
+// pressed notes what a person typed: text in the agent's box must not get a prompt pasted behind it. It costs a look at the
+// first and the last byte.
+func (l *live) pressed(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first, last := p[0], p[len(p)-1]
+	switch {
+	case first == esc && len(p) > 1 && !isPaste(p): // a cursor key, a mouse, a report
+		return
+	case last == '\r' || last == '\n' || last == 0x03 || last == 0x15 || last == esc: // sent, or cleared
+		l.steering.draft = false
+	case first >= 0x20 || isPaste(p):
+		l.steering.draft = l.row.State != Waiting // a digit answers a question at once
+	}
+	l.steering.typedAt = time.Now()
+}
+
+func isPaste(p []byte) bool { return len(p) > 6 && string(p[:6]) == "\x1b[200~" }
+
+// steered notes a change of state. It is called under mu.
+func (l *live) steered() {
+	if l.row.State == Working {
+		l.steering.worked = true
+		if l.steering.draft && time.Since(l.steering.typedAt) < keysQuiet {
+			l.steering.draft = false // what was typed made it work
+		}
+	}
+}
+
+// hint notes that the agent said it works, also where it was done before anybody could see it work. It is called under mu.
+func (st *steering) hint(h agents.Hint) {
+	if h.Mood == agents.Busy {
+		st.busy++
+	}
+}
+
+// waits says why the first prompt of the queue is not sent now.
+func (l *live) waits() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.steering.why
+}
+
+// steerOn lets the session look at its queue.
+func (s *Service) steerOn(l *live) {
+	l.mu.Lock()
+	start := !l.steering.on && !l.row.State.Ended()
+	l.steering.on = l.steering.on || start
+	l.steering.more = true
+	l.mu.Unlock()
+	select {
+	case l.steering.kick <- struct{}{}:
+	default:
+	}
+	if !start {
+		return
+	}
+	if s.ref(l.id) == nil {
+		return
+	}
+	if !s.run(func() { defer s.release(l); l.steer(s.hard) }) {
+		s.release(l)
+	}
+}
+
+// steer sends what is queued, one prompt at a time, until nothing is left or the session ends.
+func (l *live) steer(ctx context.Context) {
+	for {
+		l.mu.Lock()
+		l.steering.more = false
+		l.mu.Unlock()
+		p, err := l.svc.cfg.Store.NextPrompt(ctx, l.id)
+		switch {
+		case fault.Is(err, fault.NotFound):
+			l.mu.Lock()
+			if !l.steering.more {
+				l.steering.on, l.steering.why = false, ""
+				l.mu.Unlock()
+				return
+			}
+			l.mu.Unlock()
+			continue
+		case err != nil:
+			if ctx.Err() == nil {
+				l.svc.cfg.Log.Warn("queue of prompts not read", "session_id", l.id, "error", err)
+			}
+			if !sleep(ctx, time.Second) {
+				return
+			}
+			continue
+		}
+		if !l.next(ctx, p) {
+			return
+		}
+	}
+}
+
+// next waits until p may be sent and sends it. It returns true when the queue is to be looked at again: p was sent, or the
+// queue changed; false when the session or the room has ended.
+func (l *live) next(ctx context.Context, p Prompt) bool {
+	if p.State == PromptSending { // its sender gave up, or could not store how it went
+		l.resolve(ctx, p)
+		return !l.finished(ctx)
+	}
+	for {
+		l.mu.Lock()
+		changed := l.changed
+		why, wait := l.notYet(p, time.Now())
+		l.mu.Unlock()
+		if why == "" {
+			if asks := l.asks(ctx); asks != "" {
+				why, wait = asks, askAgain
+			}
+		}
+		if why == "" {
+			l.explain(p, "")
+			err := l.submit(ctx, p)
+			if errors.Is(err, errNotNow) {
+				continue
+			}
+			if err != nil {
+				l.svc.cfg.Log.Warn("queued prompt not sent", "session_id", l.id, "prompt_id", p.ID, "error", err)
+				if !sleep(ctx, time.Second) {
+					return false
+				}
+			}
+			return !l.finished(ctx)
+		}
+		l.explain(p, why)
+		if !l.rest(ctx, wait, changed) {
+			return false
+		}
+		select {
+		case <-l.steering.kick:
+			return true
+		default:
+		}
+	}
+}
+
+// rest waits for a change of the session, of its queue, or for d (0: without limit). False when it is over.
+func (l *live) rest(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
+	var ring <-chan time.Time
+	if d > 0 {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		ring = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-l.done:
+		return false
+	case <-l.steering.kick:
+		l.steerAgain()
+	case <-changed:
+	case <-ring:
+	}
+	return true
+}
+
+func (l *live) steerAgain() {
+	select {
+	case l.steering.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (l *live) finished(ctx context.Context) bool { return l.over() || ctx.Err() != nil }
+
+// explain keeps why the first prompt waits, and tells who looks.
+func (l *live) explain(p Prompt, why string) {
+	l.mu.Lock()
+	moved := l.steering.why != why
+	l.steering.why = why
+	l.mu.Unlock()
+	if moved {
+		l.svc.publishPrompts(l.svc.hard, p)
+	}
+}
+
+// notYet says why p cannot be sent now, "" when it can, and when to look again at the latest; 0: when something changes. It is
+// called under mu.
+func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) {
+	started := now.Sub(time.UnixMilli(l.row.StartedAt))
+	first := l.row.Prompt != ""
+	quiet := now.Sub(l.machine.lastOut)
+	idle := min(now.Sub(time.UnixMilli(l.row.StateAt)), now.Sub(l.steering.sentAt))
+	switch state := l.row.State; {
+	case l.stopper != "":
+		return "the session is being stopped", 0
+	case p.Held != "":
+		return p.Held, 0
+	case l.held.holder != "" && l.held.holder != p.CreatedBy:
+		return l.held.name + " holds the keyboard", 0
+	case state == Starting:
+		return "the agent is starting", 0
+	case state == Waiting:
+		return "the agent waits for an answer", 0
+	case state == Working:
+		return "the agent is working", 0
+	case first && l.row.PromptSentAt == 0 && started < firstPaste,
+		first && l.explicit && !l.steering.worked && started < firstTurn:
+		return "the agent is about to take its first prompt", lookEvery
+	case l.machine.trouble && !p.Urgent:
+		return "the agent stopped with an error; send it now once that is mended", 0
+	case l.steering.draft && !p.Urgent:
+		return "somebody typed text that the agent has not got yet: send or clear it in the terminal", lookEvery
+	case now.Sub(l.steering.typedAt) < keysQuiet && !p.Urgent:
+		return "somebody is typing", keysQuiet - now.Sub(l.steering.typedAt)
+	case idle < idleFor && l.steering.worked:
+		return "the agent has just become idle", idleFor - idle
+	case !l.explicit && min(quiet, now.Sub(l.steering.sentAt)) < untoldIdle && now.Sub(l.steering.sentAt) < quietWait:
+		return "the program may still be at work", max(untoldIdle-min(quiet, now.Sub(l.steering.sentAt)), lookEvery)
+	case quiet < pasteQuiet && idle < quietWait:
+		return "the screen is still moving", pasteQuiet - quiet
+	}
+	return "", 0
+}
+
+// asks looks at the screen for a question the agent has not told of yet.
+func (l *live) asks(ctx context.Context) string {
+	l.mu.Lock()
+	agent := l.row.Agent
+	l.mu.Unlock()
+	if !l.svc.cfg.Agents.Converses(agent) {
+		return ""
+	}
+	look, cancel := context.WithTimeout(ctx, settleFor)
+	defer cancel()
+	shown, err := l.svc.Screen(look, l.id)
+	if err != nil || !agents.Asks(shown.Lines) {
+		return ""
+	}
+	return "the agent shows a question"
+}
+
+// stance is what tells whether an agent has gone to work since.
+type stance struct {
+	stateAt int64
+	busy    uint64
+}
+
+// stand is called under mu.
+func (l *live) stand() stance { return stance{l.row.StateAt, l.steering.busy} }
+
+// took waits until the agent has gone to work on what was typed; before is its stance from before. An agent that does not
+// tell is believed, and so is a command of the agent's own.
+func (l *live) took(ctx context.Context, p Prompt, before stance) bool {
+	keys := l.svc.cfg.Agents.Keys(l.agent())
+	if !l.explicit || keys.Commands != "" && len(p.Text) > 0 && containsByte(keys.Commands, p.Text[0]) {
+		return true
+	}
+	began, again := time.Now(), true
+	for {
+		l.mu.Lock()
+		changed, state, now := l.changed, l.row.State, l.stand()
+		l.mu.Unlock()
+		gone := time.Since(began)
+		switch {
+		case state != Idle || now != before:
+			return true
+		case gone >= l.svc.cfg.AcceptWithin:
+			return false
+		case gone >= enterAgain && again:
+			// A busy agent may take an Enter for a part of the paste before it. On an empty box another does nothing.
+			again = false
+			if l.asks(ctx) == "" {
+				_ = l.send(ctx, []byte(keys.Submit))
+			}
+		}
+		t := time.NewTimer(lookEvery)
+		select {
+		case <-changed:
+		case <-t.C:
+		case <-l.done:
+			t.Stop()
+			return true
+		case <-ctx.Done():
+			t.Stop()
+			return true // who comes next knows from SentAt that it was typed
+		}
+		t.Stop()
+	}
+}
+
+func containsByte(s string, b byte) bool {
+	for i := range len(s) {
+		if s[i] == b {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *live) agent() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.row.Agent
+}
+
+// closePrompt stores how a prompt that was being sent went.
+func (l *live) closePrompt(p Prompt, state PromptState, reason string) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		got, err := l.svc.cfg.Store.EditPrompt(l.svc.hard, p.ID, -1, func(q *Prompt) error {
+			if q.State == PromptSending {
+				q.State, q.Reason, q.Urgent = state, reason, false
+				if state == PromptQueued {
+					q.Frame, q.Frames, q.SentAt, q.Urgent = 0, 0, 0, p.Urgent
+				}
+			}
+			return nil
+		})
+		if err == nil && got.State == PromptFailed {
+			_, err = l.svc.cfg.Store.HoldPrompts(l.svc.hard, l.id, "the prompt before it failed")
+		}
+		if err == nil {
+			l.svc.publishPrompts(l.svc.hard, got)
+			if got.State == PromptSent {
+				l.note(journal.Prompt, map[string]any{"text": cut(got.Text, saidOf), "user_id": got.CreatedBy, "prompt_id": got.ID})
+				l.recordPrompt(got)
+			}
+			return
+		}
+		if fault.Is(err, fault.NotFound) || !sleep(l.svc.hard, wait) {
+			return
+		}
+		l.svc.cfg.Log.Warn("what became of a prompt was not stored", "session_id", l.id, "prompt_id", p.ID, "error", err)
+	}
+}
+
+// recordPrompt puts a prompt that was sent into the workspace's timeline.
+func (l *live) recordPrompt(p Prompt) {
+	r, ok := l.svc.cfg.Workspaces.(recorder)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
+	defer cancel()
+	err := r.Record(ctx, workspaces.Activity{TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, At: p.SentAt, ActorID: p.CreatedBy, Kind: "prompt.sent",
+		Text: "sent a prompt to " + l.svc.cfg.Agents.Name(l.agent()), Data: map[string]any{"session_id": l.id, "prompt_id": p.ID, "prompt": cut(p.Text, 500)}})
+	if err != nil {
+		l.svc.cfg.Log.Warn("timeline not written", "session_id", l.id, "error", err)
+	}
+}

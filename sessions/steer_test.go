@@ -1,0 +1,322 @@
+package sessions_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// talker is a program that tells its state as Codex does. Each line it is given is work: it is noted in the file "told", and
+// takes as many tenths of a second as the line's last word says. "deaf" is not taken up; "ask" opens a choice that "y" closes.
+const talker = `#!/bin/bash
+stty -echoctl
+say() { printf '\033]7501;state=%s:app=codex\033\\' "$1"; }
+trap 'say idle; echo interrupted >>told' INT
+printf '\033[?2004hready\r\n'; say idle
+while :; do
+  IFS= read -r line || { [ $? -gt 128 ] && continue; exit; }
+  line=${line//$'\033[200~'/}; line=${line//$'\033[201~'/}
+  case $line in
+    *deaf*) continue ;;
+    "") continue ;;
+  esac
+  say working; echo "$line" >>told
+  n=${line##* }
+  for ((i = 0; i < n; i++)); do sleep 0.1; done
+  case $line in
+    *ask*) printf '\r\n› 1. Yes\r\n  2. No\r\n'; say idle; IFS= read -r answer; printf '\033[2J\033[H› \r\n'; say working; sleep 0.1 ;;
+  esac
+  say idle
+done
+`
+
+// talks makes Codex a talker and returns a running one.
+func (h *house) talks() {
+	h.t.Helper()
+	path := filepath.Join(h.dir, "talker")
+	if err := os.WriteFile(path, []byte(talker), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path}
+}
+
+func (h *house) told() []string { return strings.Fields(strings.ReplaceAll(h.file("told"), " ", "_")) }
+
+func (s *server) queue(t *testing.T, id, text string) sessions.Prompt {
+	t.Helper()
+	p, err := s.AddPrompt(t.Context(), s.h.actor, id, sessions.NewPrompt{Text: text})
+	if err != nil {
+		t.Fatalf("queueing %q: %v", text, err)
+	}
+	return p
+}
+
+func (s *server) prompts(t *testing.T, id string) (out []string) {
+	t.Helper()
+	all, err := s.ListPrompts(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		out = append(out, p.Text+":"+string(p.State))
+	}
+	return out
+}
+
+// tells says, should the test fail, what the queue and the program have seen.
+func (s *server) tells(t *testing.T, id string) {
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		all, err := s.ListPrompts(context.Background(), id)
+		for _, p := range all {
+			t.Logf("%.40q %s; reason %q held %q waits %q", p.Text, p.State, p.Reason, p.Held, p.Waits)
+		}
+		t.Logf("told %.200q %v", s.h.told(), err)
+		out, _, _, _ := s.Output(context.Background(), id, 0, 4000)
+		t.Logf("%.2000q", out)
+	})
+}
+
+func (s *server) waitsFor(t *testing.T, id, why string) {
+	t.Helper()
+	eventually(t, "the queue waits: "+why, func() bool {
+		all, err := s.ListPrompts(t.Context(), id)
+		return err == nil && slices.ContainsFunc(all, func(p sessions.Prompt) bool { return strings.Contains(p.Waits, why) })
+	})
+}
+
+func TestQueueIsSentInOrder(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.talks()
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
+	s.tells(t, row.ID)
+	s.queue(t, row.ID, "one 8")
+	eventually(t, "the first is at work", func() bool { return len(h.told()) == 1 })
+	two, three, four := s.queue(t, row.ID, "two 0"), s.queue(t, row.ID, "three 0"), s.queue(t, row.ID, "four 0")
+	s.waitsFor(t, row.ID, "working")
+	text, first := "five 0", 0
+	if _, err := s.EditPrompt(t.Context(), h.actor, four.ID, sessions.PromptEdit{Text: &text, Position: &first}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.CancelPrompt(t.Context(), two.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(s.prompts(t, row.ID), ", "); !strings.HasSuffix(got, "five 0:queued, two 0:cancelled, three 0:queued") {
+		t.Errorf("the queue is %s", got)
+	}
+	eventually(t, "all are sent", func() bool {
+		return !slices.ContainsFunc(s.prompts(t, row.ID), func(p string) bool { return strings.HasSuffix(p, "queued") || strings.HasSuffix(p, "sending") })
+	})
+	if got := strings.Join(h.told(), " "); got != "one_8 five_0 three_0" {
+		t.Errorf("told: %s", got)
+	}
+	if _, err := s.EditPrompt(t.Context(), h.actor, three.ID, sessions.PromptEdit{Text: &text}); fault.CodeOf(err) != "prompt_sent" {
+		t.Errorf("editing what was sent: %v", err)
+	}
+	if _, err := s.CancelPrompt(t.Context(), three.ID); fault.CodeOf(err) != "prompt_sent" {
+		t.Errorf("cancelling what was sent: %v", err)
+	}
+	if _, err := s.EditPrompt(t.Context(), h.actor, two.ID, sessions.PromptEdit{Text: &text}); fault.CodeOf(err) != "prompt_closed" {
+		t.Errorf("editing what was cancelled: %v", err)
+	}
+	for _, bad := range []string{"", " \n", "a\x00b", "\xff", strings.Repeat("x", 1<<20+1)} {
+		if _, err := s.AddPrompt(t.Context(), h.actor, row.ID, sessions.NewPrompt{Text: bad}); fault.CodeOf(err) != "invalid_prompt" {
+			t.Errorf("%.10q: %v", bad, err)
+		}
+	}
+}
+
+func TestQueueWaitsForPeople(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.talks()
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
+	s.tells(t, row.ID)
+	s.reaches(t, row.ID, sessions.Idle)
+	sc := s.watch(t, row.ID, sessions.Attach{UserID: h.actor.User.ID, Name: "Ada", Writer: true})
+	if err := sc.Input(t.Context(), []byte("half a")); err != nil {
+		t.Fatal(err)
+	}
+	s.queue(t, row.ID, "queued 0")
+	s.waitsFor(t, row.ID, "typed text")
+	if err := sc.Input(t.Context(), []byte(" line 0\r")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both arrive", func() bool { return len(h.told()) == 2 })
+	if got := strings.Join(h.told(), " "); got != "half_a_line_0 queued_0" {
+		t.Errorf("told: %s", got)
+	}
+	// A question the agent does not tell of is seen on its screen.
+	s.queue(t, row.ID, "ask 0")
+	eventually(t, "it asks", func() bool { return strings.Contains(s.output(t, row.ID), "1. Yes") })
+	s.queue(t, row.ID, "after 0")
+	s.waitsFor(t, row.ID, "question")
+	if len(h.told()) != 3 {
+		t.Errorf("told: %v", h.told())
+	}
+	if err := s.Input(t.Context(), h.actor, row.ID, "y\r"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it goes on", func() bool { return len(h.told()) == 4 })
+}
+
+func TestPromptThatIsNotTakenUp(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.talks()
+	h.tune = func(c *sessions.Config) { c.AcceptWithin = 500 * time.Millisecond }
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
+	s.tells(t, row.ID)
+	deaf := s.queue(t, row.ID, "deaf 0")
+	s.queue(t, row.ID, "next 0")
+	eventually(t, "it fails", func() bool {
+		p, err := s.Prompt(t.Context(), deaf.ID)
+		return err == nil && p.State == sessions.PromptFailed && strings.Contains(p.Reason, "did not go to work") && p.Text == "deaf 0"
+	})
+	s.waitsFor(t, row.ID, "the prompt before it failed")
+	if got := h.told(); len(got) != 0 {
+		t.Errorf("told: %v", got)
+	}
+	text := "heard 0"
+	if _, err := s.EditPrompt(t.Context(), h.actor, deaf.ID, sessions.PromptEdit{Text: &text, Now: true, Release: true}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both are sent", func() bool { return strings.Join(h.told(), " ") == "heard_0 next_0" })
+}
+
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Shell})
+	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
+	if err := sc.Input(t.Context(), []byte("echo beg''un; sleep 60; echo over-$?\r")); err != nil {
+		t.Fatal(err)
+	}
+	sc.shows(t, "begun")
+	got, err := s.Interrupt(t.Context(), h.actor, row.ID, false)
+	if err != nil || got.Keys != "Ctrl+C" || got.Outcome != sessions.KeysPressed && got.Outcome != sessions.Interrupted {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	if err := sc.Input(t.Context(), []byte("echo still-$((40+2))\r")); err != nil {
+		t.Fatal(err)
+	}
+	sc.shows(t, "still-42")
+	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Interrupt(t.Context(), h.actor, row.ID, false); fault.CodeOf(err) != "session_not_running" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestInterruptHoldsTheQueue(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.talks()
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
+	s.tells(t, row.ID)
+	s.reaches(t, row.ID, sessions.Idle)
+	if got, err := s.Interrupt(t.Context(), h.actor, row.ID, false); err != nil || got.Outcome != sessions.NotWorking {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	s.queue(t, row.ID, "long 5")
+	eventually(t, "it works", func() bool { return len(h.told()) == 1 })
+	next := s.queue(t, row.ID, "next 0")
+	got, err := s.Interrupt(t.Context(), h.actor, row.ID, false)
+	if err != nil || got.Held != 1 || got.Keys != "Esc" {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	s.reaches(t, row.ID, sessions.Idle)
+	s.waitsFor(t, row.ID, "Ada interrupted the agent")
+	if _, err := s.EditPrompt(t.Context(), h.actor, next.ID, sessions.PromptEdit{Release: true}); err != nil {
+		t.Fatal(err)
+	}
+	// The Esc itself is text to this program.
+	eventually(t, "the queue goes on", func() bool { return strings.Contains(strings.Join(h.told(), " "), "next_0") })
+}
+
+func TestResumeAndSend(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.talks()
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
+	s.tells(t, row.ID)
+	s.queue(t, row.ID, "long 600")
+	eventually(t, "it works", func() bool { return len(h.told()) == 1 })
+	s.queue(t, row.ID, "left 0")
+	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	s.waitsFor(t, row.ID, "resume")
+	if _, err := s.AddPrompt(t.Context(), h.actor, row.ID, sessions.NewPrompt{Text: "more 0"}); fault.CodeOf(err) != "session_not_running" {
+		t.Errorf("got %v", err)
+	}
+	p, err := s.AddPrompt(t.Context(), h.actor, row.ID, sessions.NewPrompt{Text: "more 0", Resume: true})
+	s.tells(t, p.SessionID)
+	if err != nil || p.SessionID == row.ID {
+		t.Fatalf("got %+v, %v", p, err)
+	}
+	eventually(t, "both arrive", func() bool { return strings.Join(h.told(), " ") == "long_600 left_0 more_0" })
+	if got := strings.Join(s.prompts(t, row.ID), ", "); got != "long 600:sent" {
+		t.Errorf("the old session has %s", got)
+	}
+}
+
+// Whenever the server dies, each prompt is typed exactly once, in order.
+func TestQueueOverRestarts(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.talks()
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
+	s.tells(t, row.ID)
+	s.reaches(t, row.ID, sessions.Idle)
+	var want []string
+	big := strings.Repeat("x", 3000)
+	for i := range 8 {
+		text := fmt.Sprintf("%d%s 1", i, big)
+		s.queue(t, row.ID, text)
+		want = append(want, strings.ReplaceAll(text, " ", "_"))
+	}
+	for lives := 0; len(h.told()) < len(want); lives++ {
+		if lives > 60 {
+			t.Fatalf("only %d prompts in %d lives", len(h.told()), lives)
+		}
+		pause := time.Duration(rand.IntN(2500)) * time.Millisecond
+		select {
+		case <-time.After(pause):
+		case <-t.Context().Done():
+			t.Fatal(context.Cause(t.Context()))
+		}
+		s.end()
+		s = h.start()
+	}
+	eventually(t, "none is open", func() bool {
+		return !slices.ContainsFunc(s.prompts(t, row.ID), func(p string) bool { return !strings.HasSuffix(p, ":sent") })
+	})
+	if got := h.told(); !slices.Equal(got, want) {
+		for i := range got {
+			got[i] = got[i][:1]
+		}
+		t.Errorf("told %v", got)
+	}
+}

@@ -1,0 +1,244 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+var (
+	errNotNow = errors.New("the session moved on")
+	errMoved  = errors.New("the prompt was changed")
+)
+
+const uncertain = "the place it runs in could not be reached while it was typed: look at the terminal before you send it again"
+
+// frames cuts a prompt into the frames of input in which it is typed. Enter is a frame of its own: agents take one that is
+// glued to a paste for a part of it.
+func (l *live) frames(p Prompt) [][]byte {
+	text := pasted(p.Text, p.Bracketed)
+	var out [][]byte
+	for len(text) > 0 {
+		n := min(len(text), inputPiece)
+		out, text = append(out, text[:n]), text[n:]
+	}
+	return append(out, []byte(l.svc.cfg.Agents.Keys(l.agent()).Submit))
+}
+
+// submit types a prompt: paste, a pause, Enter. Nobody else types in between. The numbers of its frames are stored before the
+// first is sent: the guest counts what it takes, so that after a crash at any point the next server knows what is typed and
+// what is not, and each frame is typed once.
+func (l *live) submit(ctx context.Context, p Prompt) error {
+	if err := l.waitTurn(ctx); err != nil {
+		return err
+	}
+	held := true
+	free := func() {
+		if held {
+			held = false
+			l.typer.turn <- struct{}{}
+		}
+	}
+	defer free()
+	t := &l.typer
+	if t.forget == nil {
+		t.forget = l.svc.after(keepFor, l.forgetTyped)
+	}
+	if t.in == nil { // its number must be known
+		if _, err := l.open(ctx); err != nil {
+			return err
+		}
+	}
+	l.outMu.Lock()
+	p.Bracketed = l.scan.paste
+	l.outMu.Unlock()
+	l.mu.Lock()
+	why, _ := l.notYet(p, time.Now())
+	before := l.stand()
+	l.mu.Unlock()
+	if why != "" {
+		return errNotNow
+	}
+	frames := l.frames(p)
+	p.State, p.Frame, p.Frames = PromptSending, t.seq+1, uint64(len(frames))
+	if err := l.claim(ctx, p); err != nil {
+		return err
+	}
+	l.svc.publishPrompts(ctx, p)
+	if !l.typeFrames(ctx, p, frames) {
+		held = false
+		l.resolveHeld(ctx, p)
+		return nil
+	}
+	free()
+	l.accept(ctx, p, before)
+	return nil
+}
+
+// claim takes the prompt out of everybody's hands, as it was read.
+func (l *live) claim(ctx context.Context, p Prompt) error {
+	ctx, cancel := context.WithTimeout(ctx, storeWithin)
+	defer cancel()
+	_, err := l.svc.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error {
+		if q.State != PromptQueued || q.Text != p.Text || q.Held != p.Held || q.SessionID != p.SessionID {
+			return errMoved
+		}
+		q.State, q.Frame, q.Frames, q.Bracketed = p.State, p.Frame, p.Frames, p.Bracketed
+		return nil
+	})
+	if errors.Is(err, errMoved) {
+		l.steerAgain()
+		return errNotNow
+	}
+	return err
+}
+
+// typeFrames sends the last frames of a prompt; the caller has the turn. False when it is not certain that all are on their way.
+func (l *live) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
+	ctx, cancel := context.WithTimeout(ctx, quietWait) // a program that does not read must not keep the keyboard for ever
+	defer cancel()
+	for i, f := range frames {
+		if i == len(frames)-1 && !l.pasteShown(ctx, i > 0) {
+			return false
+		}
+		if err := l.sendPiece(ctx, f); err != nil {
+			l.svc.cfg.Log.Warn("prompt not typed to its end", "session_id", l.id, "prompt_id", p.ID, "error", err)
+			return false
+		}
+	}
+	return true
+}
+
+// pasteShown waits the pause between paste and Enter: until the program has shown something of the paste, and a little more.
+func (l *live) pasteShown(ctx context.Context, pasted bool) bool {
+	began := time.Now()
+	for pasted && time.Since(began) < pasteSeen {
+		if !sleep(ctx, pasteEnter/5) {
+			return false
+		}
+		l.mu.Lock()
+		seen := l.machine.lastOut.After(began)
+		l.mu.Unlock()
+		if seen {
+			break
+		}
+	}
+	return sleep(ctx, pasteEnter)
+}
+
+// accept stores that the prompt was typed, and then whether the agent took it up.
+func (l *live) accept(ctx context.Context, p Prompt, before stance) {
+	at := l.svc.now()
+	l.mu.Lock()
+	l.steering.sentAt = time.Now()
+	l.mu.Unlock()
+	if _, err := l.svc.cfg.Store.EditPrompt(ctx, p.ID, -1, func(q *Prompt) error { q.SentAt = at; return nil }); err != nil && ctx.Err() == nil {
+		l.svc.cfg.Log.Warn("a typed prompt was not noted", "session_id", l.id, "prompt_id", p.ID, "error", err)
+	}
+	if !l.took(ctx, p, before) {
+		l.closePrompt(p, PromptFailed, "the agent did not go to work on it: look at the terminal before you send it again")
+		return
+	}
+	if ctx.Err() == nil {
+		l.closePrompt(p, PromptSent, "")
+	}
+}
+
+// resolve finds out what has arrived of a prompt that was being typed when the pipe or the server died, and types the rest. A
+// guest forgets its older stream when a new one opens, so what it has counted then is final.
+func (l *live) resolve(ctx context.Context, p Prompt) {
+	if l.waitTurn(ctx) != nil {
+		return
+	}
+	l.resolveHeld(ctx, p)
+}
+
+// resolveHeld is resolve for one who has the turn; it gives it back.
+func (l *live) resolveHeld(ctx context.Context, p Prompt) {
+	t := &l.typer
+	free := func() { t.turn <- struct{}{} }
+	if p.SentAt != 0 {
+		free()
+		l.closePrompt(p, PromptSent, "")
+		return
+	}
+	mine := t.seq // 0 in a new server
+	newest, err := l.arrived(ctx)
+	if ctx.Err() != nil {
+		free()
+		return // stays as it is: the next server asks again
+	}
+	last := p.Frame + p.Frames - 1
+	frames := l.frames(p)
+	switch {
+	case err == nil && newest < p.Frame: // nothing, and nothing of it is kept to be sent again
+		free()
+		l.closePrompt(p, PromptQueued, "")
+	case err != nil, mine > newest, mine > last, uint64(len(frames)) != p.Frames:
+		free()
+		l.closePrompt(p, PromptFailed, uncertain)
+	case newest >= last:
+		free()
+		l.closePrompt(p, PromptSent, "")
+	default:
+		l.mu.Lock()
+		before := l.stand()
+		l.mu.Unlock()
+		ok := l.typeFrames(ctx, p, frames[newest-p.Frame+1:])
+		free()
+		switch {
+		case ok:
+			l.accept(ctx, p, before)
+		case ctx.Err() == nil:
+			l.closePrompt(p, PromptFailed, uncertain)
+		}
+	}
+}
+
+// arrived opens the input anew and returns the number of the newest frame the guest has, or has been sent again.
+func (l *live) arrived(ctx context.Context) (newest uint64, err error) {
+	t := &l.typer
+	t.drop()
+	ctx, cancel := context.WithTimeout(ctx, settleFor)
+	defer cancel()
+	for {
+		if newest, err = l.open(ctx); err == nil {
+			return newest, nil
+		}
+		switch fault.KindOf(err) {
+		case fault.NotFound, fault.Gone, fault.Conflict:
+			return 0, err
+		}
+		if !sleep(ctx, lookEvery) {
+			return 0, err
+		}
+	}
+}
+
+// steerLate takes up the queue of a session the server died over. The keyboard is taken before anybody can type: what the guest
+// has counted is then ours.
+func (s *Service) steerLate(ctx context.Context, l *live) {
+	p, err := s.cfg.Store.NextPrompt(ctx, l.id)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return
+	case err != nil:
+		s.cfg.Log.Warn("queue of prompts not read", "session_id", l.id, "error", err)
+	case p.State == PromptSending:
+		l.mu.Lock()
+		l.steering.on = true // resolve first
+		l.mu.Unlock()
+		<-l.typer.turn // nobody can have it yet
+		if s.ref(l.id) == nil || !s.run(func() {
+			defer s.release(l)
+			l.resolveHeld(s.hard, p)
+			l.steer(s.hard)
+		}) {
+			l.typer.turn <- struct{}{}
+		}
+		return
+	}
+	s.steerOn(l)
+}
