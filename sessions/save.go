@@ -77,6 +77,7 @@ func (s *Service) save(ctx context.Context) {
 		}
 		if err := s.cfg.Store.UpdateSession(ctx, row); err != nil {
 			s.cfg.Log.Warn("session not stored", "session_id", row.ID, "error", err)
+			s.touch(l) // again: what changed must not be lost, least of all when the server stops
 			continue
 		}
 		s.publish(ctx, row)

@@ -297,16 +297,12 @@ func TestQueueOverRestarts(t *testing.T) {
 		s.queue(t, row.ID, text)
 		want = append(want, strings.ReplaceAll(text, " ", "_"))
 	}
-	for lives := 0; len(h.told()) < len(want); lives++ {
-		if lives > 60 {
-			t.Fatalf("only %d prompts in %d lives", len(h.told()), lives)
-		}
-		pause := time.Duration(rand.IntN(2500)) * time.Millisecond
-		select {
-		case <-time.After(pause):
-		case <-t.Context().Done():
-			t.Fatal(context.Cause(t.Context()))
-		}
+	sending := func() bool {
+		return slices.ContainsFunc(s.prompts(t, row.ID), func(p string) bool { return strings.HasSuffix(p, ":sending") })
+	}
+	for range len(want) {
+		eventually(t, "a prompt is being sent", func() bool { return sending() || len(h.told()) == len(want) })
+		time.Sleep(rand.N(250 * time.Millisecond)) // anywhere between the first frame and the agent at work
 		s.end()
 		s = h.start()
 	}

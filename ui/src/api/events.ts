@@ -145,6 +145,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       ];
     case "session":
       return [...lists, keys.sessions(workspace), keys.activity(workspace), keys.sandbox(workspace)];
+    case "prompt":
+      return [keys.prompts(workspace, e.id), keys.activity(workspace)];
     case "changes":
       return [...lists, keys.changes(workspace), keys.commits(workspace)];
     case "activity":

@@ -19,6 +19,7 @@ export const keys = {
   branchName: (id: string, name: string) => ["project", id, "branch-name", name] as const,
   workspace: (id: string) => ["workspace", id] as const,
   sessions: (id: string) => ["workspace", id, "sessions"] as const,
+  prompts: (id: string, session: string) => ["workspace", id, "prompts", session] as const,
   changes: (id: string) => ["workspace", id, "changes"] as const,
   commits: (id: string) => ["workspace", id, "commits"] as const,
   activity: (id: string) => ["workspace", id, "activity"] as const,

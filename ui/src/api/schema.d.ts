@@ -317,6 +317,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/prompts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Cancel a prompt that was not sent */
+        delete: operations["deletePrompt"];
+        options?: never;
+        head?: never;
+        /** Change a queued prompt, its place, or send it now; send a failed one again */
+        patch: operations["updatePrompt"];
+        trace?: never;
+    };
     "/sessions/{id}": {
         parameters: {
             query?: never;
@@ -380,6 +400,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/interrupt": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End what the agent is doing, with its own key; the session goes on and its queue waits */
+        post: operations["interruptSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/journal": {
         parameters: {
             query?: never;
@@ -415,6 +454,26 @@ export interface paths {
         get: operations["getOutput"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{id}/prompts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Prompts that wait for the agent, in order, after the newest that were sent or cancelled */
+        get: operations["listPrompts"];
+        put?: never;
+        /** Queue a prompt; it is sent when the agent is idle */
+        post: operations["createPrompt"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1616,6 +1675,22 @@ export interface components {
         InputRequest: {
             text: string;
         };
+        Interruption: {
+            /** @description Prompts of the queue that wait for a person now */
+            held: number;
+            /** @description What was pressed */
+            keys: string;
+            /**
+             * @description sent: the program does not tell whether it works
+             * @enum {string}
+             */
+            outcome: "interrupted" | "still_working" | "not_working" | "sent";
+            session: components["schemas"]["Session"];
+        };
+        InterruptRequest: {
+            /** @description Also when the agent says that it is idle */
+            force?: boolean;
+        };
         JournalEntry: {
             /** Format: int64 */
             at: number;
@@ -1730,6 +1805,13 @@ export interface components {
             name?: string;
             source: components["schemas"]["ProjectSource"];
         };
+        NewPrompt: {
+            /** @description Before the others of the queue */
+            now?: boolean;
+            /** @description A session that has ended is resumed first; the answer names the new one */
+            resume?: boolean;
+            text: string;
+        };
         NewSession: {
             /** @description The agent's account; without: your default, else the team's */
             account_id?: string;
@@ -1741,8 +1823,12 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description Another session of the workspace: without a prompt, the new one is told what that one was told */
+            from_session?: string;
             prompt?: string;
             rows?: number;
+            /** @description Stop that session first; the new one gets its queue */
+            stop_from_session?: boolean;
         };
         NewTeam: {
             name: string;
@@ -1816,6 +1902,41 @@ export interface components {
             path?: string;
             url?: string;
         };
+        Prompt: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            created_by_name: string;
+            /** @description Waits until a person lets the queue go on */
+            held: boolean;
+            id: string;
+            /** @description Why it failed */
+            reason: string;
+            /** Format: int64 */
+            sent_at: number | null;
+            /** @description A resumed session takes over what waits */
+            session_id: string;
+            state: components["schemas"]["PromptState"];
+            text: string;
+            urgent: boolean;
+            /** @description Why the first of the queue is not sent now */
+            waits: string;
+        };
+        PromptEdit: {
+            /** @description Before the others, as soon as the agent is idle; a failed one is sent again */
+            now?: boolean;
+            /** @description Place in the queue; 0 is next */
+            position?: number;
+            /** @description Let a held queue go on */
+            release?: boolean;
+            text?: string;
+        };
+        PromptList: {
+            items: components["schemas"]["Prompt"][];
+            next_cursor: string | null;
+        };
+        /** @enum {string} */
+        PromptState: "queued" | "sending" | "sent" | "failed" | "cancelled";
         Question: {
             /** @description The answer in words */
             answer: string;
@@ -2686,6 +2807,56 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    deletePrompt: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cancelled prompt */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prompt"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updatePrompt: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PromptEdit"];
+            };
+        };
+        responses: {
+            /** @description The prompt */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prompt"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getSession: {
         parameters: {
             query?: never;
@@ -2763,6 +2934,33 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    interruptSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["InterruptRequest"];
+            };
+        };
+        responses: {
+            /** @description What came of it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Interruption"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getJournal: {
         parameters: {
             query?: {
@@ -2815,6 +3013,58 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listPrompts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Prompts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PromptList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createPrompt: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPrompt"];
+            };
+        };
+        responses: {
+            /** @description Queued */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Prompt"];
                 };
             };
             default: components["responses"]["Problem"];
