@@ -93,6 +93,14 @@ func (h handlers) RemoveAgentAccount(ctx context.Context, req api.RemoveAgentAcc
 	return api.RemoveAgentAccount204Response{}, nil
 }
 
+func (h handlers) TestAgentAccount(ctx context.Context, req api.TestAgentAccountRequestObject) (api.TestAgentAccountResponseObject, error) {
+	p, err := h.cfg.Sessions.TestAccount(ctx, callOf(ctx).actor, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.TestAgentAccount200JSONResponse{Result: api.AgentAccountTestResult(p.Result), Detail: p.Detail}, nil
+}
+
 func (h handlers) SetAgentAccount(ctx context.Context, req api.SetAgentAccountRequestObject) (api.SetAgentAccountResponseObject, error) {
 	b := req.Body
 	if err := consented(b.Kind, b.Consent); err != nil {

@@ -65,6 +65,7 @@ var policy = map[string]rule{
 	"addAgentAccount":    {access: signedIn},
 	"updateAgentAccount": {access: signedIn}, // one's own, or a team's: the room asks for ManageTeam there
 	"removeAgentAccount": {access: signedIn}, // likewise
+	"testAgentAccount":   {access: signedIn}, // likewise
 	"listTeams":          {access: signedIn},
 	"createTeam":         {access: operators}, // a second team takes places without isolation from all
 

@@ -71,6 +71,16 @@ func (s *Service) Agents(ctx context.Context, actor accounts.Actor, teamID strin
 	return out, nil
 }
 
+// TestAccount tries an account the actor may change, without spending anything. Errors: agent_account_not_found, forbidden,
+// secret_unreadable, invalid_base_url.
+func (s *Service) TestAccount(ctx context.Context, actor accounts.Actor, accountID string) (agents.Probe, error) {
+	a, secret, err := s.cfg.Accounts.ManagedAgentAccount(ctx, actor, accountID)
+	if err != nil {
+		return agents.Probe{}, err
+	}
+	return s.cfg.Agents.Test(ctx, a.Agent, actor.User.ID, agentAccount(a, secret))
+}
+
 // ForgetLogin removes the login that an account left in the homes of its users, once nobody is to use it any more.
 func (s *Service) ForgetLogin(a accounts.AgentAccount) error {
 	return s.cfg.Agents.Forget(a.Agent, a.UserID, agentAccount(a, ""))

@@ -126,6 +126,13 @@ func (h *house) AgentAccountFor(_ context.Context, _ accounts.Actor, _, agent, i
 	return a, h.secrets[id], nil
 }
 
+func (h *house) ManagedAgentAccount(ctx context.Context, actor accounts.Actor, id string) (accounts.AgentAccount, string, error) {
+	h.mu.Lock()
+	agent := h.accounts[id].Agent
+	h.mu.Unlock()
+	return h.AgentAccountFor(ctx, actor, "", agent, id)
+}
+
 func (h *house) UsableAgentAccounts(context.Context, accounts.Actor, string) ([]accounts.AgentAccount, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

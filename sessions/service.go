@@ -59,6 +59,8 @@ type Accounts interface {
 	// AgentAccountFor returns the account with this id, "" = the default, and its secret; fault.NotFound when it is not there for
 	// the actor, or none was chosen.
 	AgentAccountFor(ctx context.Context, actor accounts.Actor, teamID, agent, accountID string) (accounts.AgentAccount, string, error)
+	// ManagedAgentAccount returns an account the actor may change, and its secret.
+	ManagedAgentAccount(ctx context.Context, actor accounts.Actor, accountID string) (accounts.AgentAccount, string, error)
 	// UsableAgentAccounts returns what the actor may work with in a team, without secrets.
 	UsableAgentAccounts(ctx context.Context, actor accounts.Actor, teamID string) ([]accounts.AgentAccount, error)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/events/pg"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
@@ -132,7 +133,8 @@ func defaultExecutor(cfg *config.Config) executors.Kind {
 
 func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(string) string) error {
 	reg, err := agents.New(agents.Config{Agents: settings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"),
-		WorktreesDir: filepath.Join(h.cfg.DataDir, "worktrees"), UserHome: env("HOME"), Log: h.log.With("room", "agents")})
+		WorktreesDir: filepath.Join(h.cfg.DataDir, "worktrees"), UserHome: env("HOME"),
+		Client: egress.New(egress.Config{Allow: h.cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: h.log.With("room", "agents")})
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,33 @@ func (e AgentAccountKind) Valid() bool {
 	}
 }
 
+// Defines values for AgentAccountTestResult.
+const (
+	AgentAccountTestResultOk          AgentAccountTestResult = "ok"
+	AgentAccountTestResultRefused     AgentAccountTestResult = "refused"
+	AgentAccountTestResultUnclear     AgentAccountTestResult = "unclear"
+	AgentAccountTestResultUnreachable AgentAccountTestResult = "unreachable"
+	AgentAccountTestResultUntestable  AgentAccountTestResult = "untestable"
+)
+
+// Valid indicates whether the value is a known member of the AgentAccountTestResult enum.
+func (e AgentAccountTestResult) Valid() bool {
+	switch e {
+	case AgentAccountTestResultOk:
+		return true
+	case AgentAccountTestResultRefused:
+		return true
+	case AgentAccountTestResultUnclear:
+		return true
+	case AgentAccountTestResultUnreachable:
+		return true
+	case AgentAccountTestResultUntestable:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AgentsSummaryState.
 const (
 	AgentsSummaryStateExited   AgentsSummaryState = "exited"
@@ -894,6 +921,16 @@ type AgentAccountRequest struct {
 	Consent *bool            `json:"consent,omitempty"`
 	Kind    AgentAccountKind `json:"kind"`
 }
+
+// AgentAccountTest defines model for AgentAccountTest.
+type AgentAccountTest struct {
+	// Detail In words
+	Detail string                 `json:"detail"`
+	Result AgentAccountTestResult `json:"result"`
+}
+
+// AgentAccountTestResult defines model for AgentAccountTest.Result.
+type AgentAccountTestResult string
 
 // AgentList defines model for AgentList.
 type AgentList struct {
@@ -2153,6 +2190,9 @@ type ServerInterface interface {
 	// UpdateAgentAccount Rename an agent's account, replace its key or address, make it the default
 	// (PATCH /agent-accounts/{id})
 	UpdateAgentAccount(ctx echo.Context, id Id) error
+	// TestAgentAccount Try an agent's account without spending
+	// (POST /agent-accounts/{id}/test)
+	TestAgentAccount(ctx echo.Context, id Id) error
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx echo.Context, id Id) error
@@ -2450,6 +2490,22 @@ func (w *ServerInterfaceWrapper) UpdateAgentAccount(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdateAgentAccount(ctx, id)
+	return err
+}
+
+// TestAgentAccount converts echo context to params.
+func (w *ServerInterfaceWrapper) TestAgentAccount(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestAgentAccount(ctx, id)
 	return err
 }
 
@@ -4205,6 +4261,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/teams/:team/members/:id", wrapper.RemoveMember, options.OperationMiddlewares["removeMember"]...)
 	router.PATCH(options.BaseURL+"/teams/:team/members/:id", wrapper.UpdateMember, options.OperationMiddlewares["updateMember"]...)
 	router.GET(options.BaseURL+"/teams/:team/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
+	router.POST(options.BaseURL+"/agent-accounts/:id/test", wrapper.TestAgentAccount, options.OperationMiddlewares["testAgentAccount"]...)
 	router.GET(options.BaseURL+"/teams/:team/agent-accounts", wrapper.ListTeamAgentAccounts, options.OperationMiddlewares["listTeamAgentAccounts"]...)
 	router.POST(options.BaseURL+"/teams/:team/agent-accounts", wrapper.AddTeamAgentAccount, options.OperationMiddlewares["addTeamAgentAccount"]...)
 	router.GET(options.BaseURL+"/teams/:team/agents", wrapper.ListAgents, options.OperationMiddlewares["listAgents"]...)
@@ -4334,6 +4391,45 @@ type UpdateAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdateAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitUpdateAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestAgentAccountRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type TestAgentAccountResponseObject interface {
+	VisitTestAgentAccountResponse(w http.ResponseWriter) error
+}
+
+type TestAgentAccount200JSONResponse AgentAccountTest
+
+func (response TestAgentAccount200JSONResponse) VisitTestAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TestAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitTestAgentAccountResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -7716,6 +7812,9 @@ type StrictServerInterface interface {
 	// UpdateAgentAccount Rename an agent's account, replace its key or address, make it the default
 	// (PATCH /agent-accounts/{id})
 	UpdateAgentAccount(ctx context.Context, request UpdateAgentAccountRequestObject) (UpdateAgentAccountResponseObject, error)
+	// TestAgentAccount Try an agent's account without spending
+	// (POST /agent-accounts/{id}/test)
+	TestAgentAccount(ctx context.Context, request TestAgentAccountRequestObject) (TestAgentAccountResponseObject, error)
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx context.Context, request CancelCommandRequestObject) (CancelCommandResponseObject, error)
@@ -8050,6 +8149,31 @@ func (sh *strictHandler) UpdateAgentAccount(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(UpdateAgentAccountResponseObject); ok {
 		return validResponse.VisitUpdateAgentAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TestAgentAccount operation middleware
+func (sh *strictHandler) TestAgentAccount(ctx echo.Context, id Id) error {
+	var request TestAgentAccountRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestAgentAccount(ctx.Request().Context(), request.(TestAgentAccountRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestAgentAccount")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TestAgentAccountResponseObject); ok {
+		return validResponse.VisitTestAgentAccountResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -24,6 +24,11 @@ type house struct {
 
 func newHouse(t *testing.T, settings map[string]agents.Settings, programs ...string) *house {
 	t.Helper()
+	return newHouseWith(t, func(*agents.Config) {}, settings, programs...)
+}
+
+func newHouseWith(t *testing.T, tune func(*agents.Config), settings map[string]agents.Settings, programs ...string) *house {
+	t.Helper()
 	dir := t.TempDir()
 	h := &house{bin: filepath.Join(dir, "bin"), homes: filepath.Join(dir, "homes"), worktrees: filepath.Join(dir, "worktrees"), source: filepath.Join(dir, "me")}
 	for _, d := range []string{h.bin, h.source} {
@@ -34,7 +39,7 @@ func newHouse(t *testing.T, settings map[string]agents.Settings, programs ...str
 	for _, p := range programs {
 		h.write(t, filepath.Join(h.bin, p), "#!/bin/sh\necho \""+p+" version 1.2.3-beta (test)\"\n", 0o755)
 	}
-	r, err := agents.New(agents.Config{Agents: settings, HomesDir: h.homes, WorktreesDir: h.worktrees, UserHome: h.source,
+	cfg := agents.Config{Agents: settings, HomesDir: h.homes, WorktreesDir: h.worktrees, UserHome: h.source,
 		LookPath: func(name string) (string, error) {
 			path := name
 			if !filepath.IsAbs(name) {
@@ -42,7 +47,9 @@ func newHouse(t *testing.T, settings map[string]agents.Settings, programs ...str
 			}
 			_, err := os.Stat(path)
 			return path, err
-		}})
+		}}
+	tune(&cfg)
+	r, err := agents.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,10 @@
 package agents
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,4 +187,25 @@ func (p Plan) withPrompt(prompt string) Plan {
 		p.Prompt = PromptArgument
 	}
 	return p
+}
+
+// probe lists the models, which costs nothing. A long-lived login token may not do that.
+func (c claudeCode) probe(ctx context.Context, a Account) (*http.Request, error) {
+	for name, key := range c.secrets(a) {
+		if name == "CLAUDE_CODE_OAUTH_TOKEN" {
+			return nil, nil
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(cmp.Or(a.BaseURL, "https://api.anthropic.com"), "/")+"/v1/models?limit=1", nil)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("anthropic-version", "2023-06-01")
+		if name == "ANTHROPIC_API_KEY" {
+			req.Header.Set("X-Api-Key", key)
+		} else {
+			req.Header.Set("Authorization", "Bearer "+key)
+		}
+		return req, nil
+	}
+	return nil, nil
 }

@@ -3,8 +3,10 @@ package agents
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -236,4 +238,19 @@ func codexReport(text string) Hint {
 		return Hint{Mood: Closing}
 	}
 	return Hint{}
+}
+
+// probe lists the models, which costs nothing.
+func (codex) probe(ctx context.Context, a Account) (*http.Request, error) {
+	return bearerProbe(ctx, cmp.Or(a.BaseURL, openAIBase), a.Secret)
+}
+
+// bearerProbe lists the models of an API like OpenAI's.
+func bearerProbe(ctx context.Context, base, key string) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+"/models", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+key)
+	return req, nil
 }

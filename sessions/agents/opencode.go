@@ -1,7 +1,10 @@
 package agents
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"net/http"
 	"path/filepath"
 	"strings"
 )
@@ -67,4 +70,18 @@ func plainHint(s Signal) Hint {
 		}
 	}
 	return Hint{}
+}
+
+// probe lists the models of the provider the key is for, which costs nothing.
+func (openCode) probe(ctx context.Context, a Account) (*http.Request, error) {
+	if !strings.HasPrefix(a.Secret, "sk-ant-") {
+		return bearerProbe(ctx, cmp.Or(a.BaseURL, openAIBase), a.Secret)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(cmp.Or(a.BaseURL, "https://api.anthropic.com/v1"), "/")+"/models?limit=1", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("anthropic-version", "2023-06-01")
+	req.Header.Set("X-Api-Key", a.Secret)
+	return req, nil
 }

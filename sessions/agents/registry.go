@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -55,6 +56,7 @@ type Config struct {
 	HomesDir     string              // absolute: private homes, one folder a user
 	WorktreesDir string              // absolute: root of all worktrees, trusted as a whole
 	UserHome     string              // home of the server's own user, read for existing logins; "" = none
+	Client       *http.Client        // asks addresses that people entered whether a key is good; nil = nobody is asked
 	LookPath     func(string) (string, error)
 	Now          func() time.Time
 	Log          *slog.Logger

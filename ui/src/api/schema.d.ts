@@ -30,6 +30,28 @@ export interface paths {
         patch: operations["updateAgentAccount"];
         trace?: never;
     };
+    "/agent-accounts/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try an agent's account without spending
+         * @description A key by listing the models there are, a login by looking whether one is kept. The server asks no address of its own network unless an operator allowed it (`outbound.allowPrivate`).
+         */
+        post: operations["testAgentAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/commands/{id}": {
         parameters: {
             query?: never;
@@ -1413,6 +1435,12 @@ export interface components {
             consent?: boolean;
             kind: components["schemas"]["AgentAccountKind"];
         };
+        AgentAccountTest: {
+            /** @description In words */
+            detail: string;
+            /** @enum {string} */
+            result: "ok" | "refused" | "unreachable" | "unclear" | "untestable";
+        };
         AgentList: {
             items: components["schemas"]["Agent"][];
             next_cursor: string | null;
@@ -2287,6 +2315,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentAccount"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    testAgentAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What it came to */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentAccountTest"];
                 };
             };
             default: components["responses"]["Problem"];
