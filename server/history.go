@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/find"
 	"github.com/parawork/parawork/sessions/journal"
 )
 
@@ -56,4 +57,30 @@ func noteOf(e journal.Entry) api.JournalEntry {
 		out.Data = &e.Data
 	}
 	return out
+}
+
+// Bounds of one page of SearchHistory.
+const (
+	defaultHits = 50
+	maxHits     = 200
+)
+
+// SearchHistory looks for lines in what a workspace's sessions have printed.
+func (h handlers) SearchHistory(ctx context.Context, req api.SearchHistoryRequestObject) (api.SearchHistoryResponseObject, error) {
+	p := req.Params
+	q := sessions.SearchQuery{Query: find.Query{Text: p.Q, Regex: val(p.Regex), Case: val(p.Case)}, Agent: val(p.Agent), Limit: defaultHits, Cursor: val(p.Cursor)}
+	if p.Limit != nil {
+		if q.Limit = *p.Limit; q.Limit < 1 || q.Limit > maxHits {
+			return nil, fault.New(fault.Invalid, "invalid_parameter", "limit is a number of lines from 1 to %d.", maxHits).With("field", "limit")
+		}
+	}
+	found, err := h.cfg.Sessions.Search(ctx, req.Id, q)
+	if err != nil {
+		return nil, err
+	}
+	return api.SearchHistory200JSONResponse{NextCursor: text(found.Next), Bytes: found.Bytes, Skipped: found.Skipped, Late: found.Late,
+		Items: list(found.Hits, func(h sessions.Hit) api.SearchHit {
+			return api.SearchHit{SessionId: h.SessionID, Agent: h.Agent, AgentName: h.AgentName, Offset: h.Offset, At: h.At, Line: h.Line,
+				Start: h.Start, End: h.End, Repeats: h.Repeats}
+		})}, nil
 }

@@ -36,3 +36,41 @@ func TestJournalOverHTTP(t *testing.T) {
 		t.Errorf("an outsider: %d", r.StatusCode)
 	}
 }
+
+func TestSearchOverHTTP(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	p := h.people(t)
+	id := h.session(t, p, "sh", "-c", `printf 'an old \033[31mnee\033[0mdle\n'; read a`)
+	h.attach(t, id, "from=0", p.tokens["owner"]).see("dle")
+	var session struct {
+		WorkspaceID string `json:"workspace_id"`
+	}
+	h.do("GET", "/api/v1/sessions/"+id, "", bearer(p.tokens["owner"])...).into(t, &session)
+	path := "/api/v1/workspaces/" + session.WorkspaceID + "/search"
+	var found struct {
+		Items []struct {
+			SessionID  string `json:"session_id"`
+			Line       string
+			Start, End int
+		}
+		NextCursor *string `json:"next_cursor"`
+	}
+	h.do("GET", path+"?q=OLD%20needle", "", bearer(p.tokens["viewer"])...).into(t, &found)
+	if len(found.Items) != 1 || found.Items[0].SessionID != id || found.Items[0].Line != "an old needle" || found.Items[0].Start != 3 || found.NextCursor != nil {
+		t.Fatalf("found %+v", found)
+	}
+	h.do("GET", path+"?q=OLD&case=true", "", bearer(p.tokens["viewer"])...).into(t, &found)
+	if len(found.Items) != 0 {
+		t.Fatalf("found %+v", found)
+	}
+	for _, bad := range []string{"", "?q=", "?q=(&regex=true", "?q=a&limit=0", "?q=a&cursor=x"} {
+		if r := h.do("GET", path+bad, "", bearer(p.tokens["owner"])...); r.StatusCode != http.StatusBadRequest && r.StatusCode != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d", bad, r.StatusCode)
+		}
+	}
+	if r := h.do("GET", path+"?q=a", "", bearer(p.tokens["outsider"])...); r.StatusCode != http.StatusNotFound {
+		t.Errorf("an outsider: %d", r.StatusCode)
+	}
+}

@@ -140,6 +140,7 @@ var policy = map[string]rule{
 	"correctState":   of(accounts.TypeTerminal, bySession),
 	"getOutput":      of(accounts.ViewTerminal, bySession),
 	"getScreen":      of(accounts.ViewTerminal, bySession),
+	"searchHistory":  of(accounts.ViewTerminal, byWorkspace),
 	"getJournal":     of(accounts.ViewTerminal, bySession),
 	"listQuestions":  of(accounts.ViewTerminal, bySession),
 	"answerQuestion": of(accounts.AnswerQuestion, bySession),

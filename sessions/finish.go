@@ -127,6 +127,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.log.Finish()
 	l.log.ReleaseMemory()
 	close(l.done)
+	l.svc.keeping.add(l.id)
 	l.typer.close()
 	l.svc.publish(ctx, row)
 	l.svc.record(ctx, row)

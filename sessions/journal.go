@@ -103,10 +103,14 @@ func (l *live) note(kind journal.Kind, data any) {
 	l.svc.noting.add(l)
 }
 
-// mark puts into the journal that output has reached end.
+// mark puts into the journal that output has reached end, and has it packed when there is enough of it. It is called under outMu.
 func (l *live) mark(end int64) {
 	if l.notes.Mark(l.svc.now(), end) {
 		l.svc.noting.add(l)
+	}
+	if end-l.keptAt >= keepEach {
+		l.keptAt = end
+		l.svc.keeping.add(l.id)
 	}
 }
 

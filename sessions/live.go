@@ -55,11 +55,12 @@ type live struct {
 	hold     *time.Timer // gives held bytes free
 	acking   bool        // a goroutine is about to acknowledge
 	degraded bool        // the log cannot be written to disk
+	keptAt   int64       // end of the log when it was last given to be packed
 }
 
 // newLive makes a live session around its row and opens its log.
 func (s *Service) newLive(row Session, secrets []string) (*live, error) {
-	log, err := bytelog.Open(bytelog.Config{Dir: s.dir(row.ID), MaxBytes: s.cfg.MaxLogBytes, RingBytes: s.cfg.RingBytes})
+	log, err := bytelog.Open(bytelog.Config{Dir: s.dir(row.ID), MaxBytes: s.cfg.MaxLogBytes, RingBytes: s.cfg.RingBytes, Codec: packer})
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of session %s: %w", row.ID, err)
 	}

@@ -141,7 +141,10 @@ type Service struct {
 	wg     sync.WaitGroup
 	wake   chan struct{} // something is dirty
 
-	noting noting // sessions whose journals wait to be written
+	noting  noting  // sessions whose journals wait to be written
+	keeping keeping // sessions whose history waits to be packed
+
+	searches chan struct{} // one place for each search under way
 
 	screens chan struct{} // one place for each screen being built
 }
@@ -153,13 +156,15 @@ func New(cfg Config) *Service {
 	}
 	hard, end := context.WithCancelCause(context.Background())
 	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
-		wake: make(chan struct{}, 1), noting: newNoting(), screens: make(chan struct{}, screensBuilt)}
+		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), searches: make(chan struct{}, searchesAtOnce),
+		screens: make(chan struct{}, screensBuilt)}
 }
 
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the
 // room have ended. The sessions themselves go on in their sandboxes.
 func (s *Service) Run(ctx context.Context) error {
 	s.run(func() { s.noteLoop(s.hard) })
+	s.run(func() { s.keepLoop(s.hard) })
 	s.saveLoop(ctx)
 	s.end(ErrRestarting)
 	s.mu.Lock()

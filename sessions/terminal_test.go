@@ -137,7 +137,7 @@ func TestBytesShownButNotKept(t *testing.T) {
 // cutLog takes n bytes off the end of the newest segment of a log.
 func cutLog(t *testing.T, dir string, n int64) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	files, err := filepath.Glob(filepath.Join(dir, "*.seg"))
 	if err != nil {
 		t.Fatal(err)
 	}

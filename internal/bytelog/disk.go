@@ -32,13 +32,25 @@ type disk struct {
 	segments []segment    // by start, not overlapping
 
 	crowd crowd
+	codec Codec
 }
 
-type segment struct{ start, size int64 }
+// segment is a file of the log. size counts the log's bytes in it, disk those of the file.
+type segment struct {
+	start, size int64
+	packed      *packed // nil: the bytes as they are
+}
 
 func (s segment) end() int64 { return s.start + s.size }
 
-func openDisk(dir string, segmentBytes, maxBytes int64) (*disk, error) {
+func (s segment) disk() int64 {
+	if s.packed != nil {
+		return s.packed.disk
+	}
+	return s.size
+}
+
+func openDisk(dir string, segmentBytes, maxBytes int64, codec Codec) (*disk, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -46,23 +58,32 @@ func openDisk(dir string, segmentBytes, maxBytes int64) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{dir: dir, segmentBytes: segmentBytes, maxBytes: maxBytes}
+	d := &disk{dir: dir, segmentBytes: segmentBytes, maxBytes: maxBytes, codec: codec}
 	for _, e := range entries {
-		digits, ok := strings.CutSuffix(e.Name(), suffix)
-		if !ok || len(digits) != 20 || !e.Type().IsRegular() {
-			continue
+		if codec != nil && e.Type().IsRegular() {
+			if start, ok := offsetOf(e.Name(), packedSuffix); ok {
+				d.openPacked(start)
+				continue
+			}
+			if _, ok := offsetOf(e.Name(), packingSuffix); ok { // a process died over it; the segment is there still
+				_ = os.Remove(filepath.Join(dir, e.Name()))
+				continue
+			}
 		}
-		start, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil {
+		start, ok := offsetOf(e.Name(), suffix)
+		if !ok || !e.Type().IsRegular() {
 			continue
 		}
 		info, err := e.Info()
+		if errors.Is(err, os.ErrNotExist) { // packed just now
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		d.segments = append(d.segments, segment{start, info.Size()})
+		d.segments = append(d.segments, segment{start: start, size: info.Size()})
 	}
-	slices.SortFunc(d.segments, func(a, b segment) int { return cmp.Compare(a.start, b.start) })
+	d.sortSegments()
 	if n := len(d.segments); n > 0 {
 		old, last := d.segments[:n-1], d.segments[n-1]
 		d.segments = append(slices.DeleteFunc(old, func(s segment) bool { return s.size == 0 }), last)
@@ -75,7 +96,43 @@ func openDisk(dir string, segmentBytes, maxBytes int64) (*disk, error) {
 	return d, nil
 }
 
-func (d *disk) path(start int64) string {
+// offsetOf reads the offset out of a file's name.
+func offsetOf(name, suffix string) (int64, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(digits) != 20 {
+		return 0, false
+	}
+	start, err := strconv.ParseInt(digits, 10, 64)
+	return start, err == nil && start >= 0
+}
+
+// sortSegments puts segments in order. Of one that is there twice, since a process died between packing it and removing what it
+// was packed from, the packed one stays.
+func (d *disk) sortSegments() {
+	slices.SortFunc(d.segments, func(a, b segment) int {
+		if c := cmp.Compare(a.start, b.start); c != 0 {
+			return c
+		}
+		if (a.packed != nil) == (b.packed != nil) {
+			return 0
+		}
+		if a.packed != nil {
+			return -1
+		}
+		return 1
+	})
+	d.segments = slices.CompactFunc(d.segments, func(kept, twice segment) bool {
+		if kept.start != twice.start {
+			return false
+		}
+		_ = os.Remove(d.path(twice.start)) // what cannot be removed is only space
+		return true
+	})
+}
+
+func (d *disk) path(start int64) string { return d.pathOf(start, suffix) }
+
+func (d *disk) pathOf(start int64, suffix string) string {
 	return filepath.Join(d.dir, fmt.Sprintf("%020d", start)+suffix)
 }
 
@@ -107,7 +164,7 @@ func (d *disk) bytes() int64 {
 
 func (d *disk) bytesLocked() (n int64) {
 	for _, s := range d.segments {
-		n += s.size
+		n += s.disk()
 	}
 	return n
 }
@@ -151,7 +208,7 @@ func (d *disk) ready(off int64) (int64, error) {
 		last = d.segments[len(d.segments)-1]
 	}
 	d.mu.RUnlock()
-	if some && last.end() == off && last.size < d.segmentBytes {
+	if some && last.end() == off && last.size < d.segmentBytes && last.packed == nil {
 		if d.file == nil {
 			f, err := openRegular(d.path(last.start), os.O_RDWR)
 			if err != nil {
@@ -169,7 +226,7 @@ func (d *disk) ready(off int64) (int64, error) {
 	d.file = f
 	var gone []segment
 	d.mu.Lock()
-	if some && last.size == 0 { // left by a write that failed
+	if some && last.size == 0 && last.packed == nil { // left by a write that failed
 		d.segments = d.segments[:len(d.segments)-1]
 		if last.start != off {
 			gone = append(gone, last)
@@ -209,6 +266,9 @@ func (d *disk) dropBefore(off int64) {
 func (d *disk) remove(gone []segment) {
 	for _, s := range gone {
 		_ = os.Remove(d.path(s.start)) // what cannot be removed is only space
+		if s.packed != nil || d.codec != nil {
+			_ = os.Remove(d.pathOf(s.start, packedSuffix))
+		}
 	}
 }
 
@@ -232,6 +292,7 @@ func (d *disk) read(p []byte, off, limit int64) (n int, from int64, err error) {
 		if !errors.Is(err, os.ErrNotExist) {
 			return 0, off, fmt.Errorf("reading byte log: %w", err)
 		}
+		d.adopt(s)
 	}
 	return 0, off, nil
 }
@@ -253,6 +314,9 @@ func (d *disk) find(off int64) (segment, bool) {
 }
 
 func (d *disk) readSegment(p []byte, s segment, off int64) (n int, err error) {
+	if s.packed != nil {
+		return d.readPacked(p, s, off)
+	}
 	if n := d.readShared(p, s, off); n > 0 {
 		return n, nil
 	}

@@ -48,6 +48,7 @@ type Config struct {
 	SegmentBytes int64  // size at which a new segment is begun; default 4 MiB
 	MaxBytes     int64  // bytes kept on disk: older whole segments are dropped beyond it; 0 = no cap. A segment is at most a quarter of it
 	RingBytes    int64  // bytes kept in memory, taken as they are needed; default 256 KiB, at least 64 KiB
+	Codec        Codec  // packs full segments when Pack is called; nil: they stay as they are
 	Now          func() time.Time
 }
 
@@ -87,7 +88,7 @@ func Open(cfg Config) (*Log, error) {
 	l := &Log{now: cfg.Now}
 	var end int64
 	if cfg.Dir != "" {
-		d, err := openDisk(cfg.Dir, cfg.SegmentBytes, cfg.MaxBytes)
+		d, err := openDisk(cfg.Dir, cfg.SegmentBytes, cfg.MaxBytes, cfg.Codec)
 		if err != nil {
 			return nil, fmt.Errorf("opening byte log: %w", err)
 		}
@@ -221,7 +222,7 @@ func (l *Log) Bounds() (first, end int64) {
 	return first, end
 }
 
-// DiskBytes returns how many bytes the log's segments take.
+// DiskBytes returns how many bytes the log's segments take on disk.
 func (l *Log) DiskBytes() int64 {
 	if l.disk == nil {
 		return 0

@@ -1690,6 +1690,39 @@ type Screen struct {
 	Title string   `json:"title"`
 }
 
+// SearchHit defines model for SearchHit.
+type SearchHit struct {
+	Agent     string `json:"agent"`
+	AgentName string `json:"agent_name"`
+	At        int64  `json:"at"`
+	End       int    `json:"end"`
+
+	// Line The line around the match
+	Line string `json:"line"`
+
+	// Offset Of the match in the session's output
+	Offset int64 `json:"offset"`
+
+	// Repeats How often the same line was found before this one
+	Repeats   int    `json:"repeats"`
+	SessionId string `json:"session_id"`
+
+	// Start Where in the line the match begins, in characters
+	Start int `json:"start"`
+}
+
+// SearchResult defines model for SearchResult.
+type SearchResult struct {
+	// Bytes Of output that was searched
+	Bytes      int64       `json:"bytes"`
+	Items      []SearchHit `json:"items"`
+	Late       bool        `json:"late"`
+	NextCursor *string     `json:"next_cursor"`
+
+	// Skipped Of these not read
+	Skipped int64 `json:"skipped"`
+}
+
 // Session defines model for Session.
 type Session struct {
 	// AccountId The agent's account it was started with, "" = none
@@ -2087,6 +2120,22 @@ type MergeWorkspaceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// SearchHistoryParams defines parameters for SearchHistory.
+type SearchHistoryParams struct {
+	Q string `form:"q" json:"q"`
+
+	// Regex q is a regular expression (RE2)
+	Regex *bool `form:"regex,omitempty" json:"regex,omitempty"`
+
+	// Case Capital letters count
+	Case *bool `form:"case,omitempty" json:"case,omitempty"`
+
+	// Agent Only sessions of this agent
+	Agent  *string `form:"agent,omitempty" json:"agent,omitempty"`
+	Limit  *int    `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // CreateSessionParams defines parameters for CreateSession.
 type CreateSessionParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -2430,6 +2479,9 @@ type ServerInterface interface {
 	// GetSandbox The live place of the workspace
 	// (GET /workspaces/{id}/sandbox)
 	GetSandbox(ctx echo.Context, id Id) error
+	// SearchHistory Lines in everything the sessions of a workspace have printed, newest first
+	// (GET /workspaces/{id}/search)
+	SearchHistory(ctx echo.Context, id Id, params SearchHistoryParams) error
 	// ListSessions Sessions of a workspace, newest first
 	// (GET /workspaces/{id}/sessions)
 	ListSessions(ctx echo.Context, id Id) error
@@ -4080,6 +4132,66 @@ func (w *ServerInterfaceWrapper) GetSandbox(ctx echo.Context) error {
 	return err
 }
 
+// SearchHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) SearchHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SearchHistoryParams
+	// ------------- Required query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// ------------- Optional query parameter "regex" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "regex", ctx.QueryParams(), &params.Regex, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter regex: %s", err))
+	}
+
+	// ------------- Optional query parameter "case" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "case", ctx.QueryParams(), &params.Case, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter case: %s", err))
+	}
+
+	// ------------- Optional query parameter "agent" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "agent", ctx.QueryParams(), &params.Agent, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter agent: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SearchHistory(ctx, id, params)
+	return err
+}
+
 // ListSessions converts echo context to params.
 func (w *ServerInterfaceWrapper) ListSessions(ctx echo.Context) error {
 	var err error
@@ -4285,6 +4397,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/archive", wrapper.ArchiveWorkspace, options.OperationMiddlewares["archiveWorkspace"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/restore", wrapper.RestoreWorkspace, options.OperationMiddlewares["restoreWorkspace"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/activity", wrapper.ListActivity, options.OperationMiddlewares["listActivity"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/search", wrapper.SearchHistory, options.OperationMiddlewares["searchHistory"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/changes", wrapper.GetChanges, options.OperationMiddlewares["getChanges"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/sync", wrapper.SyncWorkspace, options.OperationMiddlewares["syncWorkspace"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/diff", wrapper.GetDiff, options.OperationMiddlewares["getDiff"]...)
@@ -7606,6 +7719,46 @@ func (response GetSandboxdefaultApplicationProblemPlusJSONResponse) VisitGetSand
 	return err
 }
 
+type SearchHistoryRequestObject struct {
+	Id     Id `json:"id"`
+	Params SearchHistoryParams
+}
+
+type SearchHistoryResponseObject interface {
+	VisitSearchHistoryResponse(w http.ResponseWriter) error
+}
+
+type SearchHistory200JSONResponse SearchResult
+
+func (response SearchHistory200JSONResponse) VisitSearchHistoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchHistorydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SearchHistorydefaultApplicationProblemPlusJSONResponse) VisitSearchHistoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListSessionsRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -8052,6 +8205,9 @@ type StrictServerInterface interface {
 	// GetSandbox The live place of the workspace
 	// (GET /workspaces/{id}/sandbox)
 	GetSandbox(ctx context.Context, request GetSandboxRequestObject) (GetSandboxResponseObject, error)
+	// SearchHistory Lines in everything the sessions of a workspace have printed, newest first
+	// (GET /workspaces/{id}/search)
+	SearchHistory(ctx context.Context, request SearchHistoryRequestObject) (SearchHistoryResponseObject, error)
 	// ListSessions Sessions of a workspace, newest first
 	// (GET /workspaces/{id}/sessions)
 	ListSessions(ctx context.Context, request ListSessionsRequestObject) (ListSessionsResponseObject, error)
@@ -10754,6 +10910,32 @@ func (sh *strictHandler) GetSandbox(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(GetSandboxResponseObject); ok {
 		return validResponse.VisitGetSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SearchHistory operation middleware
+func (sh *strictHandler) SearchHistory(ctx echo.Context, id Id, params SearchHistoryParams) error {
+	var request SearchHistoryRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SearchHistory(ctx.Request().Context(), request.(SearchHistoryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SearchHistory")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SearchHistoryResponseObject); ok {
+		return validResponse.VisitSearchHistoryResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

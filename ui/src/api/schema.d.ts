@@ -43,7 +43,7 @@ export interface paths {
         put?: never;
         /**
          * Try an agent's account without spending
-         * @description A key by listing the models there are, a login by looking whether one is kept. The server asks no address of its own network unless an operator allowed it (`outbound.allowPrivate`).
+         * @description A key by listing the models there are, a login by looking whether one is kept. The server asks no address of its own network unless an operator allowed it (`outgoing.allow`).
          */
         post: operations["testAgentAccount"];
         delete?: never;
@@ -1278,6 +1278,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Lines in everything the sessions of a workspace have printed, newest first
+         * @description Searches running and ended sessions. Colours and moves of the cursor are left out, so a word that was coloured in the middle is found; a line that was drawn over several times counts as one with `repeats`. An answer that took too long is `late`: `next_cursor` goes on.
+         */
+        get: operations["searchHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/sessions": {
         parameters: {
             query?: never;
@@ -2046,6 +2068,40 @@ export interface components {
             lines: string[];
             rows: number;
             title: string;
+        };
+        SearchHit: {
+            agent: string;
+            agent_name: string;
+            /** Format: int64 */
+            at: number;
+            end: number;
+            /** @description The line around the match */
+            line: string;
+            /**
+             * Format: int64
+             * @description Of the match in the session's output
+             */
+            offset: number;
+            /** @description How often the same line was found before this one */
+            repeats: number;
+            session_id: string;
+            /** @description Where in the line the match begins, in characters */
+            start: number;
+        };
+        SearchResult: {
+            /**
+             * Format: int64
+             * @description Of output that was searched
+             */
+            bytes: number;
+            items: components["schemas"]["SearchHit"][];
+            late: boolean;
+            next_cursor: string | null;
+            /**
+             * Format: int64
+             * @description Of these not read
+             */
+            skipped: number;
         };
         Session: {
             /** @description The agent's account it was started with, "" = none */
@@ -4368,6 +4424,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Sandbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    searchHistory: {
+        parameters: {
+            query: {
+                /** @description Only sessions of this agent */
+                agent?: string;
+                /** @description Capital letters count */
+                case?: boolean;
+                cursor?: components["parameters"]["Cursor"];
+                limit?: number;
+                q: string;
+                /** @description q is a regular expression (RE2) */
+                regex?: boolean;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SearchResult"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,73 @@
+package find
+
+import "math/bits"
+
+// Sizes of filters, as powers of two in bits.
+const (
+	minFilter = 9
+	maxFilter = 17
+)
+
+// fullest is the part of a filter's bits, in percent, that may be set after it was made smaller: each three letters of a search
+// then let so many blocks pass that do not have them.
+const fullest = 30
+
+// Filter knows which three-letter pieces (trigrams, A to Z in lower case) a text may have: bit hash(trigram) is set for each it
+// has. It has 2^k bits.
+type Filter []byte
+
+func hash(a, b, c byte) uint32 {
+	h := (uint32(a)<<16 | uint32(b)<<8 | uint32(c)) * 0x9E3779B1
+	return h >> (32 - maxFilter)
+}
+
+// NewFilter makes the filter of a text.
+func NewFilter(t *Text) Filter {
+	var set [1 << (maxFilter - 6)]uint64
+	buf := t.Buf
+	if len(buf) >= 3 {
+		a, b := folded[buf[0]], folded[buf[1]]
+		for _, c := range buf[2:] {
+			c = folded[c]
+			h := hash(a, b, c)
+			set[h>>6] |= 1 << (h & 63)
+			a, b = b, c
+		}
+	}
+	words := set[:]
+	n := 0
+	for len(words) > 1<<(minFilter-6) {
+		half := len(words) / 2
+		n = 0
+		for i := range half {
+			n += bits.OnesCount64(words[i] | words[i+half])
+		}
+		if n*100 > fullest*half*64 {
+			break
+		}
+		for i := range half {
+			words[i] |= words[i+half]
+		}
+		words = words[:half]
+	}
+	f := make(Filter, 0, len(words)*8)
+	for _, w := range words {
+		for s := 0; s < 64; s += 8 {
+			f = append(f, byte(w>>s))
+		}
+	}
+	return f
+}
+
+// has reports whether the text may have the trigram of that hash. A filter was folded upon itself by halves, so the low bits of
+// the hash are what counts.
+func (f Filter) has(h uint32) bool {
+	h &= uint32(len(f)*8 - 1)
+	return f[h>>3]&(1<<(h&7)) != 0
+}
+
+// valid reports whether f has a size filters have.
+func (f Filter) valid() bool {
+	n := len(f) * 8
+	return n >= 1<<minFilter && n <= 1<<maxFilter && bits.OnesCount(uint(n)) == 1
+}

@@ -1,0 +1,397 @@
+package sessions
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/find"
+)
+
+const (
+	searchesAtOnce = 2               // in the whole server: each keeps a core busy
+	searchFor      = 4 * time.Second // then what was found so far is the answer, with a cursor to go on from
+	hitsOfBlock    = 2000            // different lines kept of one block
+	hitBefore      = 120             // bytes of a line shown before a match
+	hitAfter       = 280             // and from it on
+)
+
+// SearchQuery asks for lines in everything a workspace's sessions have printed.
+type SearchQuery struct {
+	find.Query
+	Agent  string // "" = all
+	Limit  int
+	Cursor string // of an earlier answer
+}
+
+// Hit is a line that was found.
+type Hit struct {
+	SessionID, Agent, AgentName string
+	Offset, At                  int64  // of the match; ms UTC
+	Line                        string // around the match
+	Start, End                  int    // of the match in Line, in characters
+	Repeats                     int    // how often the same line was found right before this one
+}
+
+// Found is an answer to a search, newest first.
+type Found struct {
+	Hits    []Hit
+	Next    string // cursor; "" when there is nothing more
+	Bytes   int64  // of output that the search was over
+	Skipped int64  // of these, not read: their filters said no
+	Late    bool   // the time was up: Next goes on
+}
+
+// place is a position in the order of hits: newest first.
+type place struct {
+	at      int64
+	session string
+	off     int64
+}
+
+// compare orders places, newest first.
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(q.at, p.at), cmp.Compare(q.session, p.session), cmp.Compare(q.off, p.off))
+}
+
+func (p place) String() string { return fmt.Sprintf("%d.%s.%d", p.at, p.session, p.off) }
+
+func parsePlace(s string) (p place, err error) {
+	if s == "" {
+		return place{at: math.MaxInt64}, nil
+	}
+	parts := strings.Split(s, ".")
+	if len(parts) == 3 {
+		p.session = parts[1]
+		if _, err = fmt.Sscanf(parts[0]+" "+parts[2], "%d %d", &p.at, &p.off); err == nil {
+			return p, nil
+		}
+	}
+	return p, fault.New(fault.Invalid, "invalid_cursor", "The cursor is none that a search gave.").With("field", "cursor")
+}
+
+// source is one session that is searched.
+type source struct {
+	row   Session
+	live  *live // once it is needed
+	dates *dater
+}
+
+// stretch is a part of a session's output that may hold hits.
+type stretch struct {
+	src      *source
+	from, to int64 // offsets
+	at       int64 // when its last byte came, at the latest
+	since    int64 // when its first byte came; 0: not known
+}
+
+// stretches is a heap, newest first.
+type stretches []stretch
+
+// top is a place before which no hit of the stretch can be.
+func (st stretch) top() place { return place{st.at, st.src.row.ID, st.to} }
+
+func (h stretches) Len() int           { return len(h) }
+func (h stretches) Less(i, j int) bool { return h[i].top().compare(h[j].top()) < 0 }
+func (h stretches) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *stretches) Push(x any)        { *h = append(*h, x.(stretch)) }
+func (h *stretches) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// search is one search under way.
+type search struct {
+	svc     *Service
+	m       *find.Matcher
+	before  place // only hits behind it count
+	limit   int
+	todo    stretches
+	hits    []Hit
+	readers map[*source]*blockReader
+	out     Found
+}
+
+// Search looks for lines in everything the sessions of a workspace have printed, running ones too. Text is searched as it
+// reads: colours and moves of the cursor are left out, and each time a line was drawn over counts as a line. Errors:
+// invalid_query, invalid_cursor; ctx's.
+func (s *Service) Search(ctx context.Context, workspaceID string, q SearchQuery) (Found, error) {
+	m, err := find.Compile(q.Query)
+	if err != nil {
+		return Found{}, err
+	}
+	before, err := parsePlace(q.Cursor)
+	if err != nil {
+		return Found{}, err
+	}
+	rows, err := s.cfg.Store.Sessions(ctx, workspaceID)
+	if err != nil {
+		return Found{}, err
+	}
+	select {
+	case s.searches <- struct{}{}:
+		defer func() { <-s.searches }()
+	case <-ctx.Done():
+		return Found{}, ctx.Err()
+	}
+	r := &search{svc: s, m: m, before: before, limit: max(q.Limit, 1), readers: map[*source]*blockReader{}}
+	defer r.close()
+	for _, row := range rows {
+		if q.Agent != "" && row.Agent != q.Agent {
+			continue
+		}
+		if err := r.add(ctx, s.fresh(row)); err != nil {
+			return Found{}, err
+		}
+	}
+	heap.Init(&r.todo)
+	return r.run(ctx)
+}
+
+func (r *search) close() {
+	for src := range r.readers {
+		r.svc.release(src.live)
+	}
+}
+
+// add puts what may hold hits of one session on the list.
+func (r *search) add(ctx context.Context, row Session) error {
+	if row.Bytes == 0 {
+		return ctx.Err()
+	}
+	src := &source{row: row}
+	dir := r.svc.dir(row.ID)
+	starts, err := shards(dir)
+	if err != nil {
+		return err
+	}
+	latest := row.EndedAt
+	if !row.State.Ended() {
+		latest = r.svc.now()
+	}
+	put := func(from, to, since, at int64) {
+		if at == 0 {
+			at = latest
+		}
+		// Else all of it is in earlier answers.
+		if since <= r.before.at && (row.ID != r.before.session || at != r.before.at || from < r.before.off) {
+			r.todo = append(r.todo, stretch{src: src, from: from, to: to, since: since, at: at})
+		}
+	}
+	r.out.Bytes += row.Bytes
+	done := int64(0)
+	for i, start := range starts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		blocks := readShard(dir, start)
+		if len(blocks) == 0 {
+			continue
+		}
+		if i == 0 {
+			done = blocks[0].Start // what was before has been dropped, or is found to be when it is read
+			if start == 0 {
+				done = 0
+			}
+		}
+		for _, b := range blocks {
+			if b.Start > done {
+				put(done, b.Start, 0, 0) // of a damaged search file
+			}
+			done = max(done, b.End)
+			if !r.m.May(b.Filter) {
+				r.out.Skipped += b.End - b.Start
+				continue
+			}
+			put(b.Start, b.End, b.From, b.To)
+		}
+	}
+	if done < row.Bytes {
+		put(done, row.Bytes, 0, 0)
+	}
+	return nil
+}
+
+// run reads stretch by stretch, newest first, until enough was found that nothing unread can be newer than.
+func (r *search) run(ctx context.Context) (Found, error) {
+	began := time.Now()
+	for r.todo.Len() > 0 {
+		if r.enough(r.todo[0].top()) {
+			break
+		}
+		if time.Since(began) > searchFor {
+			r.out.Late = true
+			break
+		}
+		if err := r.read(ctx, heap.Pop(&r.todo).(stretch)); err != nil {
+			return Found{}, err
+		}
+	}
+	r.answer()
+	return r.out, nil
+}
+
+func (h *Hit) place() place { return place{h.At, h.SessionID, h.Offset} }
+
+// enough reports whether there are enough hits before p.
+func (r *search) enough(p place) bool {
+	n := 0
+	for i := range r.hits {
+		if r.hits[i].place().compare(p) < 0 {
+			n++
+		}
+	}
+	return n >= r.limit
+}
+
+// read looks through one stretch.
+func (r *search) read(ctx context.Context, st stretch) error {
+	if err := r.open(ctx, st.src); err != nil {
+		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Unavailable) {
+			return nil // gone meanwhile, or being taken up: the next search has it
+		}
+		return err
+	}
+	reader := r.readers[st.src]
+	for off := st.from; off < st.to; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p, from, err := reader.at(off, st.to-off)
+		if err != nil {
+			return err
+		}
+		if from > off && from < st.to { // some of it was dropped
+			p = p[:min(int64(len(p)), st.to-from)]
+		}
+		if len(p) == 0 || from >= st.to {
+			return nil
+		}
+		n, _ := reader.text.Take(p)
+		r.match(st.src, &reader.text, from)
+		off = from + int64(n)
+	}
+	return nil
+}
+
+// open brings a session's log at hand.
+func (r *search) open(ctx context.Context, src *source) error {
+	if src.live != nil {
+		return nil
+	}
+	l, err := r.svc.acquire(ctx, src.row.ID)
+	if err != nil {
+		return err
+	}
+	src.live = l
+	r.readers[src] = newBlockReader(l.log)
+	return nil
+}
+
+// match takes the hits of one block that begins at off. Of equal lines the last stays, and counts the others.
+func (r *search) match(src *source, t *find.Text, off int64) {
+	seen := map[string]int{}
+	first := len(r.hits)
+	r.m.Each(t, func(at int, line []byte, from, to int) {
+		if src.dates == nil {
+			src.dates = newDater(src.live.notes)
+		}
+		raw := off + int64(t.Raw(at+from))
+		h := Hit{SessionID: src.row.ID, Agent: src.row.Agent, AgentName: src.row.AgentName, Offset: raw, At: src.dates.date(raw, src.row.StartedAt)}
+		if h.place().compare(r.before) <= 0 {
+			return
+		}
+		h.cut(line, from, to)
+		if i, again := seen[h.Line]; again {
+			h.Repeats = r.hits[i].Repeats + 1
+			r.hits[i] = h
+			return
+		}
+		if len(seen) < hitsOfBlock {
+			seen[h.Line] = len(r.hits)
+			r.hits = append(r.hits, h)
+		}
+	})
+	if len(r.hits) > first {
+		r.trim()
+	}
+}
+
+// trim lets go of hits that are too old to be in the answer.
+func (r *search) trim() {
+	slices.SortFunc(r.hits, func(a, b Hit) int {
+		return a.place().compare(b.place())
+	})
+	// Equal lines of neighbouring blocks are one: a program that draws its screen anew prints them hundreds of times.
+	newest := map[[2]string]int{}
+	kept := r.hits[:0]
+	for _, h := range r.hits {
+		key := [2]string{h.SessionID, h.Line}
+		if i, again := newest[key]; again {
+			kept[i].Repeats += h.Repeats + 1
+			continue
+		}
+		newest[key] = len(kept)
+		kept = append(kept, h)
+	}
+	r.hits = kept
+}
+
+// answer makes the answer of what was found.
+func (r *search) answer() {
+	r.trim()
+	next := place{at: -1}
+	if r.todo.Len() > 0 { // everything newer than the newest unread stretch is final
+		next = r.todo[0].top()
+		next.off++ // a hit may stand at its very end no more than at the next one's beginning
+		if n := slices.IndexFunc(r.hits, func(h Hit) bool { return h.place().compare(next) >= 0 }); n >= 0 {
+			r.hits = r.hits[:n]
+		}
+	}
+	if len(r.hits) > r.limit {
+		r.hits = r.hits[:r.limit]
+		last := r.hits[r.limit-1]
+		next = last.place()
+	}
+	if next.at >= 0 {
+		r.out.Next = next.String()
+	}
+	r.out.Hits = r.hits
+}
+
+// cut takes what is shown of a line.
+func (h *Hit) cut(line []byte, from, to int) {
+	begin, end := max(0, from-hitBefore), min(len(line), max(to, from+hitAfter), from+2*hitAfter)
+	for begin > 0 && begin < from && !utf8.RuneStart(line[begin]) {
+		begin++
+	}
+	for end < len(line) && end > from && !utf8.RuneStart(line[end]) {
+		end--
+	}
+	to = min(to, end)
+	head, hit, tail := shown(line[begin:from]), shown(line[from:to]), shown(line[to:end])
+	head = strings.TrimLeftFunc(head, unicode.IsSpace)
+	h.Line = head + hit + strings.TrimRightFunc(tail, unicode.IsSpace)
+	h.Start = utf8.RuneCountInString(head)
+	h.End = h.Start + utf8.RuneCountInString(hit)
+}
+
+// shown is text as it may be shown: no controls, nothing that turns the direction of what follows.
+func shown(p []byte) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(string(p), "\ufffd"))
+}

@@ -1,0 +1,182 @@
+package sessions_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/find"
+)
+
+func (s *server) search(t *testing.T, q sessions.SearchQuery) sessions.Found {
+	t.Helper()
+	if q.Limit == 0 {
+		q.Limit = 50
+	}
+	f, err := s.Search(t.Context(), s.h.ws.ID, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func text(s string) find.Query { return find.Query{Text: s} }
+
+// packed waits until everything an ended session printed is packed.
+func packed(t *testing.T, h *house, id string) {
+	t.Helper()
+	dir := filepath.Join(h.dir, "sessions", id)
+	eventually(t, "the output is packed", func() bool {
+		plain, _ := filepath.Glob(filepath.Join(dir, "*.seg"))
+		packed, _ := filepath.Glob(filepath.Join(dir, "*.segz"))
+		ready, _ := filepath.Glob(filepath.Join(dir, "*.find"))
+		return len(plain) == 0 && len(packed) > 0 && len(ready) > 0
+	})
+}
+
+func TestSearchOverSessions(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.start()
+	a := s.run(t, "sh", "-c", `printf 'first \033[31mneed\033[1mle\033[0m here\r\nand Needle again\n'`)
+	s.ended(t, a.ID)
+	packed(t, h, a.ID)
+	b := s.run(t, "sh", "-c", `echo third needle; read x`)
+	eventually(t, "it is printed", func() bool { return strings.Contains(s.output(t, b.ID), "third") })
+
+	found := s.search(t, sessions.SearchQuery{Query: text("needle")})
+	if len(found.Hits) != 3 || found.Next != "" || found.Late {
+		t.Fatalf("found %+v", found)
+	}
+	want := []string{"third needle", "and Needle again", "first needle here"}
+	for i, hit := range found.Hits {
+		if hit.Line != want[i] || !strings.EqualFold(string([]rune(hit.Line)[hit.Start:hit.End]), "needle") || hit.At == 0 || hit.AgentName == "" {
+			t.Errorf("hit %d is %+v, want %q", i, hit, want[i])
+		}
+		raw := s.output(t, hit.SessionID)
+		if n := raw[hit.Offset]; n != 'n' && n != 'N' {
+			t.Errorf("hit %d stands at %d, which is %q", i, hit.Offset, n)
+		}
+	}
+	if f := s.search(t, sessions.SearchQuery{Query: find.Query{Text: "Needle", Case: true}}); len(f.Hits) != 1 {
+		t.Errorf("with case: %+v", f.Hits)
+	}
+	if f := s.search(t, sessions.SearchQuery{Query: find.Query{Text: `(first|third) n\w+e`, Regex: true}}); len(f.Hits) != 2 {
+		t.Errorf("expression: %+v", f.Hits)
+	}
+	if f := s.search(t, sessions.SearchQuery{Query: text("needle"), Agent: "codex"}); len(f.Hits) != 0 {
+		t.Errorf("another agent: %+v", f.Hits)
+	}
+	// Page by page it is the same.
+	var lines []string
+	for q := (sessions.SearchQuery{Query: text("needle"), Limit: 1}); ; {
+		f := s.search(t, q)
+		for _, hit := range f.Hits {
+			lines = append(lines, hit.Line)
+		}
+		if q.Cursor = f.Next; q.Cursor == "" || len(lines) > 5 {
+			break
+		}
+	}
+	if strings.Join(lines, "|") != strings.Join(want, "|") {
+		t.Errorf("pages %q", lines)
+	}
+	if _, err := s.Search(t.Context(), h.ws.ID, sessions.SearchQuery{Query: text("x"), Cursor: "rubbish"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a bad cursor: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Search(ctx, h.ws.ID, sessions.SearchQuery{Query: text("x")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a search nobody waits for: %v", err)
+	}
+}
+
+// Most of a long history is never read; what is found stands where it was printed, packed or not, also after a restart and when
+// a search file is damaged.
+func TestSearchOfALongHistory(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.start()
+	row := s.run(t, "sh", "-c", `seq -f 'line %.0f of the build' 1 250000; echo the only needle; seq -f 'line %.0f of the tests' 1 250000; read x`)
+	eventually(t, "all is printed and most is packed", func() bool {
+		files, _ := filepath.Glob(filepath.Join(h.dir, "sessions", row.ID, "*.segz"))
+		ready, _ := filepath.Glob(filepath.Join(h.dir, "sessions", row.ID, "*.find"))
+		return len(files) > 0 && len(ready) > 1 && s.get(t, row.ID).Bytes > 12_777_800
+	})
+	check := func(when string, skips bool) {
+		t.Helper()
+		f := s.search(t, sessions.SearchQuery{Query: text("only needle")})
+		if len(f.Hits) != 1 || f.Hits[0].Line != "the only needle" {
+			t.Fatalf("%s: %+v", when, f)
+		}
+		if skips && f.Skipped < f.Bytes/2 {
+			t.Errorf("%s: only %d of %d bytes were skipped", when, f.Skipped, f.Bytes)
+		}
+		b, _, _, err := s.Output(t.Context(), row.ID, f.Hits[0].Offset, 6)
+		if err != nil || string(b) != "only n" {
+			t.Errorf("%s: at the offset stands %q (%v)", when, b, err)
+		}
+		// Newest first, the same lines page after page as in one.
+		q := sessions.SearchQuery{Query: find.Query{Text: `line \d*0000 of`, Regex: true}, Limit: 7}
+		var got []string
+		for range 20 {
+			f := s.search(t, q)
+			for _, hit := range f.Hits {
+				got = append(got, hit.Line)
+			}
+			if q.Cursor = f.Next; q.Cursor == "" {
+				break
+			}
+		}
+		if len(got) != 50 || f.Late || got[0] != "line 250000 of the tests" || got[49] != "line 10000 of the build" {
+			t.Errorf("%s: %d lines, %q", when, len(got), got)
+		}
+	}
+	check("running", true)
+	if err := s.Input(t.Context(), h.actor, row.ID, "x\r"); err != nil {
+		t.Fatal(err)
+	}
+	s.ended(t, row.ID)
+	packed(t, h, row.ID)
+	check("ended", true)
+	want := s.output(t, row.ID)
+	s.end()
+	s = h.start()
+	if s.output(t, row.ID) != want {
+		t.Fatal("other bytes after a restart")
+	}
+	files, _ := filepath.Glob(filepath.Join(h.dir, "sessions", row.ID, "*.find"))
+	if err := os.WriteFile(files[1], []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("with a damaged search file", false)
+}
+
+// What a server that died left unpacked is packed by the next.
+func TestLeftHistoryIsPacked(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.start()
+	row := s.run(t, "echo", "hello")
+	s.ended(t, row.ID)
+	packed(t, h, row.ID)
+	s.end()
+	dir := filepath.Join(h.dir, "sessions", row.ID)
+	files, _ := filepath.Glob(filepath.Join(dir, "*.segz"))
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "00000000000000000000.seg"), []byte("hello\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = h.start()
+	packed(t, h, row.ID)
+	if s.output(t, row.ID) != "hello\r\n" {
+		t.Fatalf("%q", s.output(t, row.ID))
+	}
+}
