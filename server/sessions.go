@@ -155,12 +155,16 @@ func (o outputAnswer) VisitGetOutputResponse(w http.ResponseWriter) error {
 	return stream(w, bytes.NewReader(o.bytes), int64(len(o.bytes)))
 }
 
-func (h handlers) GetScreen(ctx context.Context, _ api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
-	shown, err := h.cfg.Sessions.Screen(ctx, callOf(ctx).session.ID)
+func (h handlers) GetScreen(ctx context.Context, req api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
+	shown, tail, err := h.cfg.Sessions.Screen(ctx, callOf(ctx).session.ID, val(req.Params.Tail))
 	if err != nil {
 		return nil, err
 	}
 	out := api.GetScreen200JSONResponse{Cols: shown.Cols, Rows: shown.Rows, Lines: shown.Lines, Title: shown.Title, AltScreen: shown.AltScreen}
 	out.Cursor.X, out.Cursor.Y = shown.Cursor.X, shown.Cursor.Y
+	if req.Params.Tail != nil {
+		tail = append([]string{}, tail...) // asked for: there, even when there is nothing
+		out.Tail = &tail
+	}
 	return out, nil
 }

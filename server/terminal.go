@@ -34,6 +34,7 @@ const (
 	upPing
 	upTakeSize
 	upControl
+	upColors
 
 	downError = 5
 	downPong  = 6
@@ -160,7 +161,7 @@ func (t *terminal) serve(ctx context.Context) {
 func (t *terminal) down(ctx context.Context) error {
 	buf := make([]byte, terminalFrame)
 	for {
-		n, err := t.viewer.Next(ctx, buf)
+		frame, err := t.viewer.Next(ctx, buf)
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
@@ -174,7 +175,7 @@ func (t *terminal) down(ctx context.Context) error {
 		default:
 			return &ending{closeGone, "the session is gone"}
 		}
-		if err := t.write(buf[:n]); err != nil {
+		if err := t.write(frame); err != nil {
 			var timeout interface{ Timeout() bool }
 			if errors.As(err, &timeout) && timeout.Timeout() {
 				return &ending{closeSlow, "too slow: reattach with the offset reached"}
@@ -306,6 +307,10 @@ func (t *terminal) take(ctx context.Context, frame []byte) {
 		}
 	case upControl:
 		t.control(ctx, arg)
+	case upColors:
+		if len(arg) == 9 {
+			t.viewer.Colors([9]byte(arg))
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ func BenchmarkOutput(b *testing.B) {
 				}
 				var wg sync.WaitGroup
 				for range viewers {
-					v, err := s.Attach(b.Context(), row.ID, sessions.Attach{Writer: true})
+					v, err := s.Attach(b.Context(), row.ID, sessions.Attach{Writer: true, From: new(int64)})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -33,12 +33,12 @@ func BenchmarkOutput(b *testing.B) {
 						buf := make([]byte, 64<<10+9)
 						got, acked := 0, 0
 						for {
-							n, err := v.Next(b.Context(), buf)
+							f, err := v.Next(b.Context(), buf)
 							if err != nil {
 								break
 							}
-							if buf[0] == 0 {
-								if got += n - 9; got-acked >= 64<<10 {
+							if f[0] == 0 {
+								if got += len(f) - 9; got-acked >= 64<<10 {
 									v.Ack(int64(got))
 									acked = got
 								}
@@ -74,11 +74,10 @@ func BenchmarkEcho(b *testing.B) {
 			b.Fatal(err)
 		}
 		for {
-			if n, err := v.Next(b.Context(), buf); err != nil {
+			if f, err := v.Next(b.Context(), buf); err != nil {
 				b.Fatal(err)
-			} else if buf[0] == 0 {
+			} else if f[0] == 0 {
 				v.Ack(1 << 40)
-				_ = n
 				return
 			}
 		}

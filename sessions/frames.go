@@ -12,6 +12,7 @@ import (
 // First bytes of the frames that go down the terminal socket.
 const (
 	opOutput = 0
+	opScreen = 1
 	opSize   = 2
 	opState  = 3
 	opExit   = 4
@@ -79,38 +80,47 @@ func (v *Viewer) seat() seatJSON {
 
 // stale reports whether news has something to tell. It is called under l.mu.
 func (v *Viewer) stale() bool {
-	return !v.exited && v.bad == nil && (!v.sentSize || v.sizeGen != v.l.sizeGen || v.gen != v.l.gen)
+	if v.exited || v.bad != nil {
+		return false
+	}
+	size, _ := v.l.sizeAt(v.off)
+	return v.snap != nil || v.size != size || v.gen != v.l.gen
 }
 
-// news fills buf with the next frame that is not output: size, state, error. 0 when there is none.
-func (v *Viewer) news(buf []byte) (int, error) {
+// news returns the next frame that is not output: size, screen, state, error; nil when there is none. It uses buf.
+func (v *Viewer) news(buf []byte) ([]byte, error) {
 	if v.bad != nil {
 		if v.exited {
-			return 0, ErrOffset
+			return nil, ErrOffset
 		}
 		v.exited = true
 		return jsonFrame(buf, opError, errorJSON{Code: v.bad.Code, Message: v.bad.Message, Details: v.bad.Details})
 	}
 	if v.exited {
-		return 0, io.EOF
+		return nil, io.EOF
 	}
 	l := v.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case v.closed:
-		return 0, ErrGone
-	case !v.sentSize || v.sizeGen != l.sizeGen:
-		v.sentSize, v.sizeGen = true, l.sizeGen
+	if v.closed {
+		return nil, ErrGone
+	}
+	if size, _ := l.sizeAt(v.off); v.size != size { // as large as the terminal was when this was printed
+		v.size = size
 		buf[0] = opSize
-		binary.BigEndian.PutUint16(buf[1:], l.row.Cols)
-		binary.BigEndian.PutUint16(buf[3:], l.row.Rows)
-		return 5, nil
-	case v.gen != l.gen:
+		binary.BigEndian.PutUint16(buf[1:], size.Cols)
+		binary.BigEndian.PutUint16(buf[3:], size.Rows)
+		return buf[:5], nil
+	}
+	if f := v.snap; f != nil {
+		v.snap = nil
+		return f, nil
+	}
+	if v.gen != l.gen {
 		v.gen = l.gen
 		return jsonFrame(buf, opState, v.state())
 	}
-	return 0, nil
+	return nil, nil
 }
 
 // state is what a state frame shows. It is called under l.mu.
@@ -146,19 +156,19 @@ func putHead(buf []byte, op byte, off int64) {
 	binary.BigEndian.PutUint64(buf[1:], uint64(off))
 }
 
-func exitFrame(buf []byte, row Session) (int, error) {
+func exitFrame(buf []byte, row Session) ([]byte, error) {
 	return jsonFrame(buf, opExit, exitJSON{State: row.State, Reason: row.StateReason, ExitCode: row.ExitCode, ExitSignal: row.ExitSignal,
 		EndedAt: row.EndedAt, Bytes: row.Bytes})
 }
 
-func jsonFrame(buf []byte, op byte, v any) (int, error) {
+func jsonFrame(buf []byte, op byte, v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if len(raw)+1 > len(buf) {
-		return 0, errors.New("state frame does not fit its buffer")
+		return nil, errors.New("state frame does not fit its buffer")
 	}
 	buf[0] = op
-	return 1 + copy(buf[1:], raw), nil
+	return buf[:1+copy(buf[1:], raw)], nil
 }

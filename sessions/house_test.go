@@ -259,22 +259,41 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// sizeMark is a size a viewer was told before the byte at an offset.
+type sizeMark struct {
+	at   int64
+	size [2]uint16
+}
+
 // screen is a viewer that reads on in the background, acknowledging everything, as a browser does.
 type screen struct {
 	*sessions.Viewer
-	mu    sync.Mutex
-	from  int64
-	got   []byte
-	state map[string]any
-	exit  map[string]any
-	fail  map[string]any
-	size  [2]uint16
-	gaps  int
-	err   error
-	over  chan struct{}
+	mu       sync.Mutex
+	from     int64
+	got      []byte
+	state    map[string]any
+	exit     map[string]any
+	fail     map[string]any
+	size     [2]uint16
+	snap     []byte // the screen it was given first, for a terminal of snapSize
+	snapSize [2]uint16
+	marks    []sizeMark
+	gaps     int
+	err      error
+	over     chan struct{}
 }
 
+// watch attaches a viewer that is given every byte from a.From on, without it from the beginning.
 func (s *server) watch(t *testing.T, id string, a sessions.Attach) *screen {
+	t.Helper()
+	if a.From == nil {
+		a.From = new(int64)
+	}
+	return s.attach(t, id, a)
+}
+
+// attach attaches a viewer, that without a.From is given the screen first.
+func (s *server) attach(t *testing.T, id string, a sessions.Attach) *screen {
 	t.Helper()
 	v, err := s.Attach(t.Context(), id, a)
 	if err != nil {
@@ -285,14 +304,14 @@ func (s *server) watch(t *testing.T, id string, a sessions.Attach) *screen {
 		defer close(sc.over)
 		buf := make([]byte, 64<<10+9)
 		for {
-			n, err := v.Next(context.Background(), buf)
+			f, err := v.Next(context.Background(), buf)
 			if err != nil {
 				sc.mu.Lock()
 				sc.err = err
 				sc.mu.Unlock()
 				return
 			}
-			sc.frame(buf[:n])
+			sc.frame(f)
 		}
 	}()
 	t.Cleanup(func() { v.Close(); <-sc.over })
@@ -320,7 +339,13 @@ func (sc *screen) frame(f []byte) {
 		}
 		sc.got = append(sc.got, f[9:]...)
 		sc.Ack(off + int64(len(f)-9))
+	case 1:
+		if sc.from >= 0 || sc.size[0] == 0 {
+			sc.gaps++ // only ever first, after the size
+		}
+		sc.from, sc.snap, sc.snapSize = int64(binary.BigEndian.Uint64(f[1:])), append([]byte{}, f[9:]...), sc.size
 	case 2:
+		sc.marks = append(sc.marks, sizeMark{sc.from + int64(len(sc.got)), [2]uint16{binary.BigEndian.Uint16(f[1:]), binary.BigEndian.Uint16(f[3:])}})
 		sc.size = [2]uint16{binary.BigEndian.Uint16(f[1:]), binary.BigEndian.Uint16(f[3:])}
 	case 3:
 		sc.state = object()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/redact"
@@ -24,6 +25,8 @@ type live struct {
 	done     chan struct{} // closed when the session has ended and that is stored
 	typer    typer
 	steering steering
+	size0    guest.Size // where the journal has none
+	model    model
 
 	refs int // under svc.mu: the pump's, viewers' and readers'
 
@@ -40,8 +43,7 @@ type live struct {
 	held     keyboard
 	arrivals uint64        // viewers so far
 	gen      uint64        // counts what a state frame shows
-	sizeGen  uint64        // counts sizes
-	changed  chan struct{} // closed and replaced when gen or sizeGen grew
+	changed  chan struct{} // closed and replaced when gen grew or there is a new size
 	stopper  string        // "stopped by Ana", once somebody asked
 	soughtAt time.Time     // of the last look for the conversation
 	notice   string        // what viewers should know beside the state
@@ -77,9 +79,14 @@ func (s *Service) newLive(row Session, secrets []string) (*live, error) {
 	l.scan.signal = l.heard
 	l.typer = newTyper()
 	l.steering = newSteering()
+	l.size0 = guest.Size{Cols: row.Cols, Rows: row.Rows}
+	_, end := log.Bounds()
+	l.model.l, l.model.off, l.model.from = l, end, nobody
 	if row.State.Ended() {
 		log.Finish()
 		close(l.done)
+	} else if l.model.from = l.openAnswered(end); l.model.from < end {
+		l.model.off = l.model.from // it has something to read at once
 	}
 	return l, nil
 }
@@ -141,6 +148,13 @@ func (s *Service) ref(id string) *live {
 		l.refs++
 	}
 	return l
+}
+
+// hold takes another reference to a session somebody has one to.
+func (s *Service) hold(l *live) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.refs++
 }
 
 // running returns a session that is in memory, without a reference; nil when it is not.

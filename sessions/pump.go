@@ -26,6 +26,10 @@ var errNonsense = errors.New("the guest's offsets make no sense")
 // holds one reference to l.
 func (l *live) pump(ctx context.Context) {
 	defer l.svc.release(l)
+	l.svc.hold(l)
+	if !l.svc.run(func() { l.model.follow(ctx) }) {
+		l.svc.release(l)
+	}
 	wait := 20 * time.Millisecond
 	for again := false; ; again = true {
 		began := time.Now()

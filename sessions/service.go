@@ -85,6 +85,7 @@ type Config struct {
 	SlowAfter    time.Duration // how long a viewer may be silent while over its window; default 30 s
 	SizeHold     time.Duration // how long a size owner who left keeps the size; default 30 s
 	AcceptWithin time.Duration // how long an agent may take to go to work on a queued prompt; default 20 s
+	ScreenSleep  time.Duration // after so much silence a session's screen is kept on disk only; default 1 min
 	EndPatience  time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
 }
 
@@ -119,6 +120,9 @@ func (c *Config) Validate() error {
 	}
 	if c.AcceptWithin <= 0 {
 		c.AcceptWithin = 20 * time.Second
+	}
+	if c.ScreenSleep <= 0 {
+		c.ScreenSleep = time.Minute
 	}
 	if c.EndPatience <= 0 {
 		c.EndPatience = 15 * time.Second

@@ -2,50 +2,31 @@ package sessions
 
 import (
 	"context"
-	"errors"
-	"io"
 
 	"github.com/parawork/parawork/sessions/screen"
 )
 
-const (
-	screenBytes  = 32 << 20 // of output, at most, are read for a screen: older bytes have long scrolled away
-	screensBuilt = 2        // at a time: each keeps a core busy
-)
+const screensBuilt = 2 // at a time: each keeps a core busy
 
-// Screen returns what a terminal of the session's present size shows after all its output, as text; also of an ended session.
-// It reads the log like a viewer and slows nobody. Errors: not_found; ctx's.
-func (s *Service) Screen(ctx context.Context, id string) (screen.Text, error) {
+// MaxTail is how many lines of text Screen gives at most.
+const MaxTail = 1000
+
+// Screen returns what the session's terminal shows after all its output, as text, and for tail > 0 the last lines of text it
+// showed; also of an ended session. It slows nobody. Errors: not_found; ctx's.
+func (s *Service) Screen(ctx context.Context, id string, tail int) (text screen.Text, last []string, err error) {
 	l, err := s.acquire(ctx, id)
 	if err != nil {
-		return screen.Text{}, err
+		return text, nil, err
 	}
 	defer s.release(l)
-	select {
-	case s.screens <- struct{}{}:
-		defer func() { <-s.screens }()
-	case <-ctx.Done():
-		return screen.Text{}, ctx.Err()
+	if err := l.model.catchUp(ctx); err != nil {
+		return text, nil, err
 	}
-	l.mu.Lock()
-	cols, rows := l.row.Cols, l.row.Rows
-	l.mu.Unlock()
-	shown := screen.New(screen.Config{Cols: int(cols), Rows: int(rows), Scrollback: -1})
-	first, end := l.log.Bounds()
-	buf := make([]byte, readSize)
-	for off := max(first, end-screenBytes); off < end; {
-		if err := ctx.Err(); err != nil {
-			return screen.Text{}, err
+	l.model.look(func(s *screen.Screen, _ int64) {
+		text = s.Text()
+		if tail > 0 {
+			last = s.LastLines(min(tail, MaxTail))
 		}
-		n, at, err := l.log.ReadAt(buf[:min(readSize, end-off)], off)
-		if n == 0 || errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return screen.Text{}, err
-		}
-		shown.Write(buf[:n])
-		off = at + int64(n)
-	}
-	return shown.Text(), nil
+	})
+	return text, last, nil
 }

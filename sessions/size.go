@@ -95,6 +95,9 @@ func (l *live) own(v *Viewer) {
 		z.free = nil
 	}
 	z.owner, z.leftUser = v, ""
+	if v.colors != nil {
+		l.model.colors.Store(v.colors)
+	}
 	l.bump()
 }
 
@@ -160,11 +163,11 @@ func (l *live) applySize() {
 	}
 	l.row.Cols, l.row.Rows = s.Cols, s.Rows
 	l.noteSize()
-	l.sizeGen++
 	l.wake()
 	if z.want != s {
 		l.resize(z.want)
 	}
 	l.mu.Unlock()
+	l.flushNotes(false) // what follows is shown in this size, also after a crash
 	l.svc.touch(l)
 }

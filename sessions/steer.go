@@ -277,7 +277,7 @@ func (l *live) asks(ctx context.Context) string {
 	}
 	look, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
-	shown, err := l.svc.Screen(look, l.id)
+	shown, _, err := l.svc.Screen(look, l.id, 0)
 	if err != nil || !agents.Asks(shown.Lines) {
 		return ""
 	}

@@ -30,6 +30,8 @@ type typer struct {
 	bytes  int // in kept
 	keptAt time.Time
 	forget *time.Timer
+
+	pasting bool // a bracketed paste was begun and not ended
 }
 
 type frame struct {
@@ -85,7 +87,13 @@ func (l *live) send(ctx context.Context, p []byte) error {
 		return err
 	}
 	defer func() { t.turn <- struct{}{} }()
-	if t.forget == nil {
+	t.watchPaste(p)
+	return l.sendNow(ctx, p)
+}
+
+// sendNow types p for whoever has the turn.
+func (l *live) sendNow(ctx context.Context, p []byte) error {
+	if t := &l.typer; t.forget == nil {
 		t.forget = l.svc.after(keepFor, l.forgetTyped)
 	}
 	for len(p) > 0 {

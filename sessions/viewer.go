@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/screen"
 )
 
 // Flow of output to a viewer.
@@ -38,7 +39,7 @@ type Attach struct {
 	UserID, Name string
 	Writer       bool   // may type and size; the caller has checked the right
 	Takes        bool   // may take the keyboard from who holds it; the caller has checked the right
-	From         *int64 // offset of the first byte the viewer has not; nil: from the beginning
+	From         *int64 // offset of the first byte the viewer has not; nil: the screen as it is now, then what follows
 }
 
 // Viewer is one view of a session's terminal. It pulls at its own pace: nothing it does or leaves undone slows the terminal or
@@ -55,36 +56,38 @@ type Viewer struct {
 	// Under l.mu.
 	typingAt time.Time // of the last key
 	wished   guest.Size
+	colors   *screen.Colors // nil: not told
 	closed   bool
 	quit     chan struct{} // closed by Close
 
 	acks chan struct{} // one token: the acknowledged offset grew
 
 	// Next's own, but acked, which is under l.mu.
-	off      int64 // next byte to send
-	acked    int64
-	gen      uint64
-	sizeGen  uint64
-	sentSize bool
-	exited   bool
-	aheadAt  time.Time // since when it is ahead of the log
-	overAt   time.Time // since when it is over its window
-	flow     int       // bytes sent since flowAt
-	flowAt   time.Time
-	bad      *fault.Error // told in an error frame first
-	timer    *time.Timer
+	off     int64 // next byte to send
+	acked   int64
+	gen     uint64
+	size    guest.Size // sent last
+	fresh   bool       // is to be given the screen first
+	snap    []byte     // the frame with the screen, until it is sent
+	exited  bool
+	aheadAt time.Time // since when it is ahead of the log
+	overAt  time.Time // since when it is over its window
+	flow    int       // bytes sent since flowAt
+	flowAt  time.Time
+	bad     *fault.Error // told in an error frame first
+	timer   *time.Timer
 }
 
-// Attach returns a viewer of a session, running or ended. Without From it is given everything the log still has; with From
-// exactly what follows, where bytes that are kept no longer are left out (the next frame's offset tells). Errors: not_found,
-// too_many_viewers.
+// Attach returns a viewer of a session, running or ended. Without From it is given the screen as it is, and what follows; with
+// From every byte from there on and never the screen, where bytes that are kept no longer are left out (the next frame's offset
+// tells). Errors: not_found, too_many_viewers.
 func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, error) {
 	l, err := s.acquire(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	first, end := l.log.Bounds()
-	v := &Viewer{l: l, user: a.UserID, name: cut(clean(a.Name), 64), writer: a.Writer, takes: a.Writer && a.Takes, quit: make(chan struct{}), acks: make(chan struct{}, 1), off: first}
+	v := &Viewer{l: l, user: a.UserID, name: cut(clean(a.Name), 64), writer: a.Writer, takes: a.Writer && a.Takes, quit: make(chan struct{}), acks: make(chan struct{}, 1), off: first, fresh: a.From == nil}
 	v.timer = time.NewTimer(time.Hour)
 	v.timer.Stop()
 	if a.From != nil {
@@ -113,19 +116,24 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 	return v, nil
 }
 
-// Next waits for something to send and fills buf with exactly one frame of the terminal socket. buf must hold 32 KiB at least;
-// 64 KiB and 9 bytes are best. Errors: io.EOF after the exit frame; ErrSlow, ErrGone, ErrOffset,
-// ErrRestarting; ctx's.
-func (v *Viewer) Next(ctx context.Context, buf []byte) (int, error) {
+// Next waits for something to send and returns exactly one frame of the terminal socket: in buf, which must hold 32 KiB at least
+// (64 KiB and 9 bytes are best), or, for a screen, in memory of its own. Errors: io.EOF after the exit frame; ErrSlow, ErrGone,
+// ErrOffset, ErrRestarting; ctx's.
+func (v *Viewer) Next(ctx context.Context, buf []byte) ([]byte, error) {
 	if len(buf) < minBuf {
-		return 0, io.ErrShortBuffer
+		return nil, io.ErrShortBuffer
+	}
+	if v.fresh {
+		if err := v.begin(ctx); err != nil {
+			return nil, err
+		}
 	}
 	for {
 		if err := ctx.Err(); err != nil {
-			return 0, err
+			return nil, err
 		}
-		if n, err := v.news(buf); n > 0 || err != nil {
-			return n, err
+		if f, err := v.news(buf); f != nil || err != nil {
+			return f, err
 		}
 		l := v.l
 		l.mu.Lock()
@@ -152,8 +160,8 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) (int, error) {
 		case ready == 0:
 			v.overAt = time.Time{}
 			if v.over() {
-				if n, err := v.output(buf, 0); n > 0 || err != nil {
-					return n, err
+				if f, err := v.output(buf, 0); f != nil || err != nil {
+					return f, err
 				}
 			}
 		case room <= 0:
@@ -161,7 +169,7 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) (int, error) {
 				v.overAt = time.Now()
 			}
 			if wait = l.svc.cfg.SlowAfter - time.Since(v.overAt); wait <= 0 {
-				return 0, ErrSlow
+				return nil, ErrSlow
 			}
 			more = nil // there is output enough: wait for an acknowledgement
 		default:
@@ -170,15 +178,59 @@ func (v *Viewer) Next(ctx context.Context, buf []byte) (int, error) {
 				more = nil // not for each further piece
 				break
 			}
-			n, err := v.output(buf, min(room, maxFrame))
-			if n > 0 || err != nil {
-				return n, err
+			off := v.off
+			f, err := v.output(buf, min(room, maxFrame))
+			if f != nil || err != nil {
+				return f, err
+			}
+			if v.off != off { // bytes are kept no longer: what follows may have another size
+				continue
 			}
 		}
 		if err := v.await(ctx, more, changed, wait); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
+}
+
+// Bounds of what a fresh viewer is given.
+const (
+	screenWait  = 2 * time.Second // for a screen that is far behind; after that the viewer is given the rest as output
+	screenFrame = 512 << 10       // bytes of a screen with what has scrolled off it
+)
+
+// begin makes the frame with the screen. What was printed since is output that follows.
+func (v *Viewer) begin(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, screenWait)
+	stop := context.AfterFunc(v.l.svc.hard, cancel)
+	err := v.l.model.catchUp(within)
+	stop()
+	cancel()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && within.Err() == nil {
+		return err
+	}
+	v.fresh = false
+	v.l.model.look(func(s *screen.Screen, off int64) {
+		for lines := screen.AllLines; ; {
+			v.snap = s.AppendSnapshot(append(make([]byte, 0, 64<<10), make([]byte, frameHead)...), lines)
+			if len(v.snap) <= screenFrame || lines == 0 {
+				break
+			}
+			if lines < 0 {
+				lines = s.Scrollback()
+			}
+			lines /= 2
+		}
+		putHead(v.snap, opScreen, off)
+		v.off = off
+	})
+	v.l.mu.Lock()
+	v.acked = max(v.acked, v.off)
+	v.l.mu.Unlock()
+	return nil
 }
 
 func (v *Viewer) beyond(end int64) *fault.Error {
@@ -210,26 +262,30 @@ func (v *Viewer) pause(n int64) time.Duration {
 	return min(frameLook, frameWait-since)
 }
 
-// output fills buf with output, or with the exit when everything was sent.
-func (v *Viewer) output(buf []byte, most int64) (int, error) {
-	most = min(most, int64(len(buf)-frameHead))
+// output returns a frame of output in buf, or the exit when everything was sent; nil when there is nothing, or when bytes were
+// left out, which v.off tells.
+func (v *Viewer) output(buf []byte, most int64) ([]byte, error) {
+	_, until := v.l.sizeAt(v.off)
+	most = min(most, int64(len(buf)-frameHead), until-v.off)
 	n, from, err := v.l.log.ReadAt(buf[frameHead:frameHead+int(most)], v.off)
 	switch {
+	case n > 0 && from > until:
+		v.off = from
 	case n > 0:
 		putHead(buf, opOutput, from)
 		v.off = from + int64(n)
 		v.flow += n
-		return frameHead + n, nil
+		return buf[:frameHead+n], nil
 	case errors.Is(err, io.EOF):
 		if !v.over() { // the room is closing: the session goes on elsewhere
-			return 0, ErrRestarting
+			return nil, ErrRestarting
 		}
 		v.exited = true
 		return exitFrame(buf, v.l.snapshot())
 	case err != nil:
-		return 0, err
+		return nil, err
 	}
-	return 0, nil
+	return nil, nil
 }
 
 // await waits for a change; wait 0 means without a limit.
@@ -294,6 +350,24 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 
 // Wish says what size the viewer would like. It counts while the viewer owns the size or nobody does.
 func (v *Viewer) Wish(size guest.Size) { v.l.wish(v, size) }
+
+// Colors says which colours of text, background and cursor, each red, green and blue, the viewer's terminal has. Programs that ask
+// are told those of whoever owns the size.
+func (v *Viewer) Colors(rgb [9]byte) {
+	if !v.writer {
+		return
+	}
+	c := themeDark
+	for i, to := range []*screen.RGB{&c.Foreground, &c.Background, &c.Cursor} {
+		*to = screen.RGB(rgb[3*i])<<16 | screen.RGB(rgb[3*i+1])<<8 | screen.RGB(rgb[3*i+2])
+	}
+	v.l.mu.Lock()
+	defer v.l.mu.Unlock()
+	v.colors = &c
+	if v.l.size.owner == v {
+		v.l.model.colors.Store(&c)
+	}
+}
 
 // TakeSize makes the viewer the owner of the size. Errors: read_only, keyboard_held.
 func (v *Viewer) TakeSize() error { return v.l.takeSize(v) }

@@ -11,12 +11,14 @@ export async function recordTerminals(context) {
         super(url, protocols);
         const session = /\/sessions\/([^/]+)\/terminal/.exec(String(url))?.[1];
         if (!session) return;
-        logs[session] ??= { chunks: [], end: null, gaps: [], sockets: 0 };
+        logs[session] ??= { chunks: [], end: null, gaps: [], sockets: 0, snapshots: [], received: 0 };
         const log = logs[session];
         log.sockets++;
         this.addEventListener("message", (e) => {
           if (!(e.data instanceof ArrayBuffer)) return;
           const view = new DataView(e.data);
+          log.received += e.data.byteLength;
+          if (view.getUint8(0) === 1) log.snapshots.push(Number(view.getBigUint64(1)));
           if (view.getUint8(0) !== 0) return;
           const from = Number(view.getBigUint64(1));
           const bytes = new Uint8Array(e.data.slice(9));
@@ -30,7 +32,7 @@ export async function recordTerminals(context) {
   });
 }
 
-/** What was received for a session: `{start, end, gaps, sockets, sha256}`. */
+/** What was received for a session: `{start, end, gaps, sockets, snapshot, received, sha256}`; snapshot is the offset of the last one. */
 export async function received(page, session) {
   return page.evaluate(async (session) => {
     const log = window.__terminals?.[session];
@@ -42,6 +44,6 @@ export async function received(page, session) {
       at += c.length;
     }
     const hash = await crypto.subtle.digest("SHA-256", all);
-    return { start: log.start, end: log.end, gaps: log.gaps, sockets: log.sockets, sha256: [...new Uint8Array(hash)].map((b) => b.toString(16).padStart(2, "0")).join("") };
+    return { start: log.start, end: log.end, gaps: log.gaps, sockets: log.sockets, snapshot: log.snapshots.at(-1), received: log.received, sha256: [...new Uint8Array(hash)].map((b) => b.toString(16).padStart(2, "0")).join("") };
   }, session);
 }

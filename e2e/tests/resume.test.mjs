@@ -61,8 +61,8 @@ test("reload and kill -9 in mid-burst", { skip: !haveChromium && "Chromium is no
   assert.equal(got.sha256, want.sha256, "the page's bytes are the program's bytes");
 
   await page.reload();
-  await until("everything is replayed", async () => (await received(page, s.id))?.end === want.end, 60_000);
-  assert.equal((await received(page, s.id)).sha256, want.sha256);
+  await until("the screen is there", async () => (await received(page, s.id))?.snapshot === want.end, 60_000);
+  assert.ok((await received(page, s.id)).received < 1 << 20, "the screen, not the whole output");
   await until("the last line is on the screen", async () => /END/.test(await page.locator(".xterm").first().innerText()) || (await page.locator(".xterm canvas").count()) > 0);
   assert.deepEqual(page.problems, []);
 });

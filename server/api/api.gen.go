@@ -1687,7 +1687,10 @@ type Screen struct {
 	} `json:"cursor"`
 	Lines []string `json:"lines"`
 	Rows  int      `json:"rows"`
-	Title string   `json:"title"`
+
+	// Tail The last lines of text, oldest first, with lines that were wrapped at the edge of the screen made one again and blanks dropped; only when asked for
+	Tail  *[]string `json:"tail,omitempty"`
+	Title string    `json:"title"`
 }
 
 // SearchHit defines model for SearchHit.
@@ -2027,6 +2030,12 @@ type ResumeSessionParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// GetScreenParams defines parameters for GetScreen.
+type GetScreenParams struct {
+	// Tail Also the last so many lines of text as `tail`
+	Tail *int `form:"tail,omitempty" json:"tail,omitempty"`
+}
+
 // ListAgentsParams defines parameters for ListAgents.
 type ListAgentsParams struct {
 	// Refresh Look for the programs again
@@ -2346,7 +2355,7 @@ type ServerInterface interface {
 	ResumeSession(ctx echo.Context, id Id, params ResumeSessionParams) error
 	// GetScreen The screen as text
 	// (GET /sessions/{id}/screen)
-	GetScreen(ctx echo.Context, id Id) error
+	GetScreen(ctx echo.Context, id Id, params GetScreenParams) error
 	// CorrectState Correct a running session's state by hand
 	// (POST /sessions/{id}/state)
 	CorrectState(ctx echo.Context, id Id) error
@@ -3186,8 +3195,17 @@ func (w *ServerInterfaceWrapper) GetScreen(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetScreenParams
+	// ------------- Optional query parameter "tail" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "tail", ctx.QueryParams(), &params.Tail, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tail: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetScreen(ctx, id)
+	err = w.Handler.GetScreen(ctx, id, params)
 	return err
 }
 
@@ -5871,7 +5889,8 @@ func (response ResumeSessiondefaultApplicationProblemPlusJSONResponse) VisitResu
 }
 
 type GetScreenRequestObject struct {
-	Id Id `json:"id"`
+	Id     Id `json:"id"`
+	Params GetScreenParams
 }
 
 type GetScreenResponseObject interface {
@@ -9456,10 +9475,11 @@ func (sh *strictHandler) ResumeSession(ctx echo.Context, id Id, params ResumeSes
 }
 
 // GetScreen operation middleware
-func (sh *strictHandler) GetScreen(ctx echo.Context, id Id) error {
+func (sh *strictHandler) GetScreen(ctx echo.Context, id Id, params GetScreenParams) error {
 	var request GetScreenRequestObject
 
 	request.Id = id
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetScreen(ctx.Request().Context(), request.(GetScreenRequestObject))

@@ -111,6 +111,25 @@ func (j *Journal) SizeAt(off int64) (Dims, bool) {
 	return j.sizes[i-1].Dims, true
 }
 
+// SizeUntil returns what SizeAt does, and the offset from which on the size was another one; math.MaxInt64 when it still is.
+func (j *Journal) SizeUntil(off int64) (d Dims, until int64, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := len(j.sizes)
+	if n > 0 && j.sizes[n-1].Offset <= off { // nearly always
+		return j.sizes[n-1].Dims, math.MaxInt64, true
+	}
+	i := sort.Search(n, func(i int) bool { return j.sizes[i].Offset > off })
+	until = math.MaxInt64
+	if i < n {
+		until = j.sizes[i].Offset
+	}
+	if i == 0 {
+		return Dims{}, until, false
+	}
+	return j.sizes[i-1].Dims, until, true
+}
+
 // TimesAt returns, for each of the offsets, which must ascend, the time (ms UTC) at which the byte there came; 0 where that is
 // not known.
 func (j *Journal) TimesAt(offs []int64) ([]int64, error) {

@@ -67,6 +67,9 @@ func (s *Screen) specialColor(i int) RGB {
 }
 
 // dark reports whether the background is a dark one.
+// SetColors says which colours questions are answered with from now on.
+func (s *Screen) SetColors(c Colors) { s.cfg.Colors = c }
+
 func (s *Screen) dark() bool {
 	c := s.specialColor(1)
 	return 299*(c>>16)+587*(c>>8&0xff)+114*(c&0xff) < 128_000

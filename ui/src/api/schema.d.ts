@@ -618,7 +618,12 @@ export interface paths {
          *     offset; `2` + u16 cols + u16 rows = size now; `3` + JSON = state; `4` + JSON = exit; `5` + JSON = error; `6` = answer to a ping.
          *     Up: `0` + bytes = input; `1` + u16 cols + u16 rows = size wish; `2` + u64 offset = acknowledged up to; `3` = ping; `4` = take the size;
          *     `5` + JSON `{"do","to"}` = the keyboard: `hold`, `release`, `ask`, `unask`, `give` and `decline` (to a user's id). While somebody holds it,
-         *     the others' input is refused with `keyboard_held`; the state frame's `keyboard` names the holder and who asks. Without acknowledgements the server stops 256 KiB ahead. Close codes: 4001 session gone, 4003 not allowed, 4008 too slow
+         *     the others' input is refused with `keyboard_held`; the state frame's `keyboard` names the holder and who asks;
+         *     `6` + three times u8 red + u8 green + u8 blue = your colours of text, background and cursor, which programs are told while you size the terminal.
+         *     Without `from` the first output is one frame `1`: the bytes bring a terminal of the size told before, whatever it showed, to the screen as
+         *     it is, with what has scrolled off it; output follows from its offset. With `from` every byte from there on comes, and never a snapshot.
+         *     A size frame stands where the size changed between the bytes. The server alone answers what programs ask a terminal; clients must not.
+         *     Without acknowledgements the server stops 256 KiB ahead. Close codes: 4001 session gone, 4003 not allowed, 4008 too slow
          *     (reattach with `from`), 4012 server restarting (retry).
          */
         get: operations["attachTerminal"];
@@ -2067,6 +2072,8 @@ export interface components {
             };
             lines: string[];
             rows: number;
+            /** @description The last lines of text, oldest first, with lines that were wrapped at the edge of the screen made one again and blanks dropped; only when asked for */
+            tail?: string[];
             title: string;
         };
         SearchHit: {
@@ -3230,7 +3237,10 @@ export interface operations {
     };
     getScreen: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Also the last so many lines of text as `tail` */
+                tail?: number;
+            };
             header?: never;
             path: {
                 id: components["parameters"]["Id"];

@@ -1,13 +1,12 @@
 import type { Terminal } from "@xterm/xterm";
 
 /**
- * Programs ask a terminal questions (what are you, where is the cursor, which colours) and the answer is typed into them.
- * Exactly one terminal may answer, and only a question asked now: a replayed log or a second viewer would otherwise type
- * garbage into the shell.
+ * Programs ask a terminal questions (what are you, where is the cursor, which colours) and wait for an answer. The server gives
+ * it, from its own screen: it is there when nobody watches, and answers once when many do. So every question is swallowed here.
  */
-export function guardAnswers(term: Terminal, mayAnswer: () => boolean): void {
+export function swallowQuestions(term: Terminal): void {
   const parser = term.parser;
-  const swallow = () => !mayAnswer();
+  const swallow = () => true;
   const csi = [
     { final: "c" },
     { prefix: ">", final: "c" },
@@ -25,5 +24,5 @@ export function guardAnswers(term: Terminal, mayAnswer: () => boolean): void {
   parser.registerDcsHandler({ intermediates: "$", final: "q" }, swallow);
   parser.registerDcsHandler({ intermediates: "+", final: "q" }, swallow);
   // Colours are asked for and set by the same sequence: only the question is held back.
-  for (const osc of [4, 10, 11, 12]) parser.registerOscHandler(osc, (payload) => payload.includes("?") && !mayAnswer());
+  for (const osc of [4, 10, 11, 12]) parser.registerOscHandler(osc, (payload) => payload.includes("?"));
 }

@@ -84,6 +84,17 @@ export function ack(offset: number): Bytes {
   return frame;
 }
 
+/** The colours of text, background and cursor, each as #rrggbb: what programs are told that ask. */
+export function colors(...all: [string, string, string]): Bytes {
+  const frame = new Uint8Array(10);
+  frame[0] = 6;
+  all.forEach((color, i) => {
+    const rgb = Number.parseInt(color.slice(1, 7), 16) || 0;
+    frame.set([rgb >> 16, (rgb >> 8) & 0xff, rgb & 0xff], 1 + 3 * i);
+  });
+  return frame;
+}
+
 export const ping = (): Bytes => Uint8Array.of(3);
 export const takeSize = (): Bytes => Uint8Array.of(4);
 

@@ -3,15 +3,15 @@ import { SearchAddon } from "@xterm/addon-search";
 import { UnicodeGraphemesAddon } from "@xterm/addon-unicode-graphemes";
 import { WebLinksAddon } from "@xterm/addon-web-links";
 import { Terminal } from "@xterm/xterm";
-import { api, data, socketUrl } from "@/api/client";
+import { api, socketUrl } from "@/api/client";
 import { chordOf, isMac } from "@/keys/chord";
 import { oursInTerminal } from "@/keys/keyboard";
 import { noteBack } from "@/state/connection";
 import { isCoarse, isTerminalDark, look, onThemeChange } from "@/state/look";
 import { Store } from "@/state/store";
-import { guardAnswers } from "./answers";
+import { swallowQuestions } from "./answers";
 import { copyFromProgram, pasteInto } from "./clipboard";
-import { binaryInput, keyboardWish } from "./codec";
+import { binaryInput, colors, keyboardWish } from "./codec";
 import type { KeyboardWish } from "./keyboard";
 import { TerminalLink } from "./link";
 import { openLink } from "./open-link";
@@ -50,9 +50,8 @@ export class TerminalHandle {
   private wishTimer: ReturnType<typeof setTimeout> | undefined;
   private opened = false;
   private disposed = false;
-  private historyEnd: number | undefined; // bytes written before we came: their questions were answered then
-  private parsed = 0;
   private writerAt = -1; // the server's clock: only whether it moved counts; -1 = not told yet
+  private restored = false; // the screen as it was is there: what comes now is new
   private sized: { cols: number; rows: number } | undefined;
   private dropWebgl: (() => void) | undefined;
   private latch: { ctrl: boolean; alt: boolean } = { ctrl: false, alt: false };
@@ -80,7 +79,6 @@ export class TerminalHandle {
       renderer: "dom",
       scrolledUp: false,
       replaying: true,
-      history: 0,
       latch: this.latch,
     });
     this.element.className = "term-host";
@@ -111,12 +109,8 @@ export class TerminalHandle {
         return socketUrl(`/sessions/${encodeURIComponent(config.sessionId)}/terminal?${q}`);
       },
       events: {
-        output: (bytes, end, done) => this.write(bytes, end, done),
-        snapshot: (bytes, offset) => {
-          this.term.reset();
-          this.historyEnd = offset;
-          this.write(bytes, offset, () => {});
-        },
+        output: (bytes, _end, done) => this.term.write(bytes, done),
+        snapshot: (bytes) => this.restore(bytes),
         gap: (bytes) => this.set({ gap: this.view.get().gap + bytes }),
         size: (cols, rows) => this.afterWrites(() => this.applySize(cols, rows)),
         state: (json) => this.onState(json),
@@ -126,18 +120,19 @@ export class TerminalHandle {
         },
         error: (json) => this.onError(json),
         reset: () => {
-          this.term.reset();
-          this.parsed = 0;
-          this.set({ gap: 0 });
+          this.restored = false;
+          this.set({ gap: 0, replaying: true });
         },
-        link: (link) => this.set({ link }),
+        link: (link) => {
+          this.set({ link });
+          if (link.phase === "live") this.tellColors();
+        },
         back: noteBack,
         trouble: () => void api.GET("/me").catch(() => {}), // a 401 leads to the login page
       },
     });
     this.wire();
     this.link.start();
-    void this.learnHistory();
   }
 
   /** Puts the terminal into a place of the page. */
@@ -295,7 +290,7 @@ export class TerminalHandle {
 
   private wire(): void {
     const { term } = this;
-    guardAnswers(term, () => this.view.get().mine && this.mayType && !this.inHistory(this.parsed));
+    swallowQuestions(term);
     term.onData((text) => {
       if (this.mayType) this.link.type(this.latched(text));
     });
@@ -311,8 +306,7 @@ export class TerminalHandle {
     term.attachCustomKeyEventHandler((e) => this.onKey(e));
     term.parser.registerOscHandler(52, (payload) => {
       const wish = readOsc52(payload);
-      if (wish.kind === "read" && this.mayType && this.view.get().mine) this.link.type("\x1b]52;c;\x07");
-      if (wish.kind === "write" && !this.inHistory(this.parsed)) copyFromProgram(wish.text, this.focused);
+      if (wish.kind === "write" && this.restored) copyFromProgram(wish.text, this.focused);
       return true;
     });
     term.parser.registerOscHandler(9, (payload) => {
@@ -323,6 +317,7 @@ export class TerminalHandle {
     this.stops.push(
       onThemeChange(() => {
         term.options.theme = isTerminalDark() ? DARK : LIGHT;
+        this.tellColors();
       }),
       look.subscribe(() => {
         const l = look.get();
@@ -374,28 +369,21 @@ export class TerminalHandle {
     return alt ? `\x1b${out}` : out;
   }
 
-  private write(bytes: Uint8Array, end: number, done: () => void): void {
+  /** Puts the screen in place as the server has it: nothing the terminal showed before is left. */
+  private restore(bytes: Uint8Array): void {
+    this.restored = false;
+    this.term.reset();
     this.term.write(bytes, () => {
-      this.parsed = end;
-      done();
-      if (this.view.get().replaying && !this.inHistory(end)) this.set({ replaying: false });
+      this.restored = true;
+      this.set({ replaying: false });
     });
   }
 
-  private inHistory(offset: number): boolean {
-    return this.historyEnd === undefined || offset < this.historyEnd;
-  }
-
-  /** Asks how much there is already: what comes before that is a replay. */
-  private async learnHistory(): Promise<void> {
-    try {
-      const s = await data(api.GET("/sessions/{id}", { params: { path: { id: this.config.sessionId } } }));
-      this.historyEnd = s.bytes;
-      this.set({ history: s.bytes });
-    } catch {
-      this.historyEnd = 0;
-    }
-    if (!this.inHistory(this.parsed)) this.set({ replaying: false });
+  /** Programs are told the colours of whoever sizes the terminal. */
+  private tellColors(): void {
+    if (!this.config.writer) return;
+    const theme = isTerminalDark() ? DARK : LIGHT;
+    this.link.send(colors(theme.foreground ?? "", theme.background ?? "", theme.cursor ?? ""));
   }
 
   private afterWrites(run: () => void): void {

@@ -16,7 +16,8 @@ export interface LinkState {
 export interface LinkEvents {
   /** Call done when the bytes are parsed. */
   output(bytes: Uint8Array, end: number, done: () => void): void;
-  snapshot(bytes: Uint8Array, offset: number): void;
+  /** The screen as it is, in bytes for a terminal of the size told before. */
+  snapshot(bytes: Uint8Array): void;
   gap(bytes: number): void;
   size(cols: number, rows: number): void;
   state(json: unknown): void;
@@ -45,7 +46,7 @@ const QUIET_ACK = 1_000;
 const BACK_QUIET = 300;
 
 /**
- * One session's terminal socket. It reconnects by offset, so that no byte is lost or shown twice, acknowledges what was
+ * One session's terminal socket. It begins with the screen as the server has it, and from then on reconnects by offset, so that no byte is lost or shown twice, acknowledges what was
  * parsed, and refuses input while there is no connection: typed keys are never queued.
  */
 export class TerminalLink {
@@ -159,7 +160,7 @@ export class TerminalLink {
       }
       case "snapshot":
         this.offsets.reset(frame.offset);
-        events.snapshot(frame.bytes, frame.offset);
+        events.snapshot(frame.bytes);
         return;
       case "size":
         events.size(frame.cols, frame.rows);

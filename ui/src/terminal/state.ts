@@ -44,10 +44,8 @@ export interface TerminalView {
   gap: number;
   renderer: "dom" | "webgl";
   scrolledUp: boolean;
-  /** Old output is still being read in: nothing can be typed yet. */
+  /** The screen as it was is not there yet: nothing can be typed. */
   replaying: boolean;
-  /** How much there is to read in, once it is known. */
-  history: number;
   latch: { ctrl: boolean; alt: boolean };
 }
 

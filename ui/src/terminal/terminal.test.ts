@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ack, binaryInput, decode, input, ping, sizeWish, takeSize } from "./codec";
+import { ack, binaryInput, colors, decode, input, ping, sizeWish, takeSize } from "./codec";
 import { type LinkEvents, TerminalLink } from "./link";
 import { ACK_EVERY, Offsets } from "./offsets";
 import { PASTE_PIECE, pieces, planPaste } from "./paste";
@@ -50,6 +50,7 @@ describe("codec", () => {
     expect([...ack(2 ** 33 + 1)]).toEqual([2, 0, 0, 0, 2, 0, 0, 0, 1]);
     expect([...ping()]).toEqual([3]);
     expect([...takeSize()]).toEqual([4]);
+    expect([...colors("#e6e9ee", "#0b0d10", "")]).toEqual([6, 0xe6, 0xe9, 0xee, 0x0b, 0x0d, 0x10, 0, 0, 0]);
   });
 });
 
@@ -182,6 +183,19 @@ describe("link", () => {
     expect(written).toBe("hello world");
     vi.advanceTimersByTime(300);
     expect(events.back).toHaveBeenCalledWith(5);
+  });
+
+  it("begins with the screen and goes on behind it, also after a cut", () => {
+    expect(sockets[0]!.url).toBe("t");
+    sockets[0]!.open();
+    sockets[0]!.get(frame(1, 5000, text("the screen")));
+    expect(events.snapshot).toHaveBeenCalledWith(text("the screen"));
+    sockets[0]!.get(frame(0, 5000, text("more")));
+    expect(written).toBe("more");
+    expect(events.gap).not.toHaveBeenCalled();
+    sockets[0]!.cut();
+    vi.advanceTimersByTime(500);
+    expect(sockets[1]!.url).toBe("t?from=5004");
   });
 
   it("keeps nothing that was typed while there is no connection", () => {

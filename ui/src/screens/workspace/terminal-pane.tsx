@@ -84,7 +84,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
         {finding && <FindBar handle={handle} onClose={() => setFinding(false)} />}
         {view.replaying && view.link.phase === "live" && !ended && (
           <p role="status" className="late absolute top-2 right-4 rounded-md bg-bg3 px-2.5 py-1 text-meta shadow-float">
-            Reading in {view.history > 0 ? `${bytes(view.history)} ` : ""}written before…
+            Reading the screen…
           </p>
         )}
         {view.scrolledUp && (
