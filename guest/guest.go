@@ -77,6 +77,25 @@ type Process struct {
 	Size      Size             `json:"size"`
 }
 
+// Work is what a process and its descendants do now. Programs are the descendants begun last, the newest first.
+type Work struct {
+	CPUMs      int64     `json:"cpu_ms"`     // CPU time used by all of them, of the ended ones too that were waited for
+	Processes  int       `json:"processes"`  // live ones, the first program among them
+	Foreground string    `json:"foreground"` // name of the program its terminal belongs to now; "" = the first program, or not known
+	Programs   []Program `json:"programs"`
+}
+
+// Program is one descendant of a process.
+type Program struct {
+	Pid   int    `json:"pid"`
+	Name  string `json:"name"` // as it calls itself
+	AgeMs int64  `json:"age_ms"`
+	CPUMs int64  `json:"cpu_ms"`
+}
+
+// MaxPrograms bounds the programs a Work tells of.
+const MaxPrograms = 16
+
 // Stream names one of a process's outputs.
 type Stream string
 

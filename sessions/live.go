@@ -37,6 +37,7 @@ type live struct {
 	machine  machine
 	again    *time.Timer // asks the machine again
 	againAt  time.Time
+	looks    looks // at what says nothing by itself
 	viewers  map[*Viewer]struct{}
 	typist   *Viewer // who typed last
 	size     sizing
@@ -185,6 +186,7 @@ func (l *live) shut() {
 	if l.again != nil {
 		l.again.Stop()
 	}
+	l.looks.stop()
 	l.size.stop()
 	l.held.stop()
 	l.mu.Unlock()
@@ -233,6 +235,7 @@ func (l *live) judge() {
 		return
 	}
 	changed, next := l.machine.evaluate(time.Now())
+	l.watchWork()
 	// A timer that rings too early only asks again: no new one for each piece of output.
 	if !next.IsZero() && (l.again == nil || next.Before(l.againAt)) {
 		if l.again != nil {

@@ -42,17 +42,10 @@ type machine struct {
 	scoreAt   time.Time
 	flowing   bool
 	work      work
+	turn      time.Time // when this turn of work began
 
 	dirty bool
 	next  time.Time // when to judge again; zero: never
-}
-
-// work is what the processes of the session do.
-type work struct {
-	cpuAt  time.Time // when CPU was last seen used
-	toolAt time.Time // when the newest program that runs below the agent was started; zero: there is none
-	tool   string    // its name
-	idleAt time.Time // since when that program has used no CPU; zero: it uses some, or that is not known
 }
 
 func newMachine(explicit bool, started time.Time, s State, reason string) machine {
@@ -154,12 +147,18 @@ func (m *machine) word(now, at time.Time, h agents.Hint) {
 	}
 	*w = said{mood: h.Mood, weak: h.Weak, text: h.Reason, since: at, at: at}
 	m.dirty = true
+	if h.Mood == agents.Busy && h.Source != agents.FromScreen {
+		m.words[agents.FromScreen] = said{} // it goes on: what the screen shows next is new
+	}
 	m.contradict(h.Source)
 }
 
 // insists reports whether a source that was overruled, and goes on saying that it works, is to be believed again.
 func (m *machine) insists(now time.Time, h agents.Hint) bool {
 	w := &m.words[h.Source]
+	if h.Mood == agents.Asking {
+		return w.spent == h.Source // a key did not answer it
+	}
 	if h.Mood != agents.Busy || w.spent == 0 {
 		return false
 	}
@@ -276,12 +275,16 @@ func (m *machine) evaluate(now time.Time) (changed bool, next time.Time) {
 		w := &m.words[agents.FromBytes] // it ends what it began, and answers nothing that was asked meanwhile
 		w.mood, w.text, w.at = agents.Ready, "quiet", now
 	}
-	was, stuck, done, trouble := m.state, m.stuckAt, m.doneAt, m.trouble
+	was, silent, stuck, done, trouble := m.state, m.silent(), m.stuckAt, m.doneAt, m.trouble
 	state, reason, next := m.judge(now)
 	if state == Idle && was == Working && m.stuckAt.IsZero() && !m.trouble && m.finishes() {
 		m.doneAt = now
 	} else if state == Working || state == Waiting {
 		m.doneAt = time.Time{}
+	}
+	if state == Working && was != Working && was != Waiting && !silent {
+		m.turn = now
+		m.work.tool, m.work.toolAt, m.work.pid, m.work.idleAt = "", time.Time{}, 0, time.Time{}
 	}
 	changed = state != m.state || reason != m.reason || !stuck.Equal(m.stuckAt) || !done.Equal(m.doneAt) || trouble != m.trouble
 	m.state, m.reason, m.next = state, reason, next
@@ -299,9 +302,11 @@ func (m *machine) judge(now time.Time) (State, string, time.Time) {
 	src := m.winner()
 	if src != 0 && m.words[src].mood == agents.Asking {
 		// The question is being answered when a key came after it was last seen open.
-		seen := m.words[src].at
-		if m.confirmed.After(seen) {
-			seen = m.confirmed
+		seen := m.confirmed
+		for i := range m.words {
+			if w := &m.words[i]; w.mood == agents.Asking && w.spent == 0 {
+				seen = later(seen, w.at)
+			}
 		}
 		if !seen.After(m.lastInput) {
 			if until := m.lastInput.Add(answering); now.Before(until) {
@@ -357,7 +362,7 @@ func (m *machine) busy(now time.Time, src agents.Source) (State, string, time.Ti
 	words := or(w.text, "says it is working")
 	heard := later(w.at, later(m.lastOut, m.work.cpuAt))
 	life := m.weight(src).life
-	tool := m.work.toolAt.After(w.since.Add(-time.Second)) // started in this turn
+	tool := !m.work.toolAt.IsZero()
 	if tool {
 		life = max(life, stuckAfter)
 	}

@@ -22,6 +22,21 @@ func checkStats(s guest.Stats) (guest.Stats, error) {
 	return s, nil
 }
 
+func checkWork(w guest.Work) (guest.Work, error) {
+	if w.CPUMs < 0 || w.Processes < 0 || len(w.Programs) > guest.MaxPrograms {
+		return guest.Work{}, wrong("work", errors.New("a figure is out of bounds"))
+	}
+	w.Foreground = plain(clip(w.Foreground, 100))
+	for i := range w.Programs {
+		p := &w.Programs[i]
+		if p.CPUMs < 0 || p.AgeMs < 0 || p.Pid <= 0 {
+			return guest.Work{}, wrong("work", errors.New("a figure of a program is out of bounds"))
+		}
+		p.Name = plain(clip(p.Name, 100))
+	}
+	return w, nil
+}
+
 // checkFile says whether info can describe the file at path, "" for any.
 func checkFile(info guest.FileInfo) error {
 	if info.Path != "" {

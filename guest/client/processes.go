@@ -157,6 +157,19 @@ func (c *Client) Stats(ctx context.Context) (guest.Stats, error) {
 	return checkStats(s)
 }
 
+// Work returns what a process and its descendants do now. A guest of an older build does not know the question.
+func (c *Client) Work(ctx context.Context, id string) (guest.Work, error) {
+	var w guest.Work
+	q, err := of("GET", id, "work")
+	if err != nil {
+		return w, err
+	}
+	if err := c.ask(ctx, q, &w); err != nil {
+		return guest.Work{}, err
+	}
+	return checkWork(w)
+}
+
 // Shutdown asks the guest to end every process and itself. It returns when the guest has taken the order.
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.ask(ctx, request{method: "POST", path: []string{"shutdown"}}, nil)

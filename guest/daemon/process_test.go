@@ -271,6 +271,45 @@ func TestStats(t *testing.T) {
 	})
 }
 
+func TestWork(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.start(guest.ProcessSpec{ID: "a", Argv: []string{"bash", "--norc", "-i"}, Tty: true, Size: guest.Size{Cols: 80, Rows: 24}})
+	look := func() guest.Work {
+		w, err := p.Work(within(t), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	if w := look(); w.Processes != 1 || w.Foreground != "" || len(w.Programs) != 0 {
+		t.Errorf("at its prompt: %+v", w)
+	}
+	in, err := p.Input(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := in.Write(1, []byte("sleep 1000\r")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a program runs in front", func() bool {
+		w := look()
+		return w.Foreground == "sleep" && w.Processes == 2 && len(w.Programs) == 1 && w.Programs[0].Name == "sleep" && w.Programs[0].AgeMs < 60_000
+	})
+	quiet := look().CPUMs
+	if err := in.Write(2, []byte("\x03while :; do :; done\r")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "CPU is used", func() bool { return look().CPUMs > quiet+50 })
+	if w := look(); w.Foreground != "" || w.Processes != 1 {
+		t.Errorf("a loop of the shell's own: %+v", w)
+	}
+	if _, err := p.Work(within(t), "b"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("of no process: %v", err)
+	}
+}
+
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

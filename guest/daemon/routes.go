@@ -30,6 +30,7 @@ func (d *Daemon) handler() http.Handler {
 		"GET /v1/processes/{id}":                 d.serveProcess,
 		"DELETE /v1/processes/{id}":              d.serveRemove,
 		"GET /v1/processes/{id}/wait":            d.serveWait,
+		"GET /v1/processes/{id}/work":            d.serveWork,
 		"GET /v1/processes/{id}/output/{stream}": d.serveOutput,
 		"POST /v1/processes/{id}/input":          d.serveInput,
 		"POST /v1/processes/{id}/close-stdin":    d.serveCloseStdin,

@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,9 +28,16 @@ const zombie = 5
 
 func fromKinfo(k *unix.KinfoProc) proc {
 	t := k.Proc.P_starttime
-	return proc{pid: int(k.Proc.P_pid), ppid: int(k.Eproc.Ppid), session: int(k.Eproc.Pgid),
+	return proc{pid: int(k.Proc.P_pid), ppid: int(k.Eproc.Ppid), group: int(k.Eproc.Pgid), session: int(k.Eproc.Pgid), foreground: int(k.Eproc.Tpgid),
+		comm:  unix.ByteSliceToString(k.Proc.P_comm[:]),
 		start: uint64(t.Sec)*1e6 + uint64(t.Usec), zombie: k.Proc.P_stat == zombie}
 }
+
+// age is how long ago p was started.
+func (p proc) age() time.Duration { return max(0, time.Since(time.UnixMicro(int64(p.start)))) }
+
+// name is what a process calls itself.
+func (p proc) name() string { return p.comm }
 
 // readProc reads one process.
 func readProc(pid int) (proc, error) {

@@ -60,9 +60,28 @@ func readProc(pid int) (proc, error) {
 		}
 		return n
 	}
-	p := proc{pid: pid, zombie: f[0] == "Z" || f[0] == "X", ppid: int(num(1)), session: int(num(3)), start: uint64(num(19)),
+	p := proc{pid: pid, zombie: f[0] == "Z" || f[0] == "X", ppid: int(num(1)), group: int(num(2)), session: int(num(3)), foreground: int(num(5)), start: uint64(num(19)),
 		cpu: time.Duration(num(11)+num(12)+num(13)+num(14)) * tick, rss: num(21) * int64(os.Getpagesize())}
 	return p, err
+}
+
+// age is how long ago p was started.
+func (p proc) age() time.Duration {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) != nil {
+		return 0
+	}
+	return max(0, time.Duration(now.Nano())-time.Duration(p.start)*tick)
+}
+
+// name is what a process calls itself, "" when it is gone.
+func (p proc) name() string {
+	var buf [64]byte
+	b, err := readSmall("/proc/"+strconv.Itoa(p.pid)+"/comm", buf[:])
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(b), "\n")
 }
 
 // readSmall reads a file of /proc into buf with one call.

@@ -11,7 +11,9 @@ import (
 // proc is one line of the process table.
 type proc struct {
 	pid, ppid, session int
+	group, foreground  int    // its process group, and the one its terminal belongs to
 	start              uint64 // with the pid it tells a process from every other: pids are used again
+	comm               string // its name, where the table tells it
 	zombie             bool
 	cpu                time.Duration // its own and that of the children it has waited for
 	rss                int64         // bytes

@@ -36,6 +36,7 @@ type Settings struct {
 	DefaultArgs []string          // put before everything a session adds
 	Env         map[string]string // on top of the adapter's
 	Prompt      Delivery          // agents Parawork does not know only; "" = PromptPaste
+	Screen      []ScreenRule      // what its screen tells of its state, on top of what is known
 }
 
 // Info is what is known of an agent on this machine.
@@ -66,6 +67,7 @@ type Config struct {
 type Registry struct {
 	cfg      Config
 	adapters map[string]adapter
+	screens  map[string]*ScreenRules // those config adds to
 	order    []string
 	detect   *detector
 }
@@ -84,7 +86,7 @@ func New(cfg Config) (*Registry, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{cfg: cfg, order: []string{ClaudeCode, Codex, OpenCode, Shell, Command}, adapters: map[string]adapter{
+	r := &Registry{cfg: cfg, screens: map[string]*ScreenRules{}, order: []string{ClaudeCode, Codex, OpenCode, Shell, Command}, adapters: map[string]adapter{
 		ClaudeCode: claudeCode{}, Codex: codex{}, OpenCode: openCode{}, Shell: shell{}, Command: command{}, Setup: shell{},
 	}}
 	r.detect = &detector{cfg: cfg, seen: map[string]found{}}
@@ -99,6 +101,9 @@ func New(cfg Config) (*Registry, error) {
 			return nil, fault.New(fault.Invalid, "invalid_config", "agents.%s.prompt is %q; it must be argument, paste or none.", name, s.Prompt)
 		}
 		if _, known := r.adapters[name]; known {
+			if err := r.setScreen(name, s.Screen); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if s.Command == "" {
@@ -106,6 +111,9 @@ func New(cfg Config) (*Registry, error) {
 		}
 		r.adapters[name] = command{custom: true, delivery: s.Prompt, label: name}
 		r.order = append(r.order, name)
+		if err := r.setScreen(name, s.Screen); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
 }

@@ -1,0 +1,84 @@
+package sessions
+
+import (
+	"time"
+
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/screen"
+)
+
+// looks are the timers of what has to be looked at: it says nothing by itself. Guarded by the session's mu.
+type looks struct {
+	process   *time.Timer
+	processAt time.Time
+	screen    *time.Timer
+	blind     bool // the guest cannot tell of processes
+}
+
+func (k *looks) stop() {
+	for _, t := range []*time.Timer{k.process, k.screen} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}
+
+// The screen is read when nothing was printed for a moment, once after each output. A screen that is being drawn says nothing.
+const screenQuiet = 400 * time.Millisecond
+
+// watchScreen plans to read the screen once output has been quiet. It is called under mu, after output.
+func (l *live) watchScreen() {
+	if l.looks.screen != nil || l.svc.cfg.Agents.Screen(l.row.Agent).Lines() == 0 {
+		return
+	}
+	l.looks.screen = l.svc.after(screenQuiet, l.readScreen)
+}
+
+// readScreen reads the screen by the agent's rules, or waits on while output flows.
+func (l *live) readScreen() {
+	l.mu.Lock()
+	quiet := time.Since(l.machine.lastOut)
+	if quiet < screenQuiet && !l.row.State.Ended() {
+		l.looks.screen = l.svc.after(screenQuiet-quiet, l.readScreen)
+		l.mu.Unlock()
+		return
+	}
+	l.looks.screen = nil
+	over, at := l.row.State.Ended(), l.machine.lastOut
+	rules := l.svc.cfg.Agents.Screen(l.row.Agent)
+	l.mu.Unlock()
+	if over {
+		return
+	}
+	h := rules.Match(l.lastLines(agents.MaxRuleLines))
+	h.Source = agents.FromScreen
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.machine.lastOut.Equal(at) { // else it is read again
+		h.Reason = clean(h.Reason)
+		l.machine.hint(time.Now(), h)
+		l.judge()
+	}
+}
+
+// tailBytes of output are enough to draw the last lines anew.
+const tailBytes = 128 << 10
+
+// lastLines returns the last lines the screen shows.
+func (l *live) lastLines(n int) []string {
+	l.mu.Lock()
+	cols, rows := l.row.Cols, l.row.Rows
+	l.mu.Unlock()
+	shown := screen.New(screen.Config{Cols: int(cols), Rows: int(rows), Scrollback: -1})
+	first, end := l.log.Bounds()
+	buf := make([]byte, readSize)
+	for off := max(first, end-tailBytes); off < end; {
+		got, at, err := l.log.ReadAt(buf[:min(readSize, end-off)], off)
+		if got == 0 || err != nil {
+			break
+		}
+		shown.Write(buf[:got])
+		off = at + int64(got)
+	}
+	return shown.LastLines(n)
+}

@@ -1,0 +1,127 @@
+package sessions
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/sessions/agents"
+	vt "github.com/parawork/parawork/sessions/screen"
+)
+
+// recorded is a session of a real agent as TestRecordStates wrote it.
+type recorded struct {
+	Agent      string
+	Cols, Rows int
+	Ops        []struct {
+		At   int64
+		Out  []byte
+		Key  string
+		Is   string
+		Says string
+	}
+}
+
+// replay is a machine that hears a recording by its own clock.
+type replay struct {
+	*play
+	reg   *agents.Registry
+	agent string
+	scan  scanner
+	shown *vt.Screen
+	drawn bool      // and not read since
+	right time.Time // when the state was last right
+	worst time.Duration
+}
+
+func (r *replay) signal(s agents.Signal) { r.m.hint(r.now, r.reg.Read(r.agent, s)) }
+
+// until lets time pass and checks all along that the state is never wrong for more than 5 s.
+func (r *replay) until(at time.Time, is string, since time.Time) {
+	r.t.Helper()
+	for r.now.Before(at) {
+		step := min(at.Sub(r.now), 100*time.Millisecond)
+		r.pass(step)
+		if r.drawn && r.now.Sub(r.m.lastOut) >= screenQuiet {
+			h := r.reg.Screen(r.agent).Match(r.shown.LastLines(agents.MaxRuleLines))
+			h.Source = agents.FromScreen
+			r.m.hint(r.now, h)
+			r.drawn = false
+		}
+		r.m.evaluate(r.now)
+		if is == "" {
+			continue
+		}
+		got := string(r.m.state)
+		if r.m.trouble {
+			got = "failed"
+		}
+		if got == is {
+			r.right = r.now
+		} else {
+			wrong := r.now.Sub(later(r.right, since))
+			if r.worst = max(r.worst, wrong); wrong > 5*time.Second {
+				r.t.Fatalf("%s (%s, by %s) for %s while it is %s; evidence:\n%+v\nscreen:\n%s", got, r.m.reason, r.m.source,
+					wrong, is, r.m.basis().Evidence, strings.Join(r.shown.Text().Lines, "\n"))
+			}
+		}
+	}
+}
+
+func TestRecordedStates(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/states/*.json.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings: %v", err)
+	}
+	reg, err := agents.New(agents.Config{HomesDir: t.TempDir(), WorktreesDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json.gz"), func(t *testing.T) {
+			f, err := os.Open(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			z, err := gzip.NewReader(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var rec recorded
+			if err := json.NewDecoder(z).Decode(&rec); err != nil {
+				t.Fatal(err)
+			}
+			play := newPlay(t, reg.Explicit(rec.Agent))
+			r := &replay{play: play, reg: reg, agent: rec.Agent, shown: vt.New(vt.Config{Cols: rec.Cols, Rows: rec.Rows, Scrollback: -1})}
+			r.scan.signal = r.signal
+			begin := play.now
+			is, since := "", begin
+			for _, op := range rec.Ops {
+				r.until(begin.Add(time.Duration(op.At)*time.Millisecond), is, since)
+				switch {
+				case op.Is != "":
+					if testing.Verbose() {
+						t.Logf("%6d ms: %s by %s (%s) -> %s; worst %v\n%s\n%+v", op.At, r.m.state, r.m.source, r.m.reason, op.Is, r.worst, strings.Join(r.shown.Text().Lines, "\n"), r.m.basis().Evidence)
+					}
+					is, since = op.Is, r.now
+				case op.Key != "":
+					r.key()
+				default:
+					r.scan.scan(op.Out)
+					r.shown.Write(op.Out)
+					r.out(len(op.Out))
+					r.drawn = true
+				}
+				r.m.evaluate(r.now)
+			}
+			r.until(r.now.Add(10*time.Second), is, since)
+			t.Logf("wrong for %v at most", r.worst)
+		})
+	}
+}
