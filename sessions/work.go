@@ -142,13 +142,17 @@ func (l *live) watchWork() {
 		l.looks.process.Stop()
 	}
 	l.looks.processAt = at
-	l.looks.process = l.svc.after(max(time.Until(at), 0), func() {
+	var mine *time.Timer
+	mine = l.svc.after(max(time.Until(at), 0), func() {
 		l.lookAtWork(l.svc.hard)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.looks.process = nil
+		if l.looks.process == mine { // else an earlier look was planned meanwhile
+			l.looks.process = nil
+		}
 		l.judge()
 	})
+	l.looks.process = mine
 }
 
 // lookAtWork asks the guest what the processes of the session do, if that still matters.
