@@ -59,13 +59,15 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
 
         const at = `${house.url}/${house.team}`;
         const screens = [
-          ["workspaces", at, () => page.getByText(ws.name).filter({ visible: true }).first().waitFor()],
+          ["inbox", `${at}/inbox`, () => page.getByRole("heading", { name: "Inbox" }).waitFor()],
+          ["workspaces", `${at}/w`, () => page.getByText(ws.name).filter({ visible: true }).first().waitFor()],
           ["projects", `${at}/p`, () => page.getByRole("heading", { name: "Projects" }).waitFor()],
           ["project", `${at}/p/${ws.project_id}`, () => page.getByLabel(/setup script/i).waitFor()],
           ["add-project", `${at}/p?add=url`, () => page.getByRole("dialog").waitFor()],
           ["add-folder", `${at}/p?add=folder`, () => page.getByRole("dialog").waitFor()],
           ["new-workspace", `${at}/p?new=${ws.project_id}`, () => page.getByRole("dialog").getByLabel("Name").waitFor()],
-          ["terminal", `${at}/w/${ws.key}`, () => page.locator("[data-link=live]").waitFor()],
+          ["terminal", `${at}/w/${ws.key}?live=1`, () => page.locator("[data-link=live]").waitFor()],
+          ["last-lines", `${at}/w/${ws.key}`, () => (size === "phone" ? page.getByText("green and plain") : page.locator("[data-link=live]")).waitFor()],
           ["changes", `${at}/w/${ws.key}?tab=changes`, () => page.getByText("added.txt").filter({ visible: true }).first().waitFor()],
           ["shell", `${at}/w/${ws.key}?tab=shell`, () => page.getByRole("button", { name: "Open a shell" }).waitFor()],
           ["activity", `${at}/w/${ws.key}?tab=activity`, () => page.getByText(/created/i).first().waitFor()],
@@ -73,6 +75,7 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
           ["delete", `${at}/w/${ws.key}?dialog=delete`, () => page.getByRole("dialog").waitFor()],
           ["archived", `${at}/w/PW-2`, () => page.getByRole("button", { name: /restore/i }).first().waitFor()],
           ["settings", `${at}/settings`, () => page.getByRole("heading").first().waitFor()],
+          ["notifications", `${at}/settings/notifications`, () => page.getByRole("heading", { name: "In this browser" }).waitFor()],
           ["docs", `${house.url}/api/docs`, () => page.getByRole("heading").first().waitFor()],
         ];
         for (const [name, url, seen] of screens) {

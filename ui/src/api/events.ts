@@ -137,6 +137,7 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       // The diff of a path has its own stamp; everything else of the workspace may have moved.
       return [
         ...lists,
+        keys.inbox(team),
         ["workspace", workspace, "sessions"],
         keys.activity(workspace),
         keys.commits(workspace),
@@ -144,9 +145,11 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
         keys.projects(team),
       ];
     case "session":
-      return [...lists, keys.sessions(workspace), keys.activity(workspace), keys.sandbox(workspace)];
+      return [...lists, keys.inbox(team), keys.sessions(workspace), keys.activity(workspace), keys.sandbox(workspace)];
     case "prompt":
       return [keys.prompts(workspace, e.id), keys.activity(workspace)];
+    case "inbox":
+      return [keys.inbox(team)];
     case "changes":
       return [...lists, keys.changes(workspace), keys.commits(workspace)];
     case "activity":

@@ -12,6 +12,7 @@ export const keys = {
   agents: (team: string) => ["team", team, "agents"] as const,
   folder: (team: string, path: string) => ["team", team, "folder", path] as const,
   folderSearch: (team: string, q: string) => ["team", team, "folder-search", q] as const,
+  inbox: (team: string) => ["team", team, "inbox"] as const,
   projects: (team: string) => ["team", team, "projects"] as const,
   workspaces: (team: string, show: Show) => ["team", team, "workspaces", show] as const,
   project: (id: string) => ["project", id] as const,

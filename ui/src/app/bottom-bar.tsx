@@ -1,9 +1,7 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { workspacesQuery } from "@/api/queries";
+import { useWaiting } from "@/attention/inbox";
 import { perform } from "@/keys/keyboard";
 import { Icon } from "@/kit/icon";
-import { needsCount } from "@/workspaces/standing";
 import { useTeam } from "./team";
 
 const ITEM =
@@ -13,19 +11,29 @@ const ITEM =
 export function BottomBar() {
   const team = useTeam();
   const params = { team: team.slug };
-  const list = useQuery(workspacesQuery(team.slug));
-  const needs = needsCount(list.data ?? []);
+  const needs = useWaiting(team.slug);
   return (
     <nav aria-label="Main" className="flex border-t border-hairline bg-bg1 pb-[env(safe-area-inset-bottom)] md:hidden">
-      <Link to="/$team/w" params={params} className={ITEM}>
+      <Link to="/$team/inbox" params={params} className={ITEM}>
         <span className="relative">
-          <Icon name="workspaces" size={18} />
-          {needs > 0 && <span aria-hidden className="absolute -top-0.5 -right-1.5 size-2 rounded-full bg-needs" />}
+          <Icon name="inbox" size={18} />
+          {needs > 0 && (
+            <span
+              aria-hidden
+              className="absolute -top-1.5 left-3 min-w-4 rounded-full bg-needs px-1 text-center text-[11px] leading-4 font-semibold text-bg0 tabular-nums"
+            >
+              {needs > 99 ? "99+" : needs}
+            </span>
+          )}
         </span>
         <span>
-          Workspaces
-          {needs > 0 && <span className="sr-only">, {needs} need you</span>}
+          Inbox
+          {needs > 0 && <span className="sr-only">, {needs} waiting for you</span>}
         </span>
+      </Link>
+      <Link to="/$team/w" params={params} className={ITEM}>
+        <Icon name="workspaces" size={18} />
+        Workspaces
       </Link>
       <Link to="/$team/p" params={params} className={ITEM}>
         <Icon name="git" size={18} />

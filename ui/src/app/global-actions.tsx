@@ -26,13 +26,14 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
     const next = order[(at + by + order.length) % order.length] ?? order[0]!;
     void navigate({ to: "/$team/w/$key", params: { ...params, key: next.workspace.key } });
   };
-  const needy = order.filter((i) => i.standing.group === "needs");
+  const needy = order.filter((i) => i.standing.group === "needs" || i.standing.group === "stuck");
 
   useAction("palette", () => setOpen("palette"));
   useAction("palette.terminal", () => setOpen("palette"));
   useAction("help", () => setOpen("help"));
   useAction("sidebar", onSidebar);
   useAction("theme", () => setLook({ theme: isDark() ? "light" : "dark" }));
+  useAction("go.inbox", () => void navigate({ to: "/$team/inbox", params }));
   useAction("go.workspaces", () => void navigate({ to: "/$team/w", params }));
   useAction("go.projects", () => void navigate({ to: "/$team/p", params }));
   useAction(

@@ -1,6 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { api } from "@/api/client";
+import { useWaiting } from "@/attention/inbox";
 import { initials } from "@/format/text";
 import { pretty } from "@/keys/chord";
 import { perform } from "@/keys/keyboard";
@@ -19,12 +20,24 @@ const NAV =
 export function Header() {
   const team = useTeam();
   const params = { team: team.slug };
+  const needs = useWaiting(team.slug);
   return (
     <header className="flex h-(--header-h) items-center gap-1.5 border-b border-hairline bg-bg1 px-3 md:px-4">
-      <Link to="/$team/w" params={params} className="mr-2 font-semibold" aria-label="Parawork, to the workspaces">
+      <Link to="/$team" params={params} className="mr-2 font-semibold" aria-label="Parawork, to the start">
         parawork
       </Link>
       <nav aria-label="Main" className="hidden items-center gap-1 md:flex">
+        <Link to="/$team/inbox" params={params} className={NAV}>
+          Inbox
+          {needs > 0 && (
+            <>
+              <span aria-hidden className="ml-1.5 font-medium text-needs tabular-nums">
+                {needs}
+              </span>
+              <span className="sr-only">, {needs} waiting for you</span>
+            </>
+          )}
+        </Link>
         <Link to="/$team/w" params={params} className={NAV}>
           Workspaces
         </Link>

@@ -20,7 +20,7 @@ export default function HelpSheet({ onClose }: { onClose: () => void }) {
       }
     >
       <DialogBody focusable className="grid content-start gap-x-8 gap-y-4 md:grid-cols-2">
-        {(["General", "Go to", "Workspace", "Terminal", "Review"] as const).map((group) => (
+        {(["General", "Go to", "Questions", "Workspace", "Terminal", "Review"] as const).map((group) => (
           <section key={group} aria-label={group}>
             <h3 className="mb-1 font-semibold">{group}</h3>
             <dl>
@@ -30,7 +30,7 @@ export default function HelpSheet({ onClose }: { onClose: () => void }) {
                   <div key={a.id} className="flex items-baseline justify-between gap-3 py-0.5">
                     <dt className="text-fg2">{a.label}</dt>
                     <dd className="shrink-0">
-                      {a.keys.map((k) => (
+                      {(a.shown ? [a.shown] : a.keys).map((k) => (
                         <Kbd key={k} keys={k} spoken className="pointer-coarse:inline" />
                       ))}
                     </dd>

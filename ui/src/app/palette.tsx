@@ -72,7 +72,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                   ))}
                 </Command.Group>
               )}
-              {(["Workspace", "Terminal", "Review", "Go to", "General"] as const).map((group) => {
+              {(["Questions", "Workspace", "Terminal", "Review", "Go to", "General"] as const).map((group) => {
                 const list = actions.filter((a) => a.group === group && !a.keyOnly);
                 if (list.length === 0) return null;
                 return (

@@ -80,8 +80,16 @@ const teamIndexRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/",
   beforeLoad: ({ params }) => {
-    throw redirect({ to: "/$team/w", params, replace: true });
+    // A phone is for answering; a desk for work.
+    const to = matchMedia("(max-width: 767px)").matches ? "/$team/inbox" : "/$team/w";
+    throw redirect({ to, params, replace: true });
   },
+});
+
+const inboxRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/inbox",
+  component: lazyRouteComponent(() => import("@/screens/inbox"), "InboxScreen"),
 });
 
 export const SHOWS = ["active", "archived", "trash"] as const;
@@ -102,6 +110,8 @@ export interface WorkspaceSearch {
   session?: string;
   file?: string;
   dialog?: "merge" | "archive" | "delete";
+  /** On a phone: the terminal itself instead of what it says. */
+  live?: true;
 }
 
 const workspaceRoute = createRoute({
@@ -112,6 +122,7 @@ const workspaceRoute = createRoute({
     session: text(s.session),
     file: text(s.file),
     dialog: s.dialog === "merge" || s.dialog === "archive" || s.dialog === "delete" ? s.dialog : undefined,
+    live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
   }),
   component: lazyRouteComponent(() => import("@/screens/workspace"), "WorkspaceScreen"),
 });
@@ -128,7 +139,7 @@ const projectRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/project"), "ProjectScreen"),
 });
 
-export const SECTIONS = ["profile", "appearance", "agents", "tokens", "team", "about"] as const;
+export const SECTIONS = ["profile", "notifications", "appearance", "agents", "tokens", "team", "about"] as const;
 export type Section = (typeof SECTIONS)[number];
 
 const settingsRoute = createRoute({
@@ -141,7 +152,15 @@ const routeTree = rootRoute.addChildren([
   indexRoute,
   setupRoute,
   loginRoute,
-  teamRoute.addChildren([teamIndexRoute, workspacesRoute, workspaceRoute, projectsRoute, projectRoute, settingsRoute]),
+  teamRoute.addChildren([
+    teamIndexRoute,
+    inboxRoute,
+    workspacesRoute,
+    workspaceRoute,
+    projectsRoute,
+    projectRoute,
+    settingsRoute,
+  ]),
 ]);
 
 export const router = createRouter({

@@ -1,13 +1,13 @@
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
 import { whenSignedOut } from "@/api/client";
 import { EventPump, EventsLink } from "@/api/events";
-import { keys, meQuery, workspacesQuery } from "@/api/queries";
+import { keys, meQuery } from "@/api/queries";
+import { useWaiting } from "@/attention/inbox";
 import { listen } from "@/keys/keyboard";
 import { connection, tryNow } from "@/state/connection";
 import { remember } from "@/state/remember";
-import { needsCount } from "@/workspaces/standing";
 import { BottomBar } from "./bottom-bar";
 import { ConnectionPill } from "./connection-pill";
 import { GlobalActions } from "./global-actions";
@@ -21,6 +21,7 @@ import { showAttention } from "./title";
 const NewWorkspaceDialog = lazy(() => import("@/screens/new-workspace/dialog"));
 const AddProjectDialog = lazy(() => import("@/screens/add-project/dialog"));
 const Floating = lazy(() => import("@/kit/floating"));
+const Notifier = lazy(() => import("@/attention/notify/notifier"));
 
 const route = getRouteApi("/$team");
 
@@ -34,8 +35,7 @@ export function Shell() {
 function TeamShell({ team }: { team: string }) {
   const search = route.useSearch();
   const [sidebar, setSidebar] = useState(true);
-  const workspaces = useQuery(workspacesQuery(team));
-  const needs = needsCount(workspaces.data ?? []);
+  const needs = useWaiting(team);
 
   useEffect(() => remember("team", team), [team]);
   useEffect(listen, []);
@@ -69,6 +69,9 @@ function TeamShell({ team }: { team: string }) {
       <SequenceEcho />
       <Suspense>
         <Floating />
+      </Suspense>
+      <Suspense>
+        <Notifier />
       </Suspense>
     </div>
   );

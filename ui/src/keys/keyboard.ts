@@ -7,7 +7,9 @@ import { type Action, type ActionId, actions } from "./registry";
 /** How long a sequence such as "g p" waits for its next key. */
 const SEQUENCE_MS = 1500;
 
-const handlers = new Map<string, (() => void)[]>();
+type Handler = (key: string) => void;
+
+const handlers = new Map<string, Handler[]>();
 
 /** Actions that somebody handles now: what the palette offers. */
 export const available = new Store<readonly Action[]>([]);
@@ -17,15 +19,15 @@ export const pending = new Store("");
 
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-/** Handles an action while the component lives; the innermost component wins. */
-export function useAction(id: ActionId, run: () => void, enabled = true): void {
+/** Handles an action while the component lives; the innermost component wins. It is told the key, "" when none was pressed. */
+export function useAction(id: ActionId, run: Handler, enabled = true): void {
   const latest = useRef(run);
   useEffect(() => {
     latest.current = run;
   });
   useEffect(() => {
     if (!enabled) return;
-    const handler = () => latest.current();
+    const handler: Handler = (key) => latest.current(key);
     handlers.set(id, [...(handlers.get(id) ?? []), handler]);
     publish();
     return () => {
@@ -43,9 +45,9 @@ function publish(): void {
 }
 
 /** Runs an action as its key would. */
-export function perform(id: string): boolean {
+export function perform(id: string, key = ""): boolean {
   const handler = handlers.get(id)?.at(-1);
-  handler?.();
+  handler?.(key);
   return handler !== undefined;
 }
 
@@ -57,6 +59,11 @@ function placeOf(target: EventTarget | null): Place {
   if (target.closest("input:not([type=checkbox]):not([type=radio]),textarea,select,[contenteditable=true]"))
     return "field";
   return "page";
+}
+
+/** Whether Enter presses what has the focus: it is then no key of ours. */
+function presses(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && target.closest("a,button,summary,[role=button]") !== null;
 }
 
 function allowed(a: Action, place: Place): boolean {
@@ -93,7 +100,7 @@ export function listen(): () => void {
   const onKey = (e: KeyboardEvent) => {
     if (e.defaultPrevented || e.isComposing) return;
     const chord = chordOf(e);
-    if (!chord) return;
+    if (!chord || (chord === "enter" && presses(e.target))) return;
     const dialog = document.querySelector("[role=dialog][data-state=open],[role=alertdialog][data-state=open]");
     const place = placeOf(e.target);
     const before = pending.get();
@@ -109,7 +116,7 @@ export function listen(): () => void {
     if (!found) return;
     if (dialog && !found.inFields) return; // a dialog keeps the page below it still
     e.preventDefault();
-    perform(found.id);
+    perform(found.id, chord);
   };
   document.addEventListener("keydown", onKey);
   return () => document.removeEventListener("keydown", onKey);

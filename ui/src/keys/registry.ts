@@ -5,14 +5,16 @@
  * A key is one chord ("mod+k", "ctrl+shift+e", "?") or a sequence of single keys ("g p"). "mod" is Cmd on a Mac and Ctrl
  * elsewhere. Single keys and sequences work only outside fields and terminals and can be turned off.
  */
-export type Scope = "global" | "workspace" | "terminal" | "changes" | "dialog";
+export type Scope = "global" | "workspace" | "terminal" | "changes" | "dialog" | "question" | "inbox";
 
 export interface Action {
   id: string;
   label: string;
   keys: string[];
+  /** The keys as the help sheet shows them, where a list of all would be long. */
+  shown?: string;
   scope: Scope;
-  group: "Go to" | "Workspace" | "Terminal" | "Review" | "General";
+  group: "Go to" | "Questions" | "Workspace" | "Terminal" | "Review" | "General";
   /** Works while a terminal has the focus. */
   inTerminal?: boolean;
   /** Works while a field has the focus. */
@@ -46,6 +48,7 @@ export const ACTIONS = [
   { id: "project.new", label: "Add a project", keys: ["o p"], scope: "global", group: "General" },
   { id: "theme", label: "Switch light and dark", keys: ["g d"], scope: "global", group: "General" },
 
+  { id: "go.inbox", label: "Inbox", keys: ["g i"], scope: "global", group: "Go to" },
   { id: "go.workspaces", label: "Workspaces", keys: ["g w"], scope: "global", group: "Go to" },
   { id: "go.projects", label: "Projects", keys: ["g p"], scope: "global", group: "Go to" },
   { id: "go.settings", label: "Settings", keys: ["g s"], scope: "global", group: "Go to" },
@@ -66,6 +69,39 @@ export const ACTIONS = [
     inTerminal: true,
   },
   { id: "go.needs", label: "The next workspace that needs you", keys: ["g n"], scope: "global", group: "Go to" },
+
+  { id: "answer.allow", label: "Allow", keys: ["a"], scope: "question", group: "Questions" },
+  { id: "answer.deny", label: "Deny", keys: ["d"], scope: "question", group: "Questions" },
+  {
+    id: "answer.option",
+    label: "Choose an answer by its number",
+    keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"],
+    shown: "1 … 9",
+    scope: "question",
+    group: "Questions",
+    keyOnly: true,
+  },
+  {
+    id: "answer.focus",
+    label: "To the question, from a terminal",
+    keys: ["ctrl+shift+a"],
+    scope: "question",
+    group: "Questions",
+    inTerminal: true,
+  },
+  { id: "inbox.next", label: "Next in the inbox", keys: ["j"], scope: "inbox", group: "Questions", keyOnly: true },
+  {
+    id: "inbox.previous",
+    label: "Previous in the inbox",
+    keys: ["k"],
+    scope: "inbox",
+    group: "Questions",
+    keyOnly: true,
+  },
+  { id: "inbox.open", label: "Open", keys: ["enter"], scope: "inbox", group: "Questions", keyOnly: true },
+  { id: "inbox.snooze", label: "Snooze for an hour", keys: ["s"], scope: "inbox", group: "Questions" },
+  { id: "inbox.tomorrow", label: "Snooze until tomorrow", keys: ["t"], scope: "inbox", group: "Questions" },
+  { id: "inbox.done", label: "Done: take it out of the inbox", keys: ["x"], scope: "inbox", group: "Questions" },
 
   { id: "tab.terminal", label: "Terminal", keys: ["g t"], scope: "workspace", group: "Workspace" },
   { id: "tab.changes", label: "Changes", keys: ["g c"], scope: "workspace", group: "Workspace" },
@@ -157,10 +193,12 @@ export function action(id: ActionId): Action {
 
 /** Scopes that can be active at the same time as a scope: their keys must not collide. */
 export const TOGETHER: Record<Scope, readonly Scope[]> = {
-  global: ["workspace", "terminal", "changes", "dialog"],
-  workspace: ["global", "terminal", "changes"],
-  terminal: ["global", "workspace"],
+  global: ["workspace", "terminal", "changes", "dialog", "question", "inbox"],
+  workspace: ["global", "terminal", "changes", "question"],
+  terminal: ["global", "workspace", "question"],
   changes: ["global", "workspace"],
+  question: ["global", "workspace", "terminal", "inbox"],
+  inbox: ["global", "question"],
   dialog: ["global"],
 };
 

@@ -27,6 +27,7 @@ const PATHS = {
   space: <path d="M2.5 6.5v3h11v-3" />,
   terminal: <path d="m3 4.5 3.5 3.5L3 11.5M8 12h5" />,
   workspaces: <path d="M2.5 3.5h11v4h-11Zm0 6h11v3h-11Z" />,
+  inbox: <path d="M2.5 9.5 4.5 3h7l2 6.5V13h-11Zm0 0H6l.8 1.6h2.4L10 9.5h3.5" />,
   gear: (
     <>
       <circle cx="8" cy="8" r="2" />

@@ -9,6 +9,7 @@ import { Page } from "./page";
 
 const NAMES: Record<Section, string> = {
   profile: "Profile",
+  notifications: "Notifications",
   appearance: "Appearance",
   agents: "Agents",
   tokens: "API tokens",
@@ -18,6 +19,7 @@ const NAMES: Record<Section, string> = {
 
 const VIEWS = {
   profile: lazy(() => import("./settings/profile")),
+  notifications: lazy(() => import("./settings/notifications")),
   appearance: lazy(() => import("./settings/appearance")),
   agents: lazy(() => import("./settings/agents")),
   tokens: lazy(() => import("./settings/tokens")),

@@ -13,10 +13,12 @@ import { useWorkspaceByKey } from "@/workspaces/use-workspace";
 import { Creation } from "./workspace/creation";
 import { WorkspaceHead } from "./workspace/head";
 import { PutAway } from "./workspace/put-away";
+import { useShownSession } from "./workspace/shown-session";
 import { WorkspaceTabs } from "./workspace/tabs";
 
 const TerminalTab = lazy(() => import("./workspace/terminal-tab"));
 const ChangesTab = lazy(() => import("./changes/tab"));
+const AskingElsewhere = lazy(() => import("@/attention/asking-elsewhere"));
 const ActivityTab = lazy(() => import("./workspace/activity-tab"));
 const MergeDialog = lazy(() => import("./workspace/merge-dialog"));
 const RemoveDialog = lazy(() => import("./workspace/remove-dialog"));
@@ -48,6 +50,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   // Kept fresh in whatever tab: its count is in the tab's name.
   const changes = useQuery({ ...changesQuery(w.id), enabled: alive });
 
+  const shown = useShownSession(sessions.data ?? []);
+
   const go = (next: Tab) =>
     void navigate({
       search: (s) => ({ ...s, tab: next === "terminal" ? undefined : next, session: undefined, file: undefined }),
@@ -62,6 +66,9 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     <div className="flex h-full min-h-0 flex-col">
       <WorkspaceHead workspace={w} sessions={sessions.data ?? []} />
       <WorkspaceTabs tab={tab} files={changes.data?.items.length ?? w.changes.files} sessions={sessions.data ?? []} />
+      <Suspense>
+        <AskingElsewhere sessions={sessions.data ?? []} shown={tab === "terminal" ? shown?.id : undefined} />
+      </Suspense>
       <div className="min-h-0 flex-1">
         <Suspense fallback={<Skeleton label="Loading" />}>
           {tab === "activity" ? (

@@ -146,7 +146,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
           </span>
           <span className="block truncate text-meta text-fg3">
             {w.project_name} ·{" "}
-            {s.text && (s.group === "needs" || s.group === "failed" || s.group === "setup") ? (
+            {s.text && (s.group === "needs" || s.group === "stuck" || s.group === "failed" || s.group === "setup") ? (
               <span className="text-fg2">{s.text}</span>
             ) : (
               <span className="font-mono text-[11px]">{w.branch}</span>

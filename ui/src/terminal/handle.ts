@@ -49,6 +49,7 @@ export class TerminalHandle {
   private observer: ResizeObserver | undefined;
   private wishTimer: ReturnType<typeof setTimeout> | undefined;
   private opened = false;
+  private measuring = false; // the size of the letters is changing
   private disposed = false;
   private writerAt = -1; // the server's clock: only whether it moved counts; -1 = not told yet
   private restored = false; // the screen as it was is there: what comes now is new
@@ -210,7 +211,7 @@ export class TerminalHandle {
   /** Makes this screen's size the terminal's. */
   takeSize(): void {
     if (!this.config.writer) return;
-    this.term.options.fontSize = look.get().terminalFont;
+    this.setFont(look.get().terminalFont);
     this.pan("", "");
     const size = this.fit.proposeDimensions();
     if (size && size.cols >= MIN_COLS && size.rows >= MIN_ROWS) this.link.wish(size.cols, size.rows);
@@ -263,6 +264,17 @@ export class TerminalHandle {
     this.search.clearDecorations();
     this.term.clearSelection();
     this.term.focus();
+  }
+
+  /** The height of the empty rows at the end of the screen, in px: what may be covered without hiding anything. */
+  blankBelow(): number {
+    const cell = this.cell();
+    if (!cell) return 0;
+    const b = this.term.buffer.active;
+    const cursor = b.baseY + b.cursorY - b.viewportY;
+    let y = this.term.rows - 1;
+    while (y > cursor && !b.getLine(b.viewportY + y)?.translateToString(true)) y--;
+    return (this.term.rows - 1 - y) * cell.height;
   }
 
   scrollToEnd(): void {
@@ -430,13 +442,13 @@ export class TerminalHandle {
    */
   private layout(): void {
     const { host, term } = this;
-    if (!host || !this.opened || host.clientWidth < 40 || host.clientHeight < 40) return;
+    if (!host || !this.opened || this.measuring || host.clientWidth < 40 || host.clientHeight < 40) return;
     const base = look.get().terminalFont;
     const { mine, owner } = this.view.get();
     const finger = isCoarse();
     const mayWish = this.config.writer && !this.view.get().exit && (mine || (owner === undefined && !finger));
     if (mayWish) {
-      if (term.options.fontSize !== base) term.options.fontSize = base;
+      if (term.options.fontSize !== base) this.setFont(base);
       this.pan("", "");
       clearTimeout(this.wishTimer);
       this.wishTimer = setTimeout(() => this.wish(finger), WISH_AFTER);
@@ -453,11 +465,30 @@ export class TerminalHandle {
     const atBase = { width: (cell.width * base) / font, height: (cell.height * base) / font };
     const box = { width: host.clientWidth, height: host.clientHeight };
     const next = fontFor(box, this.sized.cols, this.sized.rows, atBase, base);
-    if (next !== font) term.options.fontSize = next;
+    if (next !== font) this.setFont(next);
     const scale = next / base;
     const width = this.sized.cols * atBase.width * scale + 16;
     const height = this.sized.rows * atBase.height * scale;
     this.pan(width > box.width ? `${Math.ceil(width)}px` : "", height > box.height + 4 ? `${Math.ceil(height)}px` : "");
+  }
+
+  /**
+   * Changes the size of the letters. The terminal draws in the new size some frames later; until then what is measured belongs to
+   * the old one. xterm also keeps a letter's old width, which would put all letters on top of each other: a change of weight that
+   * changes nothing makes it measure anew.
+   */
+  private setFont(size: number): void {
+    const { term } = this;
+    term.options.fontSize = size;
+    this.measuring = true;
+    requestAnimationFrame(() =>
+      requestAnimationFrame(() => {
+        this.measuring = false;
+        if (this.disposed) return;
+        term.options.fontWeight = term.options.fontWeight === "normal" ? 400 : "normal";
+        this.layout();
+      }),
+    );
   }
 
   private pan(width: string, height: string): void {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Workspace } from "@/api/client";
-import { grouped, needsCount, standing } from "./standing";
+import { grouped, standing } from "./standing";
 
 let n = 0;
 const ws = (over: Partial<Workspace>): Workspace => ({
@@ -40,7 +40,7 @@ describe("standing", () => {
     [ws({ state: "creating" }), "setup"],
     [ws({ state: "failed" }), "failed"],
     [ws({ attention: why("waiting") }), "needs"],
-    [ws({ attention: why("stuck") }), "needs"],
+    [ws({ attention: why("stuck") }), "stuck"],
     [ws({ attention: why("finished"), changes: { files: 2, additions: 1, deletions: 1, version: 1 } }), "review"],
     [ws({ agents: agents("working") }), "running"],
     [ws({ agents: agents("idle") }), "idle"],
@@ -54,10 +54,16 @@ describe("standing", () => {
   it("orders by who needs attention, longest waiting first", () => {
     const a = ws({ attention: why("waiting", 20) });
     const b = ws({ attention: why("waiting", 10) });
-    const list = [ws({}), ws({ agents: agents("working") }), a, ws({ state: "failed" }), b];
+    const list = [
+      ws({}),
+      ws({ agents: agents("working") }),
+      a,
+      ws({ attention: why("stuck") }),
+      ws({ state: "failed" }),
+      b,
+    ];
     const out = grouped(list);
-    expect(out.map((g) => g.group)).toEqual(["needs", "failed", "running", "idle"]);
+    expect(out.map((g) => g.group)).toEqual(["needs", "failed", "stuck", "running", "idle"]);
     expect(out[0]!.items.map((i) => i.workspace.id)).toEqual([b.id, a.id]);
-    expect(needsCount(list)).toBe(2);
   });
 });

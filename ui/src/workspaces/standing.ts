@@ -2,12 +2,13 @@ import type { Workspace } from "@/api/client";
 import type { MarkKind } from "@/kit/mark";
 
 /** The groups of the sidebar in the order of who needs attention. */
-export const GROUPS = ["needs", "failed", "review", "running", "setup", "idle", "done"] as const;
+export const GROUPS = ["needs", "failed", "stuck", "review", "running", "setup", "idle", "done"] as const;
 export type Group = (typeof GROUPS)[number];
 
 export const GROUP_NAMES: Record<Group, string> = {
   needs: "Needs you",
   failed: "Failed",
+  stuck: "Stuck",
   review: "Ready to review",
   running: "Working",
   setup: "Setting up",
@@ -38,7 +39,7 @@ export function standing(w: Workspace): Standing {
     case "waiting":
       return say("needs", "needs", "Needs you", why.text);
     case "stuck":
-      return say("needs", "needs", "Stuck", why.text);
+      return say("needs", "stuck", "Stuck", why.text);
     case "conflict":
       return say("needs", "needs", "Conflict", why.text);
     case "failed":
@@ -83,14 +84,10 @@ export function grouped(list: readonly Workspace[]): Grouped[] {
     items: by
       .get(group)!
       .sort((a, b) =>
-        group === "needs" || group === "failed"
+        group === "needs" || group === "failed" || group === "stuck"
           ? (a.workspace.attention?.at ?? a.workspace.updated_at) -
             (b.workspace.attention?.at ?? b.workspace.updated_at)
           : b.workspace.created_at - a.workspace.created_at,
       ),
   }));
 }
-
-/** How many need a person now: the number in the title, the icon and the sidebar. */
-export const needsCount = (list: readonly Workspace[]): number =>
-  list.filter((w) => standing(w).group === "needs").length;

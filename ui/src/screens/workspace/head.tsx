@@ -72,7 +72,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           </span>
           {s.text && s.group !== "setup" && <span className="min-w-0 text-fg2 break-words">{s.text}</span>}
         </div>
-        <p className="mt-0.5 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3">
+        <p className="mt-0.5 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3 max-md:hidden">
           <span className="min-w-0 break-all">
             <span className="font-mono text-[12px] text-fg2">{w.branch || "no branch yet"}</span>
             <span aria-hidden> ← </span>

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { sessionsQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { bytes } from "@/format/text";
@@ -16,6 +16,8 @@ import { FindBar } from "./find-bar";
 import { KeyBar } from "./key-bar";
 import { StatusLine } from "./status-line";
 import { ACTIVE_TAB } from "./tabs";
+
+const QuestionSlot = lazy(() => import("@/attention/question-slot"));
 
 interface Props {
   sessionId: string;
@@ -34,6 +36,8 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
   const host = useRef<HTMLDivElement>(null);
   const view = useStore(handle.view);
   const [finding, setFinding] = useState(false);
+  const asked = useHeight();
+  const lift = useLift(handle, asked.height);
   const ended = view.exit !== undefined || (session !== undefined && hasEnded(session));
 
   useEffect(() => {
@@ -54,7 +58,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
   useTabDot(view.bell);
 
   return (
-    <div className="flex h-full min-h-0 flex-col bg-bg0">
+    <div className="flex h-full min-h-0 flex-col overflow-hidden bg-bg0">
       {view.progress && (
         <div
           role="progressbar"
@@ -74,7 +78,10 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
           />
         </div>
       )}
-      <div className="term-frame relative bg-(--term-bg) min-h-0 min-w-0 flex-1">
+      <div
+        className="term-frame relative bg-(--term-bg) min-h-0 min-w-0 flex-1"
+        style={lift > 0 ? { transform: `translateY(-${lift}px)` } : undefined}
+      >
         {/* The gap around the letters belongs to the frame, so that the host's size is what can be drawn on. */}
         <div
           ref={host}
@@ -94,6 +101,20 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
           </Button>
         )}
       </div>
+      {session && !shell && !readOnly && (
+        // A question hides no new line and changes no size: the terminal moves up behind it, its oldest rows out of sight.
+        <div className="relative z-10 h-0 shrink-0">
+          <div ref={asked.ref} className="absolute inset-x-0 bottom-0">
+            <Suspense>
+              <QuestionSlot
+                session={session}
+                via="workspace"
+                className="max-h-[60vh] overflow-y-auto border-t border-hairline bg-bg2 px-4 py-2.5"
+              />
+            </Suspense>
+          </div>
+        </div>
+      )}
       {view.gap > 0 && (
         <p className="border-t border-hairline bg-bg1 px-4 py-1 text-meta text-fg3">
           {bytes(view.gap)} at the beginning are no longer kept.
@@ -111,6 +132,34 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
       {!readOnly && writer && !ended && <KeyBar handle={handle} agent={!shell} latch={view.latch} />}
     </div>
   );
+}
+
+/** How far the terminal moves up for what covers its end: by what would hide something written. */
+function useLift(handle: TerminalHandle, covered: number): number {
+  const [lift, setLift] = useState(0);
+  useEffect(() => {
+    if (covered === 0) return setLift(0);
+    const judge = () => setLift(Math.max(0, Math.ceil(covered - handle.blankBelow())));
+    judge();
+    const timer = setInterval(judge, 400); // the agent may write on while it asks
+    return () => clearInterval(timer);
+  }, [handle, covered]);
+  return lift;
+}
+
+/** The height of an element as it is laid out now. */
+function useHeight() {
+  const [height, setHeight] = useState(0);
+  const stop = useRef<() => void>(undefined);
+  const ref = useCallback((el: HTMLElement | null) => {
+    stop.current?.();
+    stop.current = undefined;
+    if (!el) return setHeight(0);
+    const watch = new ResizeObserver(() => setHeight(el.offsetHeight));
+    watch.observe(el);
+    stop.current = () => watch.disconnect();
+  }, []);
+  return { ref, height };
 }
 
 /** Whoever opens a terminal wants to type in it, unless a field or a dialog has the focus. */

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import type { Session, Workspace } from "@/api/client";
 import { keys, sessionsQuery } from "@/api/queries";
@@ -9,6 +9,7 @@ import { Button, IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { Shape } from "@/kit/mark";
 import { Empty, Failure, Skeleton } from "@/kit/states";
+import { useMedia } from "@/kit/use-media";
 import { toastError } from "@/state/toasts";
 import { isShell, SETUP, SHELL, sessionMark } from "@/workspaces/sessions";
 import { startSession } from "@/workspaces/start";
@@ -17,6 +18,7 @@ import { useShownSession } from "./shown-session";
 import { StartDialog } from "./start-dialog";
 
 const TerminalPane = lazy(() => import("./terminal-pane"));
+const AnswerMode = lazy(() => import("./answer-mode"));
 
 /** The sessions of a workspace, agents or shells, one of them in front. */
 export default function TerminalTab({ workspace: w, kind }: { workspace: Workspace; kind: "agent" | "shell" }) {
@@ -92,10 +94,32 @@ export default function TerminalTab({ workspace: w, kind }: { workspace: Workspa
 }
 
 function Pane({ session: s }: { session: Session }) {
-  return (
+  const phone = useMedia("(max-width: 767px)");
+  const { live } = useSearch({ from: "/$team/w/$key" });
+  if (phone && !live && !isShell(s))
+    return (
+      <Suspense fallback={<Skeleton label="Opening the session" />}>
+        <AnswerMode key={s.id} session={s} />
+      </Suspense>
+    );
+  const pane = (
     <Suspense fallback={<Skeleton label="Opening the terminal" />}>
       <TerminalPane key={s.id} sessionId={s.id} workspaceId={s.workspace_id} />
     </Suspense>
+  );
+  if (!phone || isShell(s)) return pane;
+  return (
+    <div className="grid h-full min-h-0 grid-rows-[auto_minmax(0,1fr)]">
+      <Link
+        to="."
+        search={(x) => ({ ...x, live: undefined })}
+        className="flex min-h-11 items-center gap-1.5 border-b border-hairline bg-bg1 px-3 text-meta text-fg2 -outline-offset-2"
+      >
+        <Icon name="arrowLeft" size={14} />
+        Back to the last lines
+      </Link>
+      {pane}
+    </div>
   );
 }
 

@@ -1,0 +1,49 @@
+import { useState } from "react";
+import { plural, visible } from "@/format/text";
+import { cx } from "@/kit/cx";
+import type { Question } from "./contract";
+import { detailOf, SHORT } from "./question";
+
+/** What a question is about: a command, a patch, a file. Long ones are folded; nothing of it is ever markup. */
+export function DetailView({ question: q }: { question: Question }) {
+  const [open, setOpen] = useState(false);
+  const detail = detailOf(q);
+  if (!detail) return null;
+  const lines = detail.long && !open ? detail.lines.slice(0, SHORT) : detail.lines;
+  const more = detail.lines.length - SHORT;
+  return (
+    <>
+      <pre
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+        tabIndex={0}
+        role="region"
+        aria-label="What it is about"
+        className={cx(
+          "mt-1 overflow-auto rounded-sm bg-bg3 px-2 py-1 text-[12px] leading-[18px] break-words whitespace-pre-wrap",
+          open ? "max-h-[40vh]" : "max-h-24",
+        )}
+      >
+        {lines.map((line, i) => (
+          <span key={i} className={cx("block", detail.diff && tint(line))}>
+            {visible(line.replaceAll("\t", "  ")) || " "}
+          </span>
+        ))}
+      </pre>
+      {detail.long && (
+        <button
+          type="button"
+          aria-expanded={open}
+          onClick={() => setOpen(!open)}
+          className="mt-0.5 block min-h-6 rounded-sm text-meta text-accent hover:underline pointer-coarse:min-h-8"
+        >
+          {open ? "Show less" : more > 0 ? `Show ${plural(more, "more line")}` : "Show all of it"}
+        </button>
+      )}
+    </>
+  );
+}
+
+function tint(line: string): string {
+  if (line.startsWith("+")) return "bg-add-bg text-add";
+  return line.startsWith("-") ? "bg-del-bg text-del" : "";
+}

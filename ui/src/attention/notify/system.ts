@@ -1,0 +1,48 @@
+import type { Note } from "./decide";
+
+/** What the browser says to notifications of ours. */
+export type Permission = "granted" | "denied" | "default" | "none";
+
+export function permission(): Permission {
+  // Without https there are none, except on this machine itself.
+  if (typeof Notification === "undefined" || !isSecureContext) return "none";
+  return Notification.permission;
+}
+
+/** Asks the person. Call it from a press of a button only: browsers punish anything else. */
+export async function askPermission(): Promise<Permission> {
+  if (permission() !== "default") return permission();
+  return Notification.requestPermission();
+}
+
+const open = new Map<string, Notification>();
+
+/** Shows a notification of the system; false when the browser will not, as on Android without a service worker. */
+export function showSystem(note: Note, onClick: () => void): boolean {
+  if (permission() !== "granted") return false;
+  try {
+    const n = new Notification(note.title, {
+      body: note.body,
+      tag: note.tag,
+      icon: "/icon.svg",
+      silent: note.sound !== undefined, // ours is played instead
+    });
+    open.set(note.tag, n);
+    n.onclick = () => {
+      window.focus();
+      onClick();
+      n.close();
+    };
+    n.onclose = () => {
+      if (open.get(note.tag) === n) open.delete(note.tag);
+    };
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Takes back what needs nobody any more. */
+export function closeSystem(keep: (tag: string) => boolean): void {
+  for (const [tag, n] of open) if (!keep(tag)) n.close();
+}

@@ -1,0 +1,72 @@
+/**
+ * Several tabs of one browser agree by the browser's locks: one of them speaks for all, and all know which workspaces somebody
+ * looks at. A lock goes with its tab, whatever ends it. Without locks (plain http beyond this machine) a tab speaks for itself.
+ */
+const SPEAKER = "parawork.notifier";
+const LOOKING = "parawork.looking.";
+
+const locks = (): LockManager | undefined => (typeof navigator === "undefined" ? undefined : navigator.locks);
+
+/** Holds a lock until the returned function is called. */
+function hold(name: string, mode: LockMode, got?: () => void): () => void {
+  const stop = new AbortController();
+  let release: () => void = () => {};
+  const until = new Promise<void>((done) => {
+    release = done;
+  });
+  void locks()
+    ?.request(name, { mode, signal: stop.signal }, () => {
+      got?.();
+      return until;
+    })
+    .catch(() => {}); // given up before it was ours
+  return () => {
+    stop.abort();
+    release();
+  };
+}
+
+/** Waits to be the tab that speaks for a person of this browser. Returns what stops it. */
+export function speak(user: string, change: (speaks: boolean) => void): () => void {
+  if (!locks()) {
+    change(true);
+    return () => {};
+  }
+  change(false);
+  const stop = hold(`${SPEAKER}.${user}`, "exclusive", () => change(true));
+  return () => {
+    change(false);
+    stop();
+  };
+}
+
+/** Says that somebody looks at a workspace, for as long as this tab is in front and has the focus. Returns what stops it. */
+export function lookAt(workspace: string): () => void {
+  let stop: (() => void) | undefined;
+  const judge = () => {
+    const looks = document.visibilityState === "visible" && document.hasFocus();
+    if (looks && !stop) stop = hold(LOOKING + workspace, "shared");
+    if (!looks && stop) {
+      stop();
+      stop = undefined;
+    }
+  };
+  judge();
+  addEventListener("focus", judge);
+  addEventListener("blur", judge);
+  document.addEventListener("visibilitychange", judge);
+  return () => {
+    removeEventListener("focus", judge);
+    removeEventListener("blur", judge);
+    document.removeEventListener("visibilitychange", judge);
+    stop?.();
+  };
+}
+
+/** The workspaces somebody looks at now, in any tab of this browser. */
+export async function lookedAt(): Promise<Set<string>> {
+  const state = await locks()?.query();
+  return new Set(
+    (state?.held ?? []).flatMap((l) => (l.name?.startsWith(LOOKING) ? [l.name.slice(LOOKING.length)] : [])),
+  );
+}
