@@ -10,10 +10,11 @@ export const haveChromium = existsSync(executablePath);
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const shots = join(root, "e2e/artifacts");
 
-export async function launch() {
+/** Starts Chromium. `extra` are more arguments, such as --disable-3d-apis to have terminals drawn as elements a test can read. */
+export async function launch(extra = []) {
   return chromium.launch({
     executablePath,
-    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", ...extra],
   });
 }
 
