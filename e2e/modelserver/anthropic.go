@@ -45,8 +45,12 @@ func messages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var prompt string
-	answered := false
+	var script []step
+	answered, said := false, 0
 	for _, m := range req.Messages {
+		if m.Role == "assistant" {
+			said++
+		}
 		if m.Role != "user" {
 			continue
 		}
@@ -54,12 +58,19 @@ func messages(w http.ResponseWriter, r *http.Request) {
 			switch b.Type {
 			case "text":
 				if _, ok := taskIn(b.Text); ok {
-					prompt, answered = b.Text, false
+					prompt, answered, script = b.Text, false, nil
+				}
+				if steps, ok := scriptIn(b.Text); ok {
+					prompt, script, said = b.Text, steps, 0
 				}
 			case "tool_result":
 				answered = true
 			}
 		}
+	}
+	if script != nil && len(req.Tools) > 0 && req.Stream {
+		anthropicStep(w, r, req.Model, stepAt(script, said), fmt.Sprint(prompt, said))
+		return
 	}
 	t, ok := taskIn(prompt)
 	text := "Understood."

@@ -5,8 +5,12 @@
 //
 //	#write {"path":"notes.txt","text":"hello\n"}
 //
-// makes the model call the CLI's own tools to write that file, and say "Done." when the tool has answered. Any other message
-// is answered with "Understood.". The bound address is printed as one line.
+// makes the model call the CLI's own tools to write that file, and say "Done." when the tool has answered. One holding
+//
+//	#script [{"thinking":"Hm.","text":"I look.","tools":[{"name":"Bash","input":{"command":"ls"}}],"usage":{"in":100,"out":7}},{"text":"Seen."}]
+//
+// makes it answer step by step; a step may also be an error ({"error":{"status":400,"type":"invalid_request_error","message":"No."}})
+// and may wait first ("delay_ms"). Any other message is answered with "Understood.". The bound address is printed as one line.
 package main
 
 import (

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 )
@@ -24,8 +25,17 @@ func responses(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.Unmarshal(req.Input, &items) // a plain string has no items and so no task
 	var prompt string
-	answered := false
+	var script []step
+	answered, said, speaking := false, 0, false
+	hasTools := len(req.Tools) > 0
 	for _, it := range items {
+		// What the model made in one answer lies together.
+		made := it.Role == "assistant" || it.Type == "reasoning" || strings.HasSuffix(it.Type, "_call")
+		if made && !speaking {
+			said++
+		}
+		speaking = made
+		hasTools = hasTools || it.Type == "additional_tools" // code mode names its tools here
 		switch {
 		case it.Role == "user":
 			var parts []struct {
@@ -36,12 +46,19 @@ func responses(w http.ResponseWriter, r *http.Request) {
 			}
 			for _, p := range parts {
 				if _, ok := taskIn(p.Text); ok {
-					prompt, answered = p.Text, false
+					prompt, answered, script = p.Text, false, nil
+				}
+				if steps, ok := scriptIn(p.Text); ok {
+					prompt, script, said = p.Text, steps, 0
 				}
 			}
 		case strings.HasSuffix(it.Type, "_output"):
 			answered = true
 		}
+	}
+	if script != nil && hasTools {
+		responsesStep(w, r, stepAt(script, said), fmt.Sprint(prompt, said))
+		return
 	}
 	t, ok := taskIn(prompt)
 	text := "Understood."
