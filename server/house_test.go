@@ -263,7 +263,7 @@ func kindOf(op string) string {
 	case "getCommand", "cancelCommand":
 		return "command"
 	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal", "correctState",
-		"attachTerminal", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":
+		"attachTerminal", "getConversation", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":
 		return "session"
 	}
 	return "workspace"

@@ -131,6 +131,9 @@ var policy = map[string]rule{
 	"deletePrompt":     of(accounts.TypeTerminal, byPrompt),
 	"interruptSession": of(accounts.TypeTerminal, bySession),
 
+	"getConversation":   of(accounts.ViewTerminal, bySession),
+	"listConversations": of(accounts.ViewTerminal, byWorkspace),
+
 	"listSessions":   of(accounts.ViewWorkspace, byWorkspace),
 	"createSession":  of(accounts.TypeTerminal, byWorkspace).repeatable(),
 	"getSession":     of(accounts.ViewWorkspace, bySession),

@@ -100,6 +100,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.mu.Unlock()
 
 	l.svc.findConversation(ctx, l)
+	l.endRecord()
 	l.mu.Lock()
 	row = l.row
 	l.mu.Unlock()

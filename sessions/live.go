@@ -27,6 +27,7 @@ type live struct {
 	steering steering
 	size0    guest.Size // where the journal has none
 	model    model
+	talk     converse
 
 	refs int // under svc.mu: the pump's, viewers' and readers'
 
@@ -83,6 +84,7 @@ func (s *Service) newLive(row Session, secrets []string) (*live, error) {
 	l.size0 = guest.Size{Cols: row.Cols, Rows: row.Rows}
 	_, end := log.Bounds()
 	l.model.l, l.model.off, l.model.from = l, end, nobody
+	l.talk = converse{ending: make(chan struct{}), mask: redact.New(secrets...)}
 	if row.State.Ended() {
 		log.Finish()
 		close(l.done)

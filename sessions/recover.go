@@ -67,6 +67,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if !s.add(l) {
 		return ErrRestarting
 	}
+	s.followRecord(l, place)
 	if !ok || place.SandboxID != row.SandboxID {
 		l.finish(ctx, ending{state: Lost, reason: "the place it ran in is gone"})
 		s.release(l)

@@ -87,6 +87,9 @@ type Config struct {
 	AcceptWithin time.Duration // how long an agent may take to go to work on a queued prompt; default 20 s
 	ScreenSleep  time.Duration // after so much silence a session's screen is kept on disk only; default 1 min
 	EndPatience  time.Duration // how long an end waits for a store that fails, before it is told without; default 15 s
+
+	// MaxConversationBytes bounds what is kept of one session's conversation; default 32 MiB.
+	MaxConversationBytes int64
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -111,6 +114,9 @@ func (c *Config) Validate() error {
 	}
 	if c.RingBytes <= 0 {
 		c.RingBytes = 512 << 10
+	}
+	if c.MaxConversationBytes <= 0 {
+		c.MaxConversationBytes = 32 << 20
 	}
 	if c.SlowAfter <= 0 {
 		c.SlowAfter = 30 * time.Second
@@ -147,6 +153,7 @@ type Service struct {
 
 	noting  noting  // sessions whose journals wait to be written
 	keeping keeping // sessions whose history waits to be packed
+	views   viewCache
 
 	searches chan struct{} // one place for each search under way
 

@@ -236,6 +236,129 @@ func (e CommandState) Valid() bool {
 	}
 }
 
+// Defines values for ConversationRecord.
+const (
+	ConversationRecordKept    ConversationRecord = "kept"
+	ConversationRecordNone    ConversationRecord = "none"
+	ConversationRecordWaiting ConversationRecord = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the ConversationRecord enum.
+func (e ConversationRecord) Valid() bool {
+	switch e {
+	case ConversationRecordKept:
+		return true
+	case ConversationRecordNone:
+		return true
+	case ConversationRecordWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConversationItemStatus.
+const (
+	ConversationItemStatusDenied   ConversationItemStatus = "denied"
+	ConversationItemStatusEmpty    ConversationItemStatus = ""
+	ConversationItemStatusFailed   ConversationItemStatus = "failed"
+	ConversationItemStatusOk       ConversationItemStatus = "ok"
+	ConversationItemStatusRetrying ConversationItemStatus = "retrying"
+	ConversationItemStatusRunning  ConversationItemStatus = "running"
+	ConversationItemStatusStopped  ConversationItemStatus = "stopped"
+)
+
+// Valid indicates whether the value is a known member of the ConversationItemStatus enum.
+func (e ConversationItemStatus) Valid() bool {
+	switch e {
+	case ConversationItemStatusDenied:
+		return true
+	case ConversationItemStatusEmpty:
+		return true
+	case ConversationItemStatusFailed:
+		return true
+	case ConversationItemStatusOk:
+		return true
+	case ConversationItemStatusRetrying:
+		return true
+	case ConversationItemStatusRunning:
+		return true
+	case ConversationItemStatusStopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConversationItemTopic.
+const (
+	ConversationItemTopicCompaction ConversationItemTopic = "compaction"
+	ConversationItemTopicEmpty      ConversationItemTopic = ""
+	ConversationItemTopicInterrupt  ConversationItemTopic = "interrupt"
+	ConversationItemTopicOutput     ConversationItemTopic = "output"
+	ConversationItemTopicSkipped    ConversationItemTopic = "skipped"
+)
+
+// Valid indicates whether the value is a known member of the ConversationItemTopic enum.
+func (e ConversationItemTopic) Valid() bool {
+	switch e {
+	case ConversationItemTopicCompaction:
+		return true
+	case ConversationItemTopicEmpty:
+		return true
+	case ConversationItemTopicInterrupt:
+		return true
+	case ConversationItemTopicOutput:
+		return true
+	case ConversationItemTopicSkipped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConversationKind.
+const (
+	ConversationKindAnswer   ConversationKind = "answer"
+	ConversationKindEdit     ConversationKind = "edit"
+	ConversationKindError    ConversationKind = "error"
+	ConversationKindNote     ConversationKind = "note"
+	ConversationKindPrompt   ConversationKind = "prompt"
+	ConversationKindQuestion ConversationKind = "question"
+	ConversationKindText     ConversationKind = "text"
+	ConversationKindThinking ConversationKind = "thinking"
+	ConversationKindTool     ConversationKind = "tool"
+	ConversationKindUsage    ConversationKind = "usage"
+)
+
+// Valid indicates whether the value is a known member of the ConversationKind enum.
+func (e ConversationKind) Valid() bool {
+	switch e {
+	case ConversationKindAnswer:
+		return true
+	case ConversationKindEdit:
+		return true
+	case ConversationKindError:
+		return true
+	case ConversationKindNote:
+		return true
+	case ConversationKindPrompt:
+		return true
+	case ConversationKindQuestion:
+		return true
+	case ConversationKindText:
+		return true
+	case ConversationKindThinking:
+		return true
+	case ConversationKindTool:
+		return true
+	case ConversationKindUsage:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EvidenceSays.
 const (
 	EvidenceSaysFailed  EvidenceSays = "failed"
@@ -505,19 +628,19 @@ func (e PromptState) Valid() bool {
 
 // Defines values for QuestionKind.
 const (
-	Choice     QuestionKind = "choice"
-	Permission QuestionKind = "permission"
-	Text       QuestionKind = "text"
+	QuestionKindChoice     QuestionKind = "choice"
+	QuestionKindPermission QuestionKind = "permission"
+	QuestionKindText       QuestionKind = "text"
 )
 
 // Valid indicates whether the value is a known member of the QuestionKind enum.
 func (e QuestionKind) Valid() bool {
 	switch e {
-	case Choice:
+	case QuestionKindChoice:
 		return true
-	case Permission:
+	case QuestionKindPermission:
 		return true
-	case Text:
+	case QuestionKindText:
 		return true
 	default:
 		return false
@@ -1094,6 +1217,123 @@ type Conflict struct {
 	// Kind e.g. content, modify/delete, rename/rename
 	Kind string `json:"kind"`
 	Path string `json:"path"`
+}
+
+// Conversation defines model for Conversation.
+type Conversation struct {
+	// EarlierSessionId The session this one went on from
+	EarlierSessionId *string            `json:"earlier_session_id"`
+	Items            []ConversationItem `json:"items"`
+
+	// LaterSessionId The session that went on from this one
+	LaterSessionId *string `json:"later_session_id"`
+
+	// More With since: there are more changes after version
+	More bool `json:"more"`
+
+	// NextCursor Leads to older items
+	NextCursor *string `json:"next_cursor"`
+
+	// Record `waiting`: items come with the first prompt. `none`: the agent keeps no record that can be read
+	Record ConversationRecord `json:"record"`
+
+	// Total Items kept in all
+	Total int `json:"total"`
+
+	// Usage `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning`
+	Usage   TokenUsage `json:"usage"`
+	Version int64      `json:"version"`
+}
+
+// ConversationRecord `waiting`: items come with the first prompt. `none`: the agent keeps no record that can be read
+type ConversationRecord string
+
+// ConversationItem Text in it was written by the agent and whoever it worked with; secrets of the session are masked, long fields cut
+type ConversationItem struct {
+	Added int   `json:"added"`
+	At    int64 `json:"at"`
+
+	// Cut A field was too long and is kept in part
+	Cut bool `json:"cut"`
+
+	// Diff Unified without file names
+	Diff       string           `json:"diff"`
+	DurationMs int64            `json:"duration_ms"`
+	Id         string           `json:"id"`
+	Input      string           `json:"input"`
+	Kind       ConversationKind `json:"kind"`
+
+	// Offset How far the terminal's output had come
+	Offset *int64 `json:"offset"`
+	Output string `json:"output"`
+
+	// Parent Id of the tool call this happened inside of
+	Parent string `json:"parent"`
+
+	// Path Of an edit; relative to the worktree where it lies in it
+	Path string `json:"path"`
+
+	// Place Orders the items
+	Place   int64                  `json:"place"`
+	Removed int                    `json:"removed"`
+	Status  ConversationItemStatus `json:"status"`
+	Text    string                 `json:"text"`
+
+	// Title What the tool does in a line
+	Title string `json:"title"`
+	Tool  string `json:"tool"`
+
+	// Topic Of a note
+	Topic ConversationItemTopic `json:"topic"`
+	Usage *TokenUsage           `json:"usage"`
+
+	// Version Grows with each change
+	Version int64 `json:"version"`
+}
+
+// ConversationItemStatus defines model for ConversationItem.Status.
+type ConversationItemStatus string
+
+// ConversationItemTopic Of a note
+type ConversationItemTopic string
+
+// ConversationKind defines model for ConversationKind.
+type ConversationKind string
+
+// ConversationList defines model for ConversationList.
+type ConversationList struct {
+	Items      []ConversationSummary `json:"items"`
+	NextCursor *string               `json:"next_cursor"`
+}
+
+// ConversationMatch defines model for ConversationMatch.
+type ConversationMatch struct {
+	At      int64            `json:"at"`
+	Id      string           `json:"id"`
+	Kind    ConversationKind `json:"kind"`
+	Place   int64            `json:"place"`
+	Snippet string           `json:"snippet"`
+}
+
+// ConversationSummary defines model for ConversationSummary.
+type ConversationSummary struct {
+	Agent     string `json:"agent"`
+	AgentName string `json:"agent_name"`
+	EndedAt   *int64 `json:"ended_at"`
+	Items     int    `json:"items"`
+
+	// Matches With q: the newest items that hold the words
+	Matches     []ConversationMatch `json:"matches"`
+	MoreMatches bool                `json:"more_matches"`
+
+	// Prompt The first one
+	Prompt    string       `json:"prompt"`
+	SessionId string       `json:"session_id"`
+	StartedAt int64        `json:"started_at"`
+	State     SessionState `json:"state"`
+
+	// Usage `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning`
+	Usage TokenUsage `json:"usage"`
 }
 
 // CreatedToken defines model for CreatedToken.
@@ -1878,6 +2118,16 @@ type TokenList struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
+// TokenUsage `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning`
+type TokenUsage struct {
+	CacheRead  int64  `json:"cache_read"`
+	CacheWrite int64  `json:"cache_write"`
+	Input      int64  `json:"input"`
+	Model      string `json:"model"`
+	Output     int64  `json:"output"`
+	Reasoning  int64  `json:"reasoning"`
+}
+
 // Usage defines model for Usage.
 type Usage struct {
 	CpuMs       int64 `json:"cpu_ms"`
@@ -1993,6 +2243,19 @@ type ListBranchesParams struct {
 	Fetch *bool `form:"fetch,omitempty" json:"fetch,omitempty"`
 }
 
+// GetConversationParams defines parameters for GetConversation.
+type GetConversationParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+	Since  *int64  `form:"since,omitempty" json:"since,omitempty"`
+
+	// Q Words an item must hold, as they are, in either case
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
+
+	// Kinds Kinds with commas between them; without it all
+	Kinds *string `form:"kinds,omitempty" json:"kinds,omitempty"`
+}
+
 // SendInputParams defines parameters for SendInput.
 type SendInputParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -2089,6 +2352,15 @@ type ListActivityParams struct {
 // CommitWorkspaceParams defines parameters for CommitWorkspace.
 type CommitWorkspaceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListConversationsParams defines parameters for ListConversations.
+type ListConversationsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Q Words to look for, as they are, in either case
+	Q *string `form:"q,omitempty" json:"q,omitempty"`
 }
 
 // GetDiffParams defines parameters for GetDiff.
@@ -2329,6 +2601,9 @@ type ServerInterface interface {
 	// AnswerQuestion Answer what the agent asks, exactly once
 	// (POST /sessions/{id}/answer)
 	AnswerQuestion(ctx echo.Context, id Id) error
+	// GetConversation What the agent did, from its own record
+	// (GET /sessions/{id}/conversation)
+	GetConversation(ctx echo.Context, id Id, params GetConversationParams) error
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx echo.Context, id Id, params SendInputParams) error
@@ -2452,6 +2727,9 @@ type ServerInterface interface {
 	// ListCommits Commits of the branch that are not in its base
 	// (GET /workspaces/{id}/commits)
 	ListCommits(ctx echo.Context, id Id) error
+	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
+	// (GET /workspaces/{id}/conversations)
+	ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error
 	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx echo.Context, id Id) error
@@ -2938,6 +3216,59 @@ func (w *ServerInterfaceWrapper) AnswerQuestion(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.AnswerQuestion(ctx, id)
+	return err
+}
+
+// GetConversation converts echo context to params.
+func (w *ServerInterfaceWrapper) GetConversation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetConversationParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// ------------- Optional query parameter "since" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "since", ctx.QueryParams(), &params.Since, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter since: %s", err))
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// ------------- Optional query parameter "kinds" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kinds", ctx.QueryParams(), &params.Kinds, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kinds: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetConversation(ctx, id, params)
 	return err
 }
 
@@ -3858,6 +4189,45 @@ func (w *ServerInterfaceWrapper) ListCommits(ctx echo.Context) error {
 	return err
 }
 
+// ListConversations converts echo context to params.
+func (w *ServerInterfaceWrapper) ListConversations(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListConversationsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListConversations(ctx, id, params)
+	return err
+}
+
 // DestroySandbox converts echo context to params.
 func (w *ServerInterfaceWrapper) DestroySandbox(ctx echo.Context) error {
 	var err error
@@ -4450,6 +4820,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:id/output", wrapper.GetOutput, options.OperationMiddlewares["getOutput"]...)
 	router.GET(options.BaseURL+"/sessions/:id/screen", wrapper.GetScreen, options.OperationMiddlewares["getScreen"]...)
 	router.GET(options.BaseURL+"/sessions/:id/journal", wrapper.GetJournal, options.OperationMiddlewares["getJournal"]...)
+	router.GET(options.BaseURL+"/sessions/:id/conversation", wrapper.GetConversation, options.OperationMiddlewares["getConversation"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/conversations", wrapper.ListConversations, options.OperationMiddlewares["listConversations"]...)
 	router.GET(options.BaseURL+"/teams/:team/inbox", wrapper.GetInbox, options.OperationMiddlewares["getInbox"]...)
 	router.POST(options.BaseURL+"/inbox/:id/snooze", wrapper.SnoozeInboxItem, options.OperationMiddlewares["snoozeInboxItem"]...)
 	router.DELETE(options.BaseURL+"/inbox/:id/done", wrapper.ReopenInboxItem, options.OperationMiddlewares["reopenInboxItem"]...)
@@ -5544,6 +5916,46 @@ type AnswerQuestiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response AnswerQuestiondefaultApplicationProblemPlusJSONResponse) VisitAnswerQuestionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversationRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetConversationParams
+}
+
+type GetConversationResponseObject interface {
+	VisitGetConversationResponse(w http.ResponseWriter) error
+}
+
+type GetConversation200JSONResponse Conversation
+
+func (response GetConversation200JSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConversationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetConversationdefaultApplicationProblemPlusJSONResponse) VisitGetConversationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -7199,6 +7611,46 @@ func (response ListCommitsdefaultApplicationProblemPlusJSONResponse) VisitListCo
 	return err
 }
 
+type ListConversationsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListConversationsParams
+}
+
+type ListConversationsResponseObject interface {
+	VisitListConversationsResponse(w http.ResponseWriter) error
+}
+
+type ListConversations200JSONResponse ConversationList
+
+func (response ListConversations200JSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListConversationsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListConversationsdefaultApplicationProblemPlusJSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DestroySandboxRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -8065,6 +8517,9 @@ type StrictServerInterface interface {
 	// AnswerQuestion Answer what the agent asks, exactly once
 	// (POST /sessions/{id}/answer)
 	AnswerQuestion(ctx context.Context, request AnswerQuestionRequestObject) (AnswerQuestionResponseObject, error)
+	// GetConversation What the agent did, from its own record
+	// (GET /sessions/{id}/conversation)
+	GetConversation(ctx context.Context, request GetConversationRequestObject) (GetConversationResponseObject, error)
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx context.Context, request SendInputRequestObject) (SendInputResponseObject, error)
@@ -8188,6 +8643,9 @@ type StrictServerInterface interface {
 	// ListCommits Commits of the branch that are not in its base
 	// (GET /workspaces/{id}/commits)
 	ListCommits(ctx context.Context, request ListCommitsRequestObject) (ListCommitsResponseObject, error)
+	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
+	// (GET /workspaces/{id}/conversations)
+	ListConversations(ctx context.Context, request ListConversationsRequestObject) (ListConversationsResponseObject, error)
 	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx context.Context, request DestroySandboxRequestObject) (DestroySandboxResponseObject, error)
@@ -9190,6 +9648,32 @@ func (sh *strictHandler) AnswerQuestion(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(AnswerQuestionResponseObject); ok {
 		return validResponse.VisitAnswerQuestionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetConversation operation middleware
+func (sh *strictHandler) GetConversation(ctx echo.Context, id Id, params GetConversationParams) error {
+	var request GetConversationRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetConversation(ctx.Request().Context(), request.(GetConversationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetConversation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetConversationResponseObject); ok {
+		return validResponse.VisitGetConversationResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -10576,6 +11060,32 @@ func (sh *strictHandler) ListCommits(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ListCommitsResponseObject); ok {
 		return validResponse.VisitListCommitsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListConversations operation middleware
+func (sh *strictHandler) ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error {
+	var request ListConversationsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListConversations(ctx.Request().Context(), request.(ListConversationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListConversations")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListConversationsResponseObject); ok {
+		return validResponse.VisitListConversationsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

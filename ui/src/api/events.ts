@@ -130,6 +130,7 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
   const subject = e.type.split(".")[0];
   const workspace = e.workspace_id || (subject === "workspace" || subject === "changes" ? e.id : "");
   const lists = [["team", team, "workspaces"]] as const;
+  if (e.type === "session.conversation") return [keys.conversation(e.id), keys.conversations(workspace)];
   switch (subject) {
     case "project":
       return [keys.projects(team), keys.project(e.id)];
@@ -185,7 +186,8 @@ export class EventPump {
     for (const key of staleAfter(this.team, e)) this.pending.set(JSON.stringify(key), key);
     const subject = e.type.split(".")[0];
     const workspace = e.workspace_id || e.id;
-    if (subject === "workspace" || subject === "session" || subject === "changes") {
+    const grew = e.type === "session.conversation"; // each second while an agent works
+    if (subject === "workspace" || (subject === "session" && !grew) || subject === "changes") {
       this.pending.set(`exact:${workspace}`, keys.workspace(workspace));
     }
     if (this.timer !== undefined) return;

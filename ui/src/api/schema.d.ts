@@ -400,6 +400,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/conversation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What the agent did, from its own record
+         * @description Prompts, answers, thinking, tool calls with their results, edits, questions, errors and tokens, oldest first. Without `cursor` and `since` the newest items; `cursor` leads to older ones. With `since`, the `version` of an earlier answer, what came or changed after it. The event `session.conversation` brings the version with which it grew.
+         */
+        get: operations["getConversation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/input": {
         parameters: {
             query?: never;
@@ -1082,6 +1104,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/conversations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** The conversations of a workspace's sessions, newest first; with q those that hold the words */
+        get: operations["listConversations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/destroy-sandbox": {
         parameters: {
             query?: never;
@@ -1603,6 +1644,107 @@ export interface components {
             /** @description e.g. content, modify/delete, rename/rename */
             kind: string;
             path: string;
+        };
+        Conversation: {
+            /** @description The session this one went on from */
+            earlier_session_id: string | null;
+            items: components["schemas"]["ConversationItem"][];
+            /** @description The session that went on from this one */
+            later_session_id: string | null;
+            /** @description With since: there are more changes after version */
+            more: boolean;
+            /** @description Leads to older items */
+            next_cursor: string | null;
+            /**
+             * @description `waiting`: items come with the first prompt. `none`: the agent keeps no record that can be read
+             * @enum {string}
+             */
+            record: "kept" | "waiting" | "none";
+            /** @description Items kept in all */
+            total: number;
+            usage: components["schemas"]["TokenUsage"];
+            /** Format: int64 */
+            version: number;
+        };
+        /** @description Text in it was written by the agent and whoever it worked with; secrets of the session are masked, long fields cut */
+        ConversationItem: {
+            added: number;
+            /** Format: int64 */
+            at: number;
+            /** @description A field was too long and is kept in part */
+            cut: boolean;
+            /** @description Unified without file names */
+            diff: string;
+            /** Format: int64 */
+            duration_ms: number;
+            id: string;
+            input: string;
+            kind: components["schemas"]["ConversationKind"];
+            /**
+             * Format: int64
+             * @description How far the terminal's output had come
+             */
+            offset: number | null;
+            output: string;
+            /** @description Id of the tool call this happened inside of */
+            parent: string;
+            /** @description Of an edit; relative to the worktree where it lies in it */
+            path: string;
+            /**
+             * Format: int64
+             * @description Orders the items
+             */
+            place: number;
+            removed: number;
+            /** @enum {string} */
+            status: "" | "running" | "ok" | "failed" | "denied" | "stopped" | "retrying";
+            text: string;
+            /** @description What the tool does in a line */
+            title: string;
+            tool: string;
+            /**
+             * @description Of a note
+             * @enum {string}
+             */
+            topic: "" | "interrupt" | "compaction" | "output" | "skipped";
+            usage: components["schemas"]["TokenUsage"] | null;
+            /**
+             * Format: int64
+             * @description Grows with each change
+             */
+            version: number;
+        };
+        /** @enum {string} */
+        ConversationKind: "prompt" | "text" | "thinking" | "tool" | "edit" | "question" | "answer" | "error" | "usage" | "note";
+        ConversationList: {
+            items: components["schemas"]["ConversationSummary"][];
+            next_cursor: string | null;
+        };
+        ConversationMatch: {
+            /** Format: int64 */
+            at: number;
+            id: string;
+            kind: components["schemas"]["ConversationKind"];
+            /** Format: int64 */
+            place: number;
+            snippet: string;
+        };
+        ConversationSummary: {
+            agent: string;
+            agent_name: string;
+            /** Format: int64 */
+            ended_at: number | null;
+            items: number;
+            /** @description With q: the newest items that hold the words */
+            matches: components["schemas"]["ConversationMatch"][];
+            more_matches: boolean;
+            /** @description The first one */
+            prompt: string;
+            session_id: string;
+            /** Format: int64 */
+            started_at: number;
+            state: components["schemas"]["SessionState"];
+            usage: components["schemas"]["TokenUsage"];
         };
         CreatedToken: {
             token: components["schemas"]["Token"];
@@ -2237,6 +2379,20 @@ export interface components {
         TokenList: {
             items: components["schemas"]["Token"][];
             next_cursor: string | null;
+        };
+        /** @description `input` holds neither what was read from the cache nor what was written to it; `output` holds `reasoning` */
+        TokenUsage: {
+            /** Format: int64 */
+            cache_read: number;
+            /** Format: int64 */
+            cache_write: number;
+            /** Format: int64 */
+            input: number;
+            model: string;
+            /** Format: int64 */
+            output: number;
+            /** Format: int64 */
+            reasoning: number;
         };
         Usage: {
             /** Format: int64 */
@@ -3016,6 +3172,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Question"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getConversation: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                /** @description Kinds with commas between them; without it all */
+                kinds?: string;
+                limit?: components["parameters"]["Limit"];
+                /** @description Words an item must hold, as they are, in either case */
+                q?: string;
+                since?: number;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Items */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Conversation"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -4123,6 +4310,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommitList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listConversations: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                /** @description Words to look for, as they are, in either case */
+                q?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Conversations */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationList"];
                 };
             };
             default: components["responses"]["Problem"];

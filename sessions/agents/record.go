@@ -1,0 +1,40 @@
+package agents
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/parawork/parawork/sessions/conversation"
+)
+
+// A keeper is an adapter whose agent keeps a record of its conversations that can be read.
+type keeper interface {
+	record(id string) conversation.Record
+}
+
+// Records reports whether the agent keeps a record of its conversations that can be read.
+func (r *Registry) Records(name string) bool {
+	_, ok := r.adapters[name].(keeper)
+	return ok
+}
+
+// Record says where the agent keeps its record of a conversation: the absolute path of the user's home, and where below it. ok
+// is false when it keeps none, and for an id that names no file.
+func (r *Registry) Record(name, userID, id string) (home string, rec conversation.Record, ok bool) {
+	k, keeps := r.adapters[name].(keeper)
+	if !keeps || !uuidLike(id) || len(id) > 64 || userID == "" || userID == "." || userID == ".." || strings.ContainsAny(userID, "/\\\x00") {
+		return "", rec, false
+	}
+	return filepath.Join(r.cfg.HomesDir, userID), k.record(id), true
+}
+
+// record: a file a conversation in a folder named after the working directory; sub-agents have files of their own beside it.
+func (claudeCode) record(id string) conversation.Record {
+	return conversation.Record{Format: conversation.Claude, Name: ".claude/projects/*/" + id + ".jsonl",
+		Subs: ".claude/projects/*/" + id + "/subagents/agent-*.jsonl"}
+}
+
+// record: a file a conversation in a folder a day.
+func (codex) record(id string) conversation.Record {
+	return conversation.Record{Format: conversation.Codex, Name: ".codex/sessions/*/*/*/rollout-*-" + id + ".jsonl"}
+}

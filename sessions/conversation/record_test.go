@@ -1,0 +1,362 @@
+package conversation_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/sessions/conversation"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// records are what the real agents wrote about scripted tasks, without what their makers put in.
+var records = map[string]conversation.Record{
+	"claude-task": {Format: conversation.Claude, Name: "claude/projects/*/task.jsonl", Subs: "claude/projects/*/task/subagents/agent-*.jsonl"},
+	"claude-terminal": {Format: conversation.Claude, Name: "claude/projects/*/terminal.jsonl",
+		Subs: "claude/projects/*/terminal/subagents/agent-*.jsonl"},
+	"codex-classic":       {Format: conversation.Codex, Name: "codex/classic.jsonl"},
+	"codex-code-mode":     {Format: conversation.Codex, Name: "codex/code-mode.jsonl"},
+	"codex-unknown-model": {Format: conversation.Codex, Name: "codex/unknown-model.jsonl"},
+	"codex-terminal":      {Format: conversation.Codex, Name: "codex/terminal.jsonl"},
+}
+
+func dir(t testing.TB, path string) *conversation.Dir {
+	t.Helper()
+	d, err := conversation.OpenDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
+}
+
+func lines(t testing.TB, items []conversation.Item) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	for _, it := range items {
+		if err := e.Encode(it); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+// What the agents really write becomes the items of the golden files.
+func TestRecordsOfRealAgents(t *testing.T) {
+	t.Parallel()
+	for name, rec := range records {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := conversation.NewReader(conversation.Config{Record: rec, Root: "/srv/repo"})
+			items, err := r.End(t.Context(), dir(t, "testdata"), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := lines(t, items)
+			golden := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(golden, got, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// A record that comes in pieces of any size gives the same items in the end as one that lies there whole.
+func TestPieces(t *testing.T) {
+	t.Parallel()
+	for name, rec := range records {
+		whole, err := os.ReadFile(filepath.Join("testdata", strings.ReplaceAll(rec.Name, "*", "repo")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec.Name, rec.Subs = "record.jsonl", ""
+		tmp := t.TempDir()
+		path := filepath.Join(tmp, rec.Name)
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		src := dir(t, tmp)
+		r := conversation.NewReader(conversation.Config{Record: rec})
+		want, err := r.End(t.Context(), src, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, size := range []int{977, 4099} {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := conversation.NewReader(conversation.Config{Record: rec})
+			w := conversation.NewWriter(filepath.Join(tmp, "kept"+name), 1<<20)
+			for piece := range slices.Chunk(whole, size) {
+				f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.Write(piece); err != nil {
+					t.Fatal(err)
+				}
+				f.Close()
+				items, _, err := r.Read(t.Context(), src)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, _, err := w.Append(items, nil, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			items, err := r.End(t.Context(), src, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := w.Append(items, nil, false); err != nil {
+				t.Fatal(err)
+			}
+			p, err := conversation.NewView(filepath.Join(tmp, "kept"+name)).Page(conversation.Query{Limit: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []conversation.Item
+			for _, it := range p.Items {
+				got = append(got, it.Item)
+			}
+			byID := func(a, b conversation.Item) int { return strings.Compare(a.ID, b.ID) }
+			slices.SortFunc(got, byID)
+			all := slices.Clone(want)
+			slices.SortFunc(all, byID)
+			if a, b := lines(t, got), lines(t, all); !bytes.Equal(a, b) {
+				t.Errorf("%s in pieces of %d: got\n%s\nwant\n%s", name, size, a, b)
+			}
+			if err := os.Remove(filepath.Join(tmp, "kept"+name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+const said = `{"type":"user","uuid":"u%d","timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"%s"}}` + "\n"
+
+func one(id, text string) string {
+	return strings.NewReplacer("u%d", id, "%s", text).Replace(said)
+}
+
+func texts(items []conversation.Item) string {
+	var out []string
+	for _, it := range items {
+		out = append(out, it.Text)
+	}
+	return strings.Join(out, "|")
+}
+
+// A line that is not whole yet waits; a record that is replaced or cut is read again; one that is gone ends nothing.
+func TestTornReplacedAndGone(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	path := filepath.Join(tmp, "r.jsonl")
+	src := dir(t, tmp)
+	r := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: conversation.Claude, Name: "r.jsonl"}})
+	read := func() string {
+		t.Helper()
+		items, _, err := r.Read(t.Context(), src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return texts(items)
+	}
+	write := func(s string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := read(); got != "" {
+		t.Errorf("without a record: %q", got)
+	}
+	a, b := one("a", "first"), one("b", "second")
+	write(a + b[:40])
+	if got := read(); got != "first" {
+		t.Errorf("torn: %q", got)
+	}
+	write(a + b)
+	if got := read(); got != "second" || r.Again() {
+		t.Errorf("whole: %q", got)
+	}
+	write(one("c", "third"))
+	if got := read(); got != "third" || !r.Again() {
+		t.Errorf("cut: %q", got)
+	}
+	if err := os.WriteFile(path+".new", []byte(one("d", "fourth")+a), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); got != "fourth|first" || !r.Again() {
+		t.Errorf("replaced: %q", got)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(); got != "" {
+		t.Errorf("gone: %q", got)
+	}
+	write(b + strings.TrimSuffix(one("e", "last"), "\n"))
+	if items, err := r.End(t.Context(), src, 0); err != nil || texts(items) != "second|last" {
+		t.Errorf("the end: %q, %v", texts(items), err)
+	}
+}
+
+// What lies in the record's place but is no plain file is not opened, and a line without end costs no memory.
+func TestHostileFiles(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	secret := filepath.Join(t.TempDir(), "secret.jsonl")
+	if err := os.WriteFile(secret, []byte(one("s", "secret")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, make := range map[string]func(path string) error{
+		"a link out":      func(p string) error { return os.Symlink(secret, p) },
+		"a link within":   func(p string) error { return os.Symlink("other", p) },
+		"a pipe":          func(p string) error { return unix.Mkfifo(p, 0o600) },
+		"a folder":        func(p string) error { return os.Mkdir(p, 0o700) },
+		"a linked folder": func(p string) error { return os.Symlink(filepath.Dir(secret), filepath.Dir(p)+"/x") },
+	} {
+		d := filepath.Join(tmp, strings.ReplaceAll(name, " ", "-"))
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(d, "other"), []byte(one("o", "other")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := make(filepath.Join(d, "r.jsonl")); err != nil {
+			t.Fatal(err)
+		}
+		for _, pattern := range []string{"r.jsonl", "*.jsonl", "*/secret.jsonl", "x/secret.jsonl"} {
+			r := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: conversation.Claude, Name: pattern}})
+			items, _, err := r.Read(t.Context(), dir(t, d))
+			if len(items) != 0 || err != nil {
+				t.Errorf("%s as %s: %v, %v", name, pattern, items, err)
+			}
+		}
+		if f, err := dir(t, d).Open("r.jsonl"); err == nil {
+			f.Close()
+			t.Errorf("%s was opened", name)
+		}
+	}
+	d := filepath.Join(tmp, "long")
+	if err := os.Mkdir(d, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(d, "r.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{one("a", "before"), `{"type":"user","message":"`, strings.Repeat("x", 20<<20), "\"}\n", one("b", "after")} {
+		if _, err := f.WriteString(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Close()
+	r := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: conversation.Claude, Name: "r.jsonl"}})
+	items, err := r.End(t.Context(), dir(t, d), 0)
+	if err != nil || texts(items) != "before|A record of more than 8 MiB was left out.|after" {
+		t.Errorf("%q, %v", texts(items), err)
+	}
+}
+
+// Fields are cut, control characters removed, secrets masked, and what belongs to another session left out.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	long := strings.Repeat("ä", 100<<10)
+	text := one("old", "of before") + one("a", `\u001b[31mred\u001b[0m \u0007bell\r\nline hunter2`) + one("b", long)
+	text = strings.Replace(text, "2026-01-02", "2025-01-02", 1)
+	if err := os.WriteFile(filepath.Join(tmp, "r.jsonl"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: conversation.Claude, Name: "r.jsonl"}, Since: 1767225600000,
+		Mask: func(s string) string { return strings.ReplaceAll(s, "hunter2", "*******") }})
+	items, err := r.End(t.Context(), dir(t, tmp), 0)
+	if err != nil || len(items) != 2 {
+		t.Fatalf("%d items, %v", len(items), err)
+	}
+	if items[0].Text != "red bell\nline *******" || items[0].Cut {
+		t.Errorf("%q", items[0].Text)
+	}
+	if n := len(items[1].Text); n != 64<<10 || !items[1].Cut {
+		t.Errorf("%d bytes, cut %v", n, items[1].Cut)
+	}
+}
+
+func FuzzReaders(f *testing.F) {
+	for _, rec := range records {
+		raw, err := os.ReadFile(filepath.Join("testdata", strings.ReplaceAll(rec.Name, "*", "repo")))
+		if err != nil {
+			f.Fatal(err)
+		}
+		for l := range bytes.Lines(raw) {
+			f.Add(rec.Format == conversation.Codex, l)
+		}
+	}
+	f.Fuzz(func(t *testing.T, codex bool, raw []byte) {
+		format := conversation.Claude
+		if codex {
+			format = conversation.Codex
+		}
+		src := memory{raw}
+		r := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: format, Name: "x"}, Root: "/srv"})
+		items, err := r.End(context.Background(), src, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, it := range items {
+			if it.ID == "" || len(it.ID) > 80 || len(it.Text) > 64<<10 || len(it.Diff) > 32<<10 || len(it.Title) > 400 || !slices.Contains(conversation.Kinds, it.Kind) {
+				t.Fatalf("%+v", it)
+			}
+			for _, s := range []string{it.Text, it.Title, it.Tool, it.Path, it.Input, it.Output, it.Diff} {
+				if strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 && r != '\n' && r != '\t' || r == 0x7f }) || strings.ToValidUTF8(s, "") != s {
+					t.Fatalf("%q", s)
+				}
+			}
+			if it.Status == conversation.Running {
+				t.Fatalf("still running at the end: %+v", it)
+			}
+		}
+	})
+}
+
+// memory is a Source of one file in memory.
+type memory struct{ raw []byte }
+
+func (m memory) Glob(string) ([]string, error) { return []string{"x"}, nil }
+func (m memory) Open(string) (conversation.File, error) {
+	return memoryFile{bytes.NewReader(m.raw), int64(len(m.raw))}, nil
+}
+func (m memory) Close() error { return nil }
+
+type memoryFile struct {
+	*bytes.Reader
+	size int64
+}
+
+func (f memoryFile) Stat() (int64, string, error) { return f.size, "1", nil }
+func (f memoryFile) Close() error                 { return nil }

@@ -1,0 +1,296 @@
+package conversation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// View reads a kept timeline by pages. It remembers where each item lies, not the items. Safe for concurrent use, also beside
+// the file's Writer.
+type View struct {
+	path string
+
+	mu    sync.Mutex
+	id    os.FileInfo // of the file that was indexed
+	size  int64       // bytes indexed
+	last  int64       // number of the last line
+	items []place     // in order
+	at    map[string]int
+	holes int
+	spent Usage
+	usage map[string]Usage
+}
+
+// place says where the last line of an item lies.
+type place struct {
+	id       string
+	key, n   int64
+	off, len int64 // len 0: it stands elsewhere now
+	kind     Kind
+}
+
+// NewView makes a View. Nothing is opened yet.
+func NewView(path string) *View { return &View{path: path} }
+
+// Query asks for a page.
+type Query struct {
+	Before int64  // items before this place; 0 = the newest
+	Since  int64  // items that came or changed after this line, in that order; excludes Before
+	Limit  int    // at least 1
+	Search string // words that must be in the item, as they are, without regard to case
+	Kinds  []Kind // nil = all
+	Oldest bool   // from the beginning instead of from the end
+}
+
+// Placed is an item with its place among the others and the line it was last changed in.
+type Placed struct {
+	Item
+	Place, Version int64
+	Offset         int64 // of the terminal's output when it happened; -1 = not known
+}
+
+// Page is a piece of a timeline, oldest first.
+type Page struct {
+	Items   []Placed
+	Before  int64 // ask for more before this place; 0 = there is none
+	More    bool  // with Since: there are more changes after Version
+	Version int64 // the last line these items reflect
+	Total   int   // items kept, whatever was asked for
+	Spent   Usage // by the whole conversation, as kept
+}
+
+// maxPage is about how many bytes of items a page has at most.
+const maxPage = 4 << 20
+
+// Page answers a query. A timeline that is not there is empty.
+func (v *View) Page(q Query) (Page, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	f, err := os.Open(v.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Page{}, nil
+	}
+	if err != nil {
+		return Page{}, fmt.Errorf("reading a timeline: %w", err)
+	}
+	defer f.Close()
+	if err := v.refresh(f); err != nil {
+		return Page{}, fmt.Errorf("reading a timeline: %w", err)
+	}
+	p := Page{Version: v.last, Total: len(v.items) - v.holes, Spent: v.spent}
+	match := newMatcher(q.Search)
+	room := int64(maxPage)
+	full := func() bool { return len(p.Items) == q.Limit || room <= 0 }
+	wanted := func(pl place) (Placed, bool) {
+		if pl.len == 0 || len(q.Kinds) > 0 && !slices.Contains(q.Kinds, pl.kind) {
+			return Placed{}, false
+		}
+		raw := make([]byte, pl.len)
+		if _, err := f.ReadAt(raw, pl.off); err != nil {
+			return Placed{}, false
+		}
+		if !match.maybe(raw) {
+			return Placed{}, false
+		}
+		var l kept
+		if json.Unmarshal(raw, &l) != nil || l.ID != pl.id || !match.item(&l.Item) {
+			return Placed{}, false
+		}
+		room -= pl.len
+		return Placed{l.Item, pl.key, pl.n, l.Off}, true
+	}
+	if q.Since > 0 {
+		changed := make([]place, 0, 64)
+		for _, pl := range v.items {
+			if pl.len > 0 && pl.n > q.Since {
+				changed = append(changed, pl)
+			}
+		}
+		slices.SortFunc(changed, func(a, b place) int { return int(a.n - b.n) })
+		for _, pl := range changed {
+			if full() {
+				p.More, p.Version = true, p.Items[len(p.Items)-1].Version
+				break
+			}
+			if it, ok := wanted(pl); ok {
+				p.Items = append(p.Items, it)
+			}
+		}
+		return p, nil
+	}
+	if q.Oldest {
+		for _, pl := range v.items {
+			if full() {
+				p.More = true
+				break
+			}
+			if it, ok := wanted(pl); ok {
+				p.Items = append(p.Items, it)
+			}
+		}
+		return p, nil
+	}
+	end := len(v.items)
+	if q.Before > 0 {
+		end, _ = slices.BinarySearchFunc(v.items, q.Before, func(pl place, key int64) int { return int(pl.key - key) })
+	}
+	for i := end - 1; i >= 0; i-- {
+		if len(p.Items) > 0 && room <= 0 {
+			p.Before = p.Items[len(p.Items)-1].Place
+			break
+		}
+		it, ok := wanted(v.items[i])
+		if !ok {
+			continue
+		}
+		if len(p.Items) == q.Limit {
+			p.Before = p.Items[q.Limit-1].Place
+			break
+		}
+		p.Items = append(p.Items, it)
+	}
+	slices.Reverse(p.Items)
+	return p, nil
+}
+
+// refresh brings the index up to date.
+func (v *View) refresh(f *os.File) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if v.id == nil || !os.SameFile(v.id, st) || st.Size() < v.size {
+		v.id, v.size, v.last, v.items, v.at, v.holes, v.spent = st, 0, 0, nil, map[string]int{}, 0, Usage{}
+		v.usage = map[string]Usage{}
+	}
+	if st.Size() == v.size {
+		return nil
+	}
+	v.size, err = eachLine(f, v.size, func(off int64, raw []byte) bool {
+		var l struct {
+			N     int64  `json:"n"`
+			Key   int64  `json:"k"`
+			ID    string `json:"id"`
+			Kind  Kind   `json:"kind"`
+			Usage *Usage `json:"usage"`
+		}
+		if json.Unmarshal(raw, &l) != nil || l.ID == "" {
+			return true
+		}
+		if l.Key == 0 {
+			l.Key = l.N
+		}
+		v.last = max(v.last, l.N)
+		next := place{id: l.ID, key: l.Key, n: l.N, off: off, len: int64(len(raw)), kind: l.Kind}
+		if l.Usage != nil {
+			v.spent.sub(v.usage[l.ID])
+			v.spent.add(*l.Usage)
+			v.usage[l.ID] = *l.Usage
+		}
+		i, ok := v.at[l.ID]
+		switch {
+		case ok && v.items[i].key == next.key:
+			v.items[i] = next
+			return true
+		case ok:
+			v.items[i].len = 0
+			v.holes++
+		}
+		if n := len(v.items); n > 0 && v.items[n-1].key > next.key { // dropped lines left its old place behind
+			next.key = v.items[n-1].key
+		}
+		v.at[l.ID] = len(v.items)
+		v.items = append(v.items, next)
+		return true
+	})
+	if v.holes > 1000 && v.holes > len(v.items)/2 {
+		v.items = slices.DeleteFunc(v.items, func(p place) bool { return p.len == 0 })
+		v.holes = 0
+		for i, p := range v.items {
+			v.at[p.id] = i
+		}
+	}
+	return err
+}
+
+// matcher finds items that hold some words.
+type matcher struct {
+	words string // in lower case; "" matches all
+	raw   []byte // the same, when it looks the same in JSON
+}
+
+func newMatcher(words string) matcher {
+	m := matcher{words: strings.ToLower(strings.TrimSpace(words))}
+	plain := true
+	for i := range len(m.words) {
+		if c := m.words[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			plain = false
+		}
+	}
+	if plain {
+		m.raw = []byte(m.words)
+	}
+	return m
+}
+
+// maybe tells cheaply that a line cannot match.
+func (m matcher) maybe(line []byte) bool {
+	return len(m.raw) == 0 || bytes.Contains(bytes.ToLower(line), m.raw)
+}
+
+func (m matcher) item(it *Item) bool {
+	if m.words == "" {
+		return true
+	}
+	for _, s := range it.searched() {
+		if strings.Contains(strings.ToLower(s), m.words) {
+			return true
+		}
+	}
+	return false
+}
+
+// searched are the fields people search in, those that say most first.
+func (it *Item) searched() [6]string {
+	return [6]string{it.Text, it.Title, it.Path, it.Tool, it.Input, it.Output}
+}
+
+// Snippet returns the part of an item around the words, in one line.
+func Snippet(it *Item, words string) string {
+	words = strings.ToLower(strings.TrimSpace(words))
+	const around = 80
+	for _, s := range it.searched() {
+		low := strings.ToLower(s)
+		i := strings.Index(low, words)
+		if i < 0 {
+			continue
+		}
+		if len(low) != len(s) { // some letters have another length in lower case
+			s = low
+		}
+		from, to := max(i-around, 0), min(i+len(words)+around, len(s))
+		for from > 0 && !utf8.RuneStart(s[from]) {
+			from--
+		}
+		for to < len(s) && !utf8.RuneStart(s[to]) {
+			to++
+		}
+		out := line(s[from:to])
+		if from > 0 {
+			out = "…" + out
+		}
+		if to < len(s) {
+			out += "…"
+		}
+		return out
+	}
+	return ""
+}

@@ -1,0 +1,267 @@
+package conversation
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// FileName is the name of a kept timeline in its session's folder.
+const FileName = "conversation.jsonl"
+
+// kept is a line of a kept timeline: an item as it was at one time. The last line of an item counts; its first one says where
+// it stands, but for what a turn spent, which stands where its last line does.
+type kept struct {
+	N   int64 `json:"n"`           // number of the line, growing, never used again
+	Key int64 `json:"k,omitempty"` // place of the item, where it is not N
+	Off int64 `json:"off"`         // how far the terminal's output had come; -1 = not known
+	Item
+}
+
+// maxKept bounds one line of a kept timeline: every field of an item has a limit of its own.
+const maxKept = 2 << 20
+
+// Writer keeps the timeline of one session in a file, which only grows, until it reaches its limit: then the older half is
+// dropped. Not safe for concurrent use; there is one Writer for a file.
+type Writer struct {
+	path string
+	max  int64
+	seed maphash.Seed
+
+	opened bool
+	size   int64
+	next   int64             // number of the next line
+	places map[string]int64  // key by ID
+	known  map[string]uint64 // hash of the last line by ID; nil when not needed
+}
+
+// NewWriter makes a Writer. Nothing is opened before the first Append.
+func NewWriter(path string, max int64) *Writer {
+	return &Writer{path: path, max: max, seed: maphash.MakeSeed()}
+}
+
+// Append adds items. offset tells how far the terminal's output had come at a time, nil when that is not known. With again,
+// items that are kept already in this state are left out. It returns the number of lines so far and whether there were any new
+// ones.
+func (w *Writer) Append(items []Item, offset func(at int64) int64, again bool) (n int64, grew bool, err error) {
+	if len(items) == 0 {
+		return w.next - 1, false, nil
+	}
+	if !w.opened || again && w.known == nil {
+		if err := w.open(); err != nil {
+			return 0, false, err
+		}
+	}
+	var out bytes.Buffer
+	next, places := w.next, map[string]int64{}
+	for _, it := range items {
+		raw, err := encode(it)
+		if err != nil {
+			return 0, false, err
+		}
+		sum := maphash.Bytes(w.seed, raw)
+		if again && w.known[it.ID] == sum {
+			continue
+		}
+		if w.known != nil {
+			w.known[it.ID] = sum
+		}
+		l := kept{N: next, Off: -1, Item: it}
+		if offset != nil {
+			l.Off = offset(it.At)
+		}
+		if key, ok := w.places[it.ID]; ok && it.Kind != Spent {
+			l.Key = key
+		} else if key, ok := places[it.ID]; ok && it.Kind != Spent {
+			l.Key = key
+		} else {
+			places[it.ID] = next
+		}
+		if raw, err = encode(l); err != nil {
+			return 0, false, err
+		}
+		out.Write(raw)
+		next++
+	}
+	if out.Len() == 0 {
+		return w.next - 1, false, nil
+	}
+	if err := w.write(out.Bytes()); err != nil {
+		w.opened, w.known = false, nil // what is there is looked at again
+		return 0, false, err
+	}
+	w.next, w.size = next, w.size+int64(out.Len())
+	for id, key := range places {
+		w.places[id] = key
+	}
+	if w.size > w.max {
+		if err := w.shrink(); err != nil {
+			return w.next - 1, true, err
+		}
+	}
+	return w.next - 1, true, nil
+}
+
+// Settle forgets what is only needed while a record is read again.
+func (w *Writer) Settle() { w.known = nil }
+
+// encode writes v as one line.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encoding an item: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+func (w *Writer) write(p []byte) error {
+	f, err := os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(p)
+	return errors.Join(err, f.Close())
+}
+
+// open reads what is kept already; a last line that was cut by the server's death is dropped.
+func (w *Writer) open() error {
+	w.opened, w.size, w.next, w.places, w.known = false, 0, 1, map[string]int64{}, map[string]uint64{}
+	f, err := os.OpenFile(w.path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		w.opened = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w.size, err = eachLine(f, 0, func(_ int64, raw []byte) bool {
+		var l kept
+		if json.Unmarshal(raw, &l) != nil {
+			return true
+		}
+		w.next = max(w.next, l.N+1)
+		if it, err := encode(l.Item); err == nil {
+			w.known[l.ID] = maphash.Bytes(w.seed, it)
+		}
+		if _, ok := w.places[l.ID]; !ok || l.Kind == Spent {
+			w.places[l.ID] = l.key()
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if err := f.Truncate(w.size); err != nil {
+		return err
+	}
+	w.opened = true
+	return nil
+}
+
+func (l *kept) key() int64 {
+	if l.Key != 0 {
+		return l.Key
+	}
+	return l.N
+}
+
+// shrink keeps the newest items in their last state, up to half the limit.
+func (w *Writer) shrink() error {
+	f, err := os.Open(w.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	type place struct{ key, off, len int64 }
+	last := map[string]place{}
+	if _, err := eachLine(f, 0, func(off int64, raw []byte) bool {
+		var l kept
+		if json.Unmarshal(raw, &l) == nil {
+			last[l.ID] = place{l.key(), off, int64(len(raw)) + 1}
+		}
+		return true
+	}); err != nil {
+		return err
+	}
+	keep := make([]place, 0, len(last))
+	for _, p := range last {
+		keep = append(keep, p)
+	}
+	slices.SortFunc(keep, func(a, b place) int { return int(b.key - a.key) })
+	var size int64
+	for i, p := range keep {
+		if size += p.len; size > w.max/2 {
+			keep = keep[:i]
+			break
+		}
+	}
+	slices.Reverse(keep)
+	tmp, err := os.CreateTemp(filepath.Dir(w.path), ".conversation-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // gone once it is renamed
+	out := bufio.NewWriter(tmp)
+	for _, p := range keep {
+		if _, err := io.Copy(out, io.NewSectionReader(f, p.off, p.len)); err != nil {
+			tmp.Close()
+			return err
+		}
+	}
+	if err := errors.Join(out.Flush(), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), w.path); err != nil {
+		return err
+	}
+	next := w.next
+	err = w.open()
+	w.next = max(w.next, next)
+	w.known = nil
+	return err
+}
+
+// eachLine calls fn with each whole line from an offset on, until it returns false. It returns the offset after the last whole
+// line.
+func eachLine(f io.ReaderAt, from int64, fn func(off int64, raw []byte) bool) (int64, error) {
+	r := bufio.NewReaderSize(io.NewSectionReader(f, from, 1<<62), 256<<10)
+	off := from
+	var long []byte
+	for {
+		raw, err := r.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			if len(long) < maxKept { // no line is that long, unless somebody damaged the file
+				long = append(long, raw...)
+			} else {
+				off += int64(len(raw))
+			}
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			return off, nil
+		}
+		if err != nil {
+			return off, err
+		}
+		size := int64(len(raw))
+		if len(long) > 0 {
+			raw = append(long, raw...)
+			size, long = int64(len(raw)), nil
+		}
+		if !fn(off, raw[:len(raw)-1]) {
+			return off, nil
+		}
+		off += size
+	}
+}
