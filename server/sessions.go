@@ -66,7 +66,7 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 		if !plainID(from) {
 			return nil, fault.New(fault.NotFound, "session_not_found", "The workspace has no such session.").With("field", "from_session")
 		}
-		s, err = h.cfg.Sessions.StartAfter(ctx, callOf(ctx).actor, req.Id, start, sessions.From{ID: from, Stop: val(b.StopFromSession)})
+		s, err = h.cfg.Sessions.StartAfter(ctx, callOf(ctx).actor, req.Id, start, sessions.From{ID: from, Tell: b.Prompt == nil, Stop: val(b.StopFromSession)})
 	} else {
 		s, err = h.cfg.Sessions.Start(ctx, callOf(ctx).actor, req.Id, start)
 	}

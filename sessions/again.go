@@ -11,11 +11,11 @@ import (
 // From says which session of the same workspace a new one follows.
 type From struct {
 	ID   string
+	Tell bool // what that one was told is its prompt
 	Stop bool // end it first; the new one then gets what waited for it
 }
 
-// StartAfter starts a session in place of another of its workspace: without a prompt of its own it is told what that one was
-// told. Errors: not_found for the other, and those of Start and Stop.
+// StartAfter starts a session in place of another of its workspace. Errors: not_found for the other, and those of Start and Stop.
 func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspaceID string, req StartRequest, from From) (Session, error) {
 	old, err := s.Get(ctx, from.ID)
 	if err == nil && (old.WorkspaceID != workspaceID || old.Agent == setupAgent) {
@@ -24,7 +24,7 @@ func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspac
 	if err != nil {
 		return Session{}, err
 	}
-	if req.Prompt == "" {
+	if from.Tell {
 		if req.Prompt, err = s.Told(ctx, old); err != nil {
 			return Session{}, err
 		}

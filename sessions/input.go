@@ -69,6 +69,8 @@ const (
 
 // deliver pastes the initial prompt once the program has drawn its screen and fallen silent, and notes when.
 func (l *live) deliver(ctx context.Context, prompt string) {
+	l.delivers(true)
+	defer l.delivers(false)
 	began := time.Now()
 	for {
 		if !sleep(ctx, 50*time.Millisecond) {

@@ -18,7 +18,6 @@ const (
 	untoldIdle  = 3 * time.Second        // one that does not tell, since the last prompt and since it printed something,
 	quietWait   = 30 * time.Second       // and its screen is quiet, or it has been idle for so long
 	firstTurn   = 15 * time.Second       // how long a prompt given at the start may take to show
-	firstPaste  = time.Minute            // and one that is pasted at the start
 	askAgain    = 2 * time.Second        // between two looks at a question on the screen
 	enterAgain  = 4 * time.Second        // an agent that has not gone to work gets one more Enter
 	storeWithin = 2 * time.Second        // for a write while the keyboard is taken
@@ -34,6 +33,7 @@ type steering struct {
 	// Under live.mu.
 	on      bool      // the goroutine runs
 	more    bool      // something was queued since it looked last
+	first   bool      // the prompt it was started with is being pasted
 	why     string    // why the first prompt waits
 	typedAt time.Time // a person typed
 	draft   bool      // a person typed text and has not sent it
@@ -74,6 +74,14 @@ func (l *live) steered() {
 			l.steering.draft = false // what was typed made it work
 		}
 	}
+}
+
+// delivers notes that the prompt the session was started with is being pasted, and when that is over.
+func (l *live) delivers(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.steering.first = on
+	l.bump()
 }
 
 // hint notes that the agent said it works, also where it was done before anybody could see it work. It is called under mu.
@@ -248,8 +256,7 @@ func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) 
 		return "the agent waits for an answer", 0
 	case state == Working:
 		return "the agent is working", 0
-	case first && l.row.PromptSentAt == 0 && started < firstPaste,
-		first && l.explicit && !l.steering.worked && started < firstTurn:
+	case l.steering.first, first && l.explicit && !l.steering.worked && started < firstTurn:
 		return "the agent is about to take its first prompt", lookEvery
 	case l.machine.trouble && !p.Urgent:
 		return "the agent stopped with an error; send it now once that is mended", 0

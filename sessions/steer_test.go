@@ -316,3 +316,31 @@ func TestQueueOverRestarts(t *testing.T) {
 		t.Errorf("told %v", got)
 	}
 }
+
+func TestAnotherAgentInItsPlace(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.talks()
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
+	s.queue(t, row.ID, "first 0")
+	eventually(t, "it is sent", func() bool { return len(h.told()) == 1 })
+	s.queue(t, row.ID, "second 600")
+	eventually(t, "it is sent", func() bool { return len(h.told()) == 2 })
+	s.queue(t, row.ID, "third 0")
+	other := h.addWorkspace("other")
+	req := sessions.StartRequest{Agent: agents.Command, Argv: []string{"sh", "-c", "echo ready; exec cat"}}
+	if _, err := s.StartAfter(t.Context(), h.actor, other.ID, req, sessions.From{ID: row.ID}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("from another workspace: %v", err)
+	}
+	bad := sessions.StartRequest{Agent: "nobody"}
+	if _, err := s.StartAfter(t.Context(), h.actor, h.ws.ID, bad, sessions.From{ID: row.ID, Stop: true}); fault.CodeOf(err) != "agent_unknown" || s.get(t, row.ID).State.Ended() {
+		t.Errorf("an agent that cannot be started: %v, the first is %s", err, s.get(t, row.ID).State)
+	}
+	next, err := s.StartAfter(t.Context(), h.actor, h.ws.ID, req, sessions.From{ID: row.ID, Tell: true, Stop: true})
+	if err != nil || !s.get(t, row.ID).State.Ended() || next.Prompt != "first 0\n\nsecond 600" {
+		t.Fatalf("got %q, %v", next.Prompt, err)
+	}
+	s.tells(t, next.ID)
+	eventually(t, "the queue went over", func() bool { return strings.Contains(s.output(t, next.ID), "third 0") })
+}

@@ -12,9 +12,10 @@ export function startSession(
       params: { path: { id: workspaceId }, header: { "Idempotency-Key": idempotencyKey } },
       body: {
         agent: body.agent,
-        ...(body.prompt?.trim() ? { prompt: body.prompt } : {}),
+        ...(body.prompt?.trim() || body.from_session ? { prompt: body.prompt ?? "" } : {}),
         ...(body.argv?.length ? { argv: body.argv } : {}),
         ...(body.env ? { env: body.env } : {}),
+        ...(body.from_session ? { from_session: body.from_session, stop_from_session: body.stop_from_session } : {}),
         ...(isCoarse() ? {} : guessSize()),
       },
     }),

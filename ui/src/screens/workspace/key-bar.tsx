@@ -18,7 +18,7 @@ const KEYS: [label: string, name: string, bytes: string][] = [
 const KEY =
   "h-11 min-w-11 shrink-0 rounded-md bg-bg3 px-3 text-fg aria-pressed:bg-fill aria-pressed:text-white active:bg-bg2";
 
-/** The keys a phone's keyboard has not, and a real text field: typing into a terminal is hard on a touch screen. */
+/** The keys a phone's keyboard has not, and for a shell a real text field: typing into a terminal is hard on a touch screen. */
 export function KeyBar({
   handle,
   agent,
@@ -51,26 +51,28 @@ export function KeyBar({
   };
   return (
     <div className="hidden border-t border-hairline bg-bg1 pointer-coarse:block">
-      <form
-        className="flex gap-2 px-2 pt-2"
-        onSubmit={(e) => {
-          e.preventDefault();
-          send();
-        }}
-      >
-        <input
-          aria-label={agent ? "Message to the agent" : "Command"}
-          placeholder={agent ? "Message to the agent" : "Command"}
-          value={text}
-          autoCapitalize={agent ? "sentences" : "none"}
-          enterKeyHint="send"
-          onChange={(e) => setText(e.target.value)}
-          className="h-11 min-w-0 flex-1 rounded-md border border-control bg-bg1 px-3 text-[16px]"
-        />
-        <button type="submit" disabled={!text} className={cx(KEY, "bg-fill text-white disabled:opacity-55")}>
-          Send
-        </button>
-      </form>
+      {!agent && (
+        <form
+          className="flex gap-2 px-2 pt-2"
+          onSubmit={(e) => {
+            e.preventDefault();
+            send();
+          }}
+        >
+          <input
+            aria-label="Command"
+            placeholder="Command"
+            value={text}
+            autoCapitalize="none"
+            enterKeyHint="send"
+            onChange={(e) => setText(e.target.value)}
+            className="h-11 min-w-0 flex-1 rounded-md border border-control bg-bg1 px-3 text-[16px]"
+          />
+          <button type="submit" disabled={!text} className={cx(KEY, "bg-fill text-white disabled:opacity-55")}>
+            Send
+          </button>
+        </form>
+      )}
       <div role="toolbar" aria-label="Keys" className="flex gap-1.5 overflow-x-auto p-2">
         {KEYS.slice(0, 3).map(([label, name, bytes]) => (
           <button

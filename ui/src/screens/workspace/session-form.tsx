@@ -6,7 +6,7 @@ import { agentsQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { splitCommand } from "@/format/words";
 import { Button } from "@/kit/button";
-import { TextArea, TextField } from "@/kit/field";
+import { Check, TextArea, TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
 import { isString, recall, remember } from "@/state/remember";
 import { COMMAND, SHELL } from "@/workspaces/sessions";
@@ -14,16 +14,19 @@ import { startSession } from "@/workspaces/start";
 
 interface Props {
   workspace: Workspace;
+  /** The session it takes the place of, and what that one was told. */
+  after?: { session: Session; ended: boolean; told: string };
   onStarted: (s: Session) => void;
 }
 
 /** Which agent, with which account, told what. */
-export function SessionForm({ workspace: w, onStarted }: Props) {
+export function SessionForm({ workspace: w, after, onStarted }: Props) {
   const team = useTeam();
   const client = useQueryClient();
   const agents = useQuery(agentsQuery(team.slug));
   const choice = useAgentChoice(agents.data, recall(`agent.${w.project_id}`, isString));
-  const [prompt, setPrompt] = useState("");
+  const [prompt, setPrompt] = useState(after?.told ?? "");
+  const [stopFirst, setStopFirst] = useState(true);
   const [command, setCommand] = useState("");
   const isCommand = choice.agent === COMMAND;
   const talks = choice.agent !== SHELL && !isCommand;
@@ -31,7 +34,12 @@ export function SessionForm({ workspace: w, onStarted }: Props) {
 
   const start = useMutation({
     mutationFn: () =>
-      startSession(w.id, { agent: choice.agent, ...(talks ? { prompt } : {}), ...(isCommand ? { argv } : {}) }),
+      startSession(w.id, {
+        agent: choice.agent,
+        ...(talks ? { prompt } : {}),
+        ...(isCommand ? { argv } : {}),
+        ...(after && stopFirst ? { from_session: after.session.id, stop_from_session: true } : {}),
+      }),
     onSuccess: (s) => {
       remember(`agent.${w.project_id}`, s.agent);
       client.setQueryData<Session[]>(keys.sessions(w.id), (list) => [s, ...(list ?? []).filter((x) => x.id !== s.id)]);
@@ -77,6 +85,14 @@ export function SessionForm({ workspace: w, onStarted }: Props) {
           value={command}
           spellCheck={false}
           onChange={(e) => setCommand(e.target.value)}
+        />
+      )}
+      {after && !after.ended && (
+        <Check
+          label={`Stop ${after.session.agent_name} first`}
+          hint="What is queued for it goes to the new one. Two agents at once would edit the same files."
+          checked={stopFirst}
+          onChange={(e) => setStopFirst(e.target.checked)}
         />
       )}
       <FormError error={start.error} />

@@ -10,7 +10,7 @@ import { isCoarse } from "@/state/look";
 import { useStore } from "@/state/store";
 import type { TerminalHandle } from "@/terminal/handle";
 import { hidden, shown, terminalOf } from "@/terminal/registry";
-import { hasEnded, isShell } from "@/workspaces/sessions";
+import { hasEnded, isShell, SETUP } from "@/workspaces/sessions";
 import { EndedBar } from "./ended-bar";
 import { FindBar } from "./find-bar";
 import { KeyBar } from "./key-bar";
@@ -18,6 +18,7 @@ import { StatusLine } from "./status-line";
 import { ACTIVE_TAB } from "./tabs";
 
 const QuestionSlot = lazy(() => import("@/attention/question-slot"));
+const MessageBox = lazy(() => import("./message-box"));
 
 interface Props {
   sessionId: string;
@@ -126,6 +127,13 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
         </p>
       )}
       {ended && session && !readOnly && <EndedBar session={session} exit={view.exit} />}
+      {!readOnly && session && !shell && session.agent !== SETUP && (
+        <Suspense
+          fallback={writer && <div className="h-11 shrink-0 border-t border-hairline bg-bg1 pointer-coarse:h-15" />}
+        >
+          <MessageBox session={session} ended={ended} may={writer} />
+        </Suspense>
+      )}
       {!readOnly && (
         <StatusLine handle={handle} view={view} ended={ended} writer={writer} onFind={() => setFinding(true)} />
       )}
