@@ -77,7 +77,7 @@ describe("steer", { skip: !haveChromium && "Chromium is not installed" }, () => 
     assert.deepEqual(await axe(page, [".xterm"]), []);
 
     await page.getByRole("button", { name: "Interrupt", exact: true }).click();
-    await page.getByText("Codex was interrupted").waitFor();
+    await page.getByText("Codex was interrupted", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Let it go on" }).click();
     await until("all were sent", () => told(ws).length === 4);
     assert.deepEqual(told(ws), ["first 60", "interrupted", "third 0", "changed 0"]);

@@ -137,7 +137,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
                     go();
                   }
                 }}
-                className="field-sizing-content control-h max-h-[40vh] min-h-7 min-w-0 flex-1 resize-none rounded-md border border-control bg-bg1 px-2.5 py-[3px] leading-5 disabled:opacity-60 pointer-coarse:min-h-11 pointer-coarse:py-2.5 pointer-coarse:text-[16px]"
+                className="field-sizing-content control-h placeholder:overflow-hidden placeholder:text-ellipsis placeholder:whitespace-nowrap max-h-[40vh] min-h-7 min-w-0 flex-1 resize-none rounded-md border border-control bg-bg1 px-2.5 py-[3px] leading-5 disabled:opacity-60 pointer-coarse:min-h-11 pointer-coarse:py-2.5 pointer-coarse:text-[16px]"
               />
               <Button
                 type="submit"

@@ -90,7 +90,7 @@ export function PromptQueue({ workspaceId, sessionId, open, may, ended }: Props)
                   }}
                 />
               ) : (
-                <div className="flex items-start gap-2">
+                <div className="flex items-start gap-x-2 max-md:flex-wrap">
                   <span className="mt-0.5 flex w-16 shrink-0 items-center gap-1.5 text-meta text-fg3">
                     <Shape kind={p.state === "failed" ? "failed" : p.state === "sending" ? "running" : "setup"} />
                     {p.state === "failed" ? "Failed" : p.state === "sending" ? "Sending" : at === 0 ? "Next" : at + 1}
@@ -106,7 +106,10 @@ export function PromptQueue({ workspaceId, sessionId, open, may, ended }: Props)
                   </span>
                   {may && p.state !== "sending" && (
                     // biome-ignore lint/a11y/noStaticElementInteractions: Alt and an arrow move the row from any of its buttons
-                    <span className="flex shrink-0 flex-wrap justify-end" onKeyDown={(e) => onKey(e, p)}>
+                    <span
+                      className="flex shrink-0 flex-wrap justify-end max-md:basis-full"
+                      onKeyDown={(e) => onKey(e, p)}
+                    >
                       {p.state === "queued" && (
                         <>
                           <IconButton label="Move up (Alt+↑)" disabled={at === 0} onClick={() => move(p, -1)}>
