@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -72,5 +73,39 @@ func TestSearchOverHTTP(t *testing.T) {
 	}
 	if r := h.do("GET", path+"?q=a", "", bearer(p.tokens["outsider"])...); r.StatusCode != http.StatusNotFound {
 		t.Errorf("an outsider: %d", r.StatusCode)
+	}
+}
+
+func TestReplayOverHTTP(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	p := h.people(t)
+	id := h.session(t, p, "sh", "-c", "echo ready; read a")
+	h.attach(t, id, "from=0", p.tokens["owner"]).see("ready")
+	path := "/api/v1/sessions/" + id
+	for format, want := range map[string][2]string{"raw": {".log", "ready\r\n"}, "text": {".txt", "ready\n"}, "asciicast": {".cast", `"o","ready\r\n"]` + "\n"}} {
+		r := h.do("GET", path+"/export?format="+format, "", bearer(p.tokens["viewer"])...)
+		if !strings.HasSuffix(string(r.body), strings.TrimSpace(want[1])) || !strings.HasSuffix(r.Header.Get("Content-Disposition"), want[0]+`"`) {
+			t.Errorf("%s: %q, %s", format, r.body, r.Header.Get("Content-Disposition"))
+		}
+	}
+	r := h.do("GET", path+"/moment?at=5", "", bearer(p.tokens["viewer"])...)
+	if r.Header.Get("X-Parawork-Offset") != "5" || r.Header.Get("X-Parawork-Cols") != "80" || !strings.Contains(string(r.body), "ready") {
+		t.Errorf("moment: %v %q", r.Header, r.body)
+	}
+	var timing struct {
+		End        int64
+		At, Offset []int64
+		Exact      bool
+	}
+	h.do("GET", path+"/timing", "", bearer(p.tokens["viewer"])...).into(t, &timing)
+	if timing.End != 7 || len(timing.At) == 0 || len(timing.At) != len(timing.Offset) || !timing.Exact {
+		t.Errorf("timing %+v", timing)
+	}
+	for _, bad := range []string{"/export?format=gif", "/moment", "/moment?at=99", "/timing?limit=1"} {
+		if r := h.do("GET", path+bad, "", bearer(p.tokens["owner"])...); r.StatusCode < 400 || r.StatusCode >= 500 {
+			t.Errorf("%s: %d", bad, r.StatusCode)
+		}
 	}
 }

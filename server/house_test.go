@@ -262,7 +262,8 @@ func kindOf(op string) string {
 		return "session"
 	case "getCommand", "cancelCommand":
 		return "command"
-	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal", "correctState",
+	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal", "getTiming", "getMoment", "exportSession",
+		"correctState",
 		"attachTerminal", "getConversation", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":
 		return "session"
 	}

@@ -156,6 +156,7 @@ type Service struct {
 	views   viewCache
 
 	searches chan struct{} // one place for each search under way
+	exports  chan struct{} // one place for each export under way
 
 	screens chan struct{} // one place for each screen being built
 }
@@ -167,7 +168,7 @@ func New(cfg Config) *Service {
 	}
 	hard, end := context.WithCancelCause(context.Background())
 	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
-		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), searches: make(chan struct{}, searchesAtOnce),
+		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
 		screens: make(chan struct{}, screensBuilt)}
 }
 

@@ -926,6 +926,27 @@ func (e WorkspaceState) Valid() bool {
 	}
 }
 
+// Defines values for ExportSessionParamsFormat.
+const (
+	ExportSessionParamsFormatAsciicast ExportSessionParamsFormat = "asciicast"
+	ExportSessionParamsFormatRaw       ExportSessionParamsFormat = "raw"
+	ExportSessionParamsFormatText      ExportSessionParamsFormat = "text"
+)
+
+// Valid indicates whether the value is a known member of the ExportSessionParamsFormat enum.
+func (e ExportSessionParamsFormat) Valid() bool {
+	switch e {
+	case ExportSessionParamsFormatAsciicast:
+		return true
+	case ExportSessionParamsFormatRaw:
+		return true
+	case ExportSessionParamsFormatText:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListWorkspacesParamsShow.
 const (
 	ListWorkspacesParamsShowActive   ListWorkspacesParamsShow = "active"
@@ -2032,6 +2053,14 @@ type SetupState struct {
 	Needed bool `json:"needed"`
 }
 
+// SizeMark defines model for SizeMark.
+type SizeMark struct {
+	At     int64 `json:"at"`
+	Cols   int   `json:"cols"`
+	Offset int64 `json:"offset"`
+	Rows   int   `json:"rows"`
+}
+
 // Snapshot defines model for Snapshot.
 type Snapshot struct {
 	Commit      string `json:"commit"`
@@ -2101,6 +2130,23 @@ type TeamList struct {
 // TeamPatch defines model for TeamPatch.
 type TeamPatch struct {
 	Name *string `json:"name,omitempty"`
+}
+
+// Timing defines model for Timing.
+type Timing struct {
+	// At Times (ms): the first as it is, each other as what it adds to the one before
+	At  []int64 `json:"at"`
+	End int64   `json:"end"`
+
+	// Exact No marks were left out
+	Exact bool `json:"exact"`
+
+	// First Offset of the first byte that is kept
+	First int64 `json:"first"`
+
+	// Offset How far output had come at that time; likewise
+	Offset []int64    `json:"offset"`
+	Sizes  []SizeMark `json:"sizes"`
 }
 
 // Token defines model for Token.
@@ -2256,6 +2302,15 @@ type GetConversationParams struct {
 	Kinds *string `form:"kinds,omitempty" json:"kinds,omitempty"`
 }
 
+// ExportSessionParams defines parameters for ExportSession.
+type ExportSessionParams struct {
+	// Format asciicast (v2, with times and sizes), text (the lines a terminal would show) or raw (bytes)
+	Format *ExportSessionParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// ExportSessionParamsFormat defines parameters for ExportSession.
+type ExportSessionParamsFormat string
+
 // SendInputParams defines parameters for SendInput.
 type SendInputParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -2269,6 +2324,11 @@ type GetJournalParams struct {
 
 	// Kinds Kinds with commas between them; without it all but `time`
 	Kinds *string `form:"kinds,omitempty" json:"kinds,omitempty"`
+}
+
+// GetMomentParams defines parameters for GetMoment.
+type GetMomentParams struct {
+	At int64 `form:"at" json:"at"`
 }
 
 // GetOutputParams defines parameters for GetOutput.
@@ -2297,6 +2357,18 @@ type ResumeSessionParams struct {
 type GetScreenParams struct {
 	// Tail Also the last so many lines of text as `tail`
 	Tail *int `form:"tail,omitempty" json:"tail,omitempty"`
+}
+
+// GetTimingParams defines parameters for GetTiming.
+type GetTimingParams struct {
+	// From Only what came at or after this time
+	From *int64 `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only what came until then; 0 = no bound
+	To *int64 `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit Marks wanted; of more, some are left out evenly
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // ListAgentsParams defines parameters for ListAgents.
@@ -2604,6 +2676,9 @@ type ServerInterface interface {
 	// GetConversation What the agent did, from its own record
 	// (GET /sessions/{id}/conversation)
 	GetConversation(ctx echo.Context, id Id, params GetConversationParams) error
+	// ExportSession Everything the session printed, as a file
+	// (GET /sessions/{id}/export)
+	ExportSession(ctx echo.Context, id Id, params ExportSessionParams) error
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx echo.Context, id Id, params SendInputParams) error
@@ -2613,6 +2688,9 @@ type ServerInterface interface {
 	// GetJournal What happened beside the output, oldest first
 	// (GET /sessions/{id}/journal)
 	GetJournal(ctx echo.Context, id Id, params GetJournalParams) error
+	// GetMoment The screen as it was at an offset of the output
+	// (GET /sessions/{id}/moment)
+	GetMoment(ctx echo.Context, id Id, params GetMomentParams) error
 	// GetOutput Raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx echo.Context, id Id, params GetOutputParams) error
@@ -2637,6 +2715,9 @@ type ServerInterface interface {
 	// StopSession Stop a session: TERM to every descendant, grace, KILL
 	// (POST /sessions/{id}/stop)
 	StopSession(ctx echo.Context, id Id) error
+	// GetTiming When output came, for a replay
+	// (GET /sessions/{id}/timing)
+	GetTiming(ctx echo.Context, id Id, params GetTimingParams) error
 	// GetSetup Whether the first user must still be made
 	// (GET /setup)
 	GetSetup(ctx echo.Context) error
@@ -3272,6 +3353,31 @@ func (w *ServerInterfaceWrapper) GetConversation(ctx echo.Context) error {
 	return err
 }
 
+// ExportSession converts echo context to params.
+func (w *ServerInterfaceWrapper) ExportSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportSessionParams
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExportSession(ctx, id, params)
+	return err
+}
+
 // SendInput converts echo context to params.
 func (w *ServerInterfaceWrapper) SendInput(ctx echo.Context) error {
 	var err error
@@ -3360,6 +3466,31 @@ func (w *ServerInterfaceWrapper) GetJournal(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetJournal(ctx, id, params)
+	return err
+}
+
+// GetMoment converts echo context to params.
+func (w *ServerInterfaceWrapper) GetMoment(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetMomentParams
+	// ------------- Required query parameter "at" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "at", ctx.QueryParams(), &params.At, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter at: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetMoment(ctx, id, params)
 	return err
 }
 
@@ -3569,6 +3700,45 @@ func (w *ServerInterfaceWrapper) StopSession(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.StopSession(ctx, id)
+	return err
+}
+
+// GetTiming converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTiming(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetTimingParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTiming(ctx, id, params)
 	return err
 }
 
@@ -4822,6 +4992,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:id/journal", wrapper.GetJournal, options.OperationMiddlewares["getJournal"]...)
 	router.GET(options.BaseURL+"/sessions/:id/conversation", wrapper.GetConversation, options.OperationMiddlewares["getConversation"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/conversations", wrapper.ListConversations, options.OperationMiddlewares["listConversations"]...)
+	router.GET(options.BaseURL+"/sessions/:id/timing", wrapper.GetTiming, options.OperationMiddlewares["getTiming"]...)
+	router.GET(options.BaseURL+"/sessions/:id/moment", wrapper.GetMoment, options.OperationMiddlewares["getMoment"]...)
+	router.GET(options.BaseURL+"/sessions/:id/export", wrapper.ExportSession, options.OperationMiddlewares["exportSession"]...)
 	router.GET(options.BaseURL+"/teams/:team/inbox", wrapper.GetInbox, options.OperationMiddlewares["getInbox"]...)
 	router.POST(options.BaseURL+"/inbox/:id/snooze", wrapper.SnoozeInboxItem, options.OperationMiddlewares["snoozeInboxItem"]...)
 	router.DELETE(options.BaseURL+"/inbox/:id/done", wrapper.ReopenInboxItem, options.OperationMiddlewares["reopenInboxItem"]...)
@@ -5967,6 +6140,52 @@ func (response GetConversationdefaultApplicationProblemPlusJSONResponse) VisitGe
 	return err
 }
 
+type ExportSessionRequestObject struct {
+	Id     Id `json:"id"`
+	Params ExportSessionParams
+}
+
+type ExportSessionResponseObject interface {
+	VisitExportSessionResponse(w http.ResponseWriter) error
+}
+
+type ExportSession200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportSession200ApplicationoctetStreamResponse) VisitExportSessionResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExportSessiondefaultApplicationProblemPlusJSONResponse) VisitExportSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SendInputRequestObject struct {
 	Id     Id `json:"id"`
 	Params SendInputParams
@@ -6071,6 +6290,68 @@ type GetJournaldefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetJournaldefaultApplicationProblemPlusJSONResponse) VisitGetJournalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMomentRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetMomentParams
+}
+
+type GetMomentResponseObject interface {
+	VisitGetMomentResponse(w http.ResponseWriter) error
+}
+
+type GetMoment200ResponseHeaders struct {
+	XParaworkCols   *int
+	XParaworkOffset *int64
+	XParaworkRows   *int
+}
+
+type GetMoment200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	Headers       GetMoment200ResponseHeaders
+	ContentLength int64
+}
+
+func (response GetMoment200ApplicationoctetStreamResponse) VisitGetMomentResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	if response.Headers.XParaworkCols != nil {
+		w.Header().Set("X-Parawork-Cols", fmt.Sprint(*response.Headers.XParaworkCols))
+	}
+	if response.Headers.XParaworkOffset != nil {
+		w.Header().Set("X-Parawork-Offset", fmt.Sprint(*response.Headers.XParaworkOffset))
+	}
+	if response.Headers.XParaworkRows != nil {
+		w.Header().Set("X-Parawork-Rows", fmt.Sprint(*response.Headers.XParaworkRows))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetMomentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetMomentdefaultApplicationProblemPlusJSONResponse) VisitGetMomentResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -6409,6 +6690,46 @@ type StopSessiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response StopSessiondefaultApplicationProblemPlusJSONResponse) VisitStopSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTimingRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetTimingParams
+}
+
+type GetTimingResponseObject interface {
+	VisitGetTimingResponse(w http.ResponseWriter) error
+}
+
+type GetTiming200JSONResponse Timing
+
+func (response GetTiming200JSONResponse) VisitGetTimingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTimingdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTimingdefaultApplicationProblemPlusJSONResponse) VisitGetTimingResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -7634,23 +7955,6 @@ func (response ListConversations200JSONResponse) VisitListConversationsResponse(
 	return err
 }
 
-type ListConversationsdefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response ListConversationsdefaultApplicationProblemPlusJSONResponse) VisitListConversationsResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type DestroySandboxRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -8520,6 +8824,9 @@ type StrictServerInterface interface {
 	// GetConversation What the agent did, from its own record
 	// (GET /sessions/{id}/conversation)
 	GetConversation(ctx context.Context, request GetConversationRequestObject) (GetConversationResponseObject, error)
+	// ExportSession Everything the session printed, as a file
+	// (GET /sessions/{id}/export)
+	ExportSession(ctx context.Context, request ExportSessionRequestObject) (ExportSessionResponseObject, error)
 	// SendInput Type into a session
 	// (POST /sessions/{id}/input)
 	SendInput(ctx context.Context, request SendInputRequestObject) (SendInputResponseObject, error)
@@ -8529,6 +8836,9 @@ type StrictServerInterface interface {
 	// GetJournal What happened beside the output, oldest first
 	// (GET /sessions/{id}/journal)
 	GetJournal(ctx context.Context, request GetJournalRequestObject) (GetJournalResponseObject, error)
+	// GetMoment The screen as it was at an offset of the output
+	// (GET /sessions/{id}/moment)
+	GetMoment(ctx context.Context, request GetMomentRequestObject) (GetMomentResponseObject, error)
 	// GetOutput Raw output bytes from an absolute offset
 	// (GET /sessions/{id}/output)
 	GetOutput(ctx context.Context, request GetOutputRequestObject) (GetOutputResponseObject, error)
@@ -8553,6 +8863,9 @@ type StrictServerInterface interface {
 	// StopSession Stop a session: TERM to every descendant, grace, KILL
 	// (POST /sessions/{id}/stop)
 	StopSession(ctx context.Context, request StopSessionRequestObject) (StopSessionResponseObject, error)
+	// GetTiming When output came, for a replay
+	// (GET /sessions/{id}/timing)
+	GetTiming(ctx context.Context, request GetTimingRequestObject) (GetTimingResponseObject, error)
 	// GetSetup Whether the first user must still be made
 	// (GET /setup)
 	GetSetup(ctx context.Context, request GetSetupRequestObject) (GetSetupResponseObject, error)
@@ -9680,6 +9993,32 @@ func (sh *strictHandler) GetConversation(ctx echo.Context, id Id, params GetConv
 	return nil
 }
 
+// ExportSession operation middleware
+func (sh *strictHandler) ExportSession(ctx echo.Context, id Id, params ExportSessionParams) error {
+	var request ExportSessionRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportSession(ctx.Request().Context(), request.(ExportSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExportSessionResponseObject); ok {
+		return validResponse.VisitExportSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // SendInput operation middleware
 func (sh *strictHandler) SendInput(ctx echo.Context, id Id, params SendInputParams) error {
 	var request SendInputRequestObject
@@ -9800,6 +10139,32 @@ func (sh *strictHandler) GetJournal(ctx echo.Context, id Id, params GetJournalPa
 		return err
 	} else if validResponse, ok := response.(GetJournalResponseObject); ok {
 		return validResponse.VisitGetJournalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetMoment operation middleware
+func (sh *strictHandler) GetMoment(ctx echo.Context, id Id, params GetMomentParams) error {
+	var request GetMomentRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMoment(ctx.Request().Context(), request.(GetMomentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMoment")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetMomentResponseObject); ok {
+		return validResponse.VisitGetMomentResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -10077,6 +10442,32 @@ func (sh *strictHandler) StopSession(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(StopSessionResponseObject); ok {
 		return validResponse.VisitStopSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetTiming operation middleware
+func (sh *strictHandler) GetTiming(ctx echo.Context, id Id, params GetTimingParams) error {
+	var request GetTimingRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTiming(ctx.Request().Context(), request.(GetTimingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTiming")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTimingResponseObject); ok {
+		return validResponse.VisitGetTimingResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -422,6 +422,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Everything the session printed, as a file */
+        get: operations["exportSession"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/input": {
         parameters: {
             query?: never;
@@ -477,6 +496,25 @@ export interface paths {
          * @description Sizes of the terminal, who came and left, who typed how much (never what), states, questions, answers, prompts, interrupts and who had control, each with the time and the offset the output had reached.
          */
         get: operations["getJournal"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{id}/moment": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** The screen as it was at an offset of the output */
+        get: operations["getMoment"];
         put?: never;
         post?: never;
         delete?: never;
@@ -649,6 +687,25 @@ export interface paths {
          *     (reattach with `from`), 4012 server restarting (retry).
          */
         get: operations["attachTerminal"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sessions/{id}/timing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** When output came, for a replay */
+        get: operations["getTiming"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2307,6 +2364,14 @@ export interface components {
         SetupState: {
             needed: boolean;
         };
+        SizeMark: {
+            /** Format: int64 */
+            at: number;
+            cols: number;
+            /** Format: int64 */
+            offset: number;
+            rows: number;
+        };
         Snapshot: {
             commit: string;
             head: string;
@@ -2365,6 +2430,22 @@ export interface components {
         };
         TeamPatch: {
             name?: string;
+        };
+        Timing: {
+            /** @description Times (ms): the first as it is, each other as what it adds to the one before */
+            at: number[];
+            /** Format: int64 */
+            end: number;
+            /** @description No marks were left out */
+            exact: boolean;
+            /**
+             * Format: int64
+             * @description Offset of the first byte that is kept
+             */
+            first: number;
+            /** @description How far output had come at that time; likewise */
+            offset: number[];
+            sizes: components["schemas"]["SizeMark"][];
         };
         Token: {
             /** Format: int64 */
@@ -3208,6 +3289,32 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    exportSession: {
+        parameters: {
+            query?: {
+                /** @description asciicast (v2, with times and sizes), text (the lines a terminal would show) or raw (bytes) */
+                format?: "asciicast" | "text" | "raw";
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     sendInput: {
         parameters: {
             query?: never;
@@ -3286,6 +3393,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JournalPage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getMoment: {
+        parameters: {
+            query: {
+                at: number;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Bytes that bring a terminal of `X-Parawork-Cols` by `X-Parawork-Rows` to what was shown; the output goes on at `X-Parawork-Offset` */
+            200: {
+                headers: {
+                    "X-Parawork-Cols"?: number;
+                    "X-Parawork-Offset"?: number;
+                    "X-Parawork-Rows"?: number;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             default: components["responses"]["Problem"];
@@ -3522,6 +3657,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTiming: {
+        parameters: {
+            query?: {
+                /** @description Only what came at or after this time */
+                from?: number;
+                /** @description Marks wanted; of more, some are left out evenly */
+                limit?: number;
+                /** @description Only what came until then; 0 = no bound */
+                to?: number;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The marks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Timing"];
+                };
             };
             default: components["responses"]["Problem"];
         };
@@ -4340,7 +4505,6 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationList"];
                 };
             };
-            default: components["responses"]["Problem"];
         };
     };
     destroySandbox: {

@@ -1,0 +1,150 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/journal"
+	"github.com/parawork/parawork/sessions/screen"
+)
+
+const (
+	replayBytes = 16 << 20 // of output, at most, are read for a moment's screen: older bytes have nearly always scrolled away
+	replayAbove = 1000     // lines above it
+)
+
+// Moment is a session's terminal at one offset of its output.
+type Moment struct {
+	Offset     int64 // of the byte that comes next
+	Cols, Rows uint16
+	Snapshot   []byte // brings a terminal of that size, whatever it showed, to this moment
+}
+
+// Moment returns what the terminal showed when output had reached offset at, in the size it had then. Errors: not_found,
+// offset_beyond_end; ctx's.
+func (s *Service) Moment(ctx context.Context, id string, at int64) (Moment, error) {
+	l, err := s.acquire(ctx, id)
+	if err != nil {
+		return Moment{}, err
+	}
+	defer s.release(l)
+	first, end := l.log.Bounds()
+	if at < 0 || at > end {
+		return Moment{}, fault.New(fault.Invalid, "offset_beyond_end", "The session has %d bytes; there is nothing at offset %d.", end, at).With("end", end)
+	}
+	select {
+	case s.screens <- struct{}{}:
+		defer func() { <-s.screens }()
+	case <-ctx.Done():
+		return Moment{}, ctx.Err()
+	}
+	from := max(first, at-replayBytes)
+	size := l.dimsAt(from)
+	shown := screen.New(screen.Config{Cols: int(size.Cols), Rows: int(size.Rows), Scrollback: replayAbove})
+	if err := l.show(ctx, from, at, shown.Resize, shown.Write); err != nil {
+		return Moment{}, err
+	}
+	cols, rows := shown.Size()
+	return Moment{Offset: max(at, first) - int64(shown.Held()), Cols: uint16(cols), Rows: uint16(rows), Snapshot: shown.Snapshot(replayAbove)}, nil
+}
+
+// dimsAt returns the size the terminal had at off, as far as that is known.
+func (l *live) dimsAt(off int64) journal.Dims {
+	if d, ok := l.notes.SizeAt(off); ok {
+		return d
+	}
+	if all := l.notes.Sizes(); len(all) > 0 {
+		return all[0].Dims
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return journal.Dims{Cols: l.row.Cols, Rows: l.row.Rows}
+}
+
+// show gives the output from one offset to another to write, and to resize the sizes where they changed.
+func (l *live) show(ctx context.Context, from, to int64, resize func(cols, rows int), write func([]byte) (int, error)) error {
+	var sizes []journal.SizeMark
+	for _, m := range l.notes.Sizes() {
+		if m.Offset > from {
+			sizes = append(sizes, m)
+		}
+	}
+	buf := make([]byte, readSize)
+	for off := from; off < to; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for len(sizes) > 0 && sizes[0].Offset <= off {
+			resize(int(sizes[0].Cols), int(sizes[0].Rows))
+			sizes = sizes[1:]
+		}
+		stop := min(to, off+readSize)
+		if len(sizes) > 0 {
+			stop = min(stop, sizes[0].Offset)
+		}
+		n, at, err := l.log.ReadAt(buf[:stop-off], off)
+		if n == 0 || errors.Is(err, io.EOF) || at >= to {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := write(buf[:min(int64(n), to-at)]); err != nil {
+			return err
+		}
+		off = at + int64(n)
+	}
+	return nil
+}
+
+// Timing tells when output came: at At[i], Offset[i] bytes of it were there.
+type Timing struct {
+	First, End int64 // offsets of what is kept
+	At, Offset []int64
+	Exact      bool // no marks were left out
+	Sizes      []journal.SizeMark
+}
+
+// Timing returns the time marks between two times (ms UTC; 0 = no bound), at most about most of them, evenly thinned, and all
+// sizes. Errors: not_found.
+func (s *Service) Timing(ctx context.Context, id string, from, to int64, most int) (Timing, error) {
+	l, err := s.acquire(ctx, id)
+	if err != nil {
+		return Timing{}, err
+	}
+	defer s.release(l)
+	t := Timing{Exact: true, Sizes: l.notes.Sizes()}
+	t.First, t.End = l.log.Bounds()
+	every, skipped := 1, 0 // one of so many marks is kept
+	err = l.notes.Scan(0, func(e journal.Entry) bool {
+		if e.Kind != journal.Time || e.At < from || e.Offset <= t.First {
+			return ctx.Err() == nil
+		}
+		if to > 0 && e.At > to || e.Offset > t.End {
+			return false
+		}
+		if skipped++; skipped < every {
+			return true
+		}
+		skipped = 0
+		if len(t.At) >= 2*most { // twice as many as wanted: leave every second one out
+			t.At, t.Offset = thin(t.At), thin(t.Offset)
+			every, t.Exact = every*2, false
+		}
+		t.At, t.Offset = append(t.At, e.At), append(t.Offset, e.Offset)
+		return ctx.Err() == nil
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	return t, err
+}
+
+func thin(all []int64) []int64 {
+	for i := range len(all) / 2 {
+		all[i] = all[2*i+1]
+	}
+	return all[:len(all)/2]
+}
