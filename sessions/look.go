@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/sessions/agents"
-	"github.com/parawork/parawork/sessions/screen"
 )
 
 // looks are the timers of what has to be looked at: it says nothing by itself. Guarded by the session's mu.
@@ -50,7 +49,7 @@ func (l *live) readScreen() {
 	if over {
 		return
 	}
-	h := rules.Match(l.lastLines(agents.MaxRuleLines))
+	h := rules.Match(l.tail(agents.MaxRuleLines))
 	h.Source = agents.FromScreen
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,26 +58,4 @@ func (l *live) readScreen() {
 		l.machine.hint(time.Now(), h)
 		l.judge()
 	}
-}
-
-// tailBytes of output are enough to draw the last lines anew.
-const tailBytes = 128 << 10
-
-// lastLines returns the last lines the screen shows.
-func (l *live) lastLines(n int) []string {
-	l.mu.Lock()
-	cols, rows := l.row.Cols, l.row.Rows
-	l.mu.Unlock()
-	shown := screen.New(screen.Config{Cols: int(cols), Rows: int(rows), Scrollback: -1})
-	first, end := l.log.Bounds()
-	buf := make([]byte, readSize)
-	for off := max(first, end-tailBytes); off < end; {
-		got, at, err := l.log.ReadAt(buf[:min(readSize, end-off)], off)
-		if got == 0 || err != nil {
-			break
-		}
-		shown.Write(buf[:got])
-		off = at + int64(got)
-	}
-	return shown.LastLines(n)
 }

@@ -26,9 +26,9 @@ type weights [agents.Sources][agents.Closing]weight
 // rules are the weights of an agent nobody described.
 var rules = weights{
 	agents.FromPerson: {
-		agents.Busy:   {9, 1, 10 * time.Minute}, // a person sees more than we do, until anything new is said
-		agents.Asking: {9, 1, 0},
-		agents.Ready:  {9, 1, 0},
+		agents.Busy:   {9, 2, 10 * time.Minute}, // a person sees more than we do, until the agent says anything new
+		agents.Asking: {9, 2, 0},
+		agents.Ready:  {9, 2, 0},
 	},
 	agents.FromHook: {
 		agents.Busy:    {6, 2, alive}, // no hook tells of an interrupt: a title that falls idle ends it

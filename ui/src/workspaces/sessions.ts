@@ -18,10 +18,19 @@ export function sessionMark(s: Session): { mark: MarkKind; word: string } {
     case "starting":
       return { mark: "setup", word: "Starting" };
     case "working":
+      if (s.attention?.reason === "stuck") return { mark: "needs", word: "Stuck" };
       return { mark: "running", word: "Working" };
     case "waiting":
       return { mark: "needs", word: "Needs you" };
     case "idle":
+      switch (s.attention?.reason) {
+        case "failed":
+          return { mark: "failed", word: "Failed" };
+        case "stuck":
+          return { mark: "needs", word: "Stuck" };
+        case "finished":
+          return { mark: "review", word: "Finished" };
+      }
       return { mark: "idle", word: "Idle" };
     case "exited":
       if (s.exit_code === 0) return { mark: "done", word: "Done" };

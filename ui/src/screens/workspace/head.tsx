@@ -14,6 +14,7 @@ import { Counts, copyText } from "@/kit/states";
 import { toastError } from "@/state/toasts";
 import { hasEnded, isShell, SETUP } from "@/workspaces/sessions";
 import { standing } from "@/workspaces/standing";
+import { StateChip } from "@/workspaces/state-chip";
 import { useShownSession } from "./shown-session";
 import { useStop } from "./use-stop";
 
@@ -30,6 +31,9 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const place = executors.data?.find((e) => e.kind === w.executor);
 
   const shown = useShownSession(sessions);
+  // The session the workspace's state speaks of.
+  const about = w.attention?.session_id;
+  const spoken = away ? undefined : sessions.find((x) => (about ? x.id === about : x.state === w.agents.state));
   const running = sessions.filter((x) => !hasEnded(x) && x.agent !== SETUP);
   // The session in front; elsewhere the only agent at work. Which of several is meant must never be guessed.
   const { tab } = useSearch({ from: "/$team/w/$key" });
@@ -68,7 +72,13 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           )}
           <span className="font-mono text-[12px] text-fg3">{w.key}</span>
           <span role="status">
-            <Mark kind={s.mark} word={s.word} />
+            {spoken ? (
+              <StateChip session={spoken}>
+                <Mark kind={s.mark} word={s.word} />
+              </StateChip>
+            ) : (
+              <Mark kind={s.mark} word={s.word} />
+            )}
           </span>
           {s.text && s.group !== "setup" && <span className="min-w-0 text-fg2 break-words">{s.text}</span>}
         </div>

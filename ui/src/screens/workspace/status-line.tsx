@@ -1,8 +1,10 @@
+import type { Session } from "@/api/client";
 import { useMe } from "@/app/team";
 import { useNow } from "@/format/now";
 import { Kbd } from "@/kit/kbd";
 import type { TerminalHandle } from "@/terminal/handle";
 import type { TerminalView } from "@/terminal/state";
+import { StateChip } from "@/workspaces/state-chip";
 import { KeyboardLine, Presence } from "./presence";
 
 const LINK: Record<TerminalView["link"]["phase"], { sign: string; color: string; word: string }> = {
@@ -15,6 +17,7 @@ const LINK: Record<TerminalView["link"]["phase"], { sign: string; color: string;
 };
 
 interface Props {
+  session: Session | undefined;
   handle: TerminalHandle;
   view: TerminalView;
   ended: boolean;
@@ -29,7 +32,7 @@ function sizedBy(view: TerminalView, me: string): string {
 }
 
 /** The line below a terminal: its connection, its size and who gave it, who is watching. */
-export function StatusLine({ handle, view, ended, writer, onFind }: Props) {
+export function StatusLine({ session, handle, view, ended, writer, onFind }: Props) {
   const now = useNow(500);
   const me = useMe();
   const link = LINK[ended && view.link.phase !== "waiting" ? "ended" : view.link.phase];
@@ -44,6 +47,7 @@ export function StatusLine({ handle, view, ended, writer, onFind }: Props) {
         {link.word}
         {waiting && seconds > 0 && <span aria-hidden>in {seconds} s</span>}
       </span>
+      {session && !ended && <StateChip session={session} />}
       {waiting && (
         <button type="button" onClick={() => handle.retryNow()} className="min-h-6 text-accent hover:underline">
           Try now

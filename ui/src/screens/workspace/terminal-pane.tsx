@@ -135,7 +135,14 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
         </Suspense>
       )}
       {!readOnly && (
-        <StatusLine handle={handle} view={view} ended={ended} writer={writer} onFind={() => setFinding(true)} />
+        <StatusLine
+          session={session}
+          handle={handle}
+          view={view}
+          ended={ended}
+          writer={writer}
+          onFind={() => setFinding(true)}
+        />
       )}
       {!readOnly && writer && !ended && <KeyBar handle={handle} agent={!shell} latch={view.latch} />}
     </div>

@@ -1,0 +1,56 @@
+import type { Session } from "@/api/client";
+
+export type Evidence = Session["evidence"][number];
+
+const SOURCES: Record<Evidence["source"], string> = {
+  hook: "The agent's hooks",
+  transcript: "Its conversation",
+  notification: "A notification",
+  title: "The terminal's title",
+  report: "Its report to the terminal",
+  bytes: "Its output",
+  screen: "The screen",
+  process: "Its programs",
+  person: "A person",
+};
+
+const SAYS: Record<Evidence["says"], string> = {
+  working: "working",
+  waiting: "needs you",
+  idle: "idle",
+  failed: "failed",
+};
+
+/** Who says what, in words. */
+export const sourceOf = (e: Evidence): string => SOURCES[e.source];
+export const saysOf = (e: Evidence): string => SAYS[e.says];
+
+/** How long ago, to the second while that matters. */
+export function since(at: number, now: number): string {
+  const s = Math.max(0, Math.floor((now - at) / 1000));
+  if (s < 1) return "now";
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min`;
+  const h = Math.floor(s / 3600);
+  return h < 48 ? `${h} h` : `${Math.floor(h / 24)} d`;
+}
+
+const aged = (at: number, now: number): string => {
+  const text = since(at, now);
+  return text === "now" ? "just now" : `${text} ago`;
+};
+
+/** The newest word first; what counts before what was overtaken. */
+export function ordered(list: readonly Evidence[]): Evidence[] {
+  return [...list].sort((a, b) => Number(b.counts) - Number(a.counts) || b.at - a.at);
+}
+
+/** What the state rests on, in a sentence: who said what and when, and whether anything came since. */
+export function basis(s: Session, now: number): string {
+  const why = s.evidence.find((e) => e.source === s.state_source);
+  if (s.attention?.reason === "stuck")
+    return `Nothing has moved for ${since(s.attention.at, now)}: no output, no use of the CPU.`;
+  if (!why) return s.state === "starting" ? "It has said nothing yet." : "Nothing is printed.";
+  const later = s.evidence.some((e) => e !== why && e.at > why.at + 1000);
+  return `${sourceOf(why)} said so ${aged(why.at, now)}${later ? "" : "; nothing since"}.`;
+}
