@@ -120,3 +120,8 @@ func (s *Service) UpdateTeam(ctx context.Context, actor Actor, teamID, name stri
 
 // CountTeams returns how many teams the instance has.
 func (s *Service) CountTeams(ctx context.Context) (int, error) { return s.store.CountTeams(ctx) }
+
+// TeamByID returns a team, for rooms that work for it without anybody asking.
+func (s *Service) TeamByID(ctx context.Context, teamID string) (Team, error) {
+	return s.store.TeamByID(ctx, teamID)
+}

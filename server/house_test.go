@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,9 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
@@ -59,6 +62,16 @@ func (p places) Ensure(ctx context.Context, workspaceID string) error {
 	return err
 }
 
+// silentInbox has nothing to tell.
+type silentInbox struct{}
+
+func (silentInbox) Items(context.Context, string) ([]notify.Item, error) { return nil, nil }
+
+func notifying(h *house) *notify.Service {
+	return notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: silentInbox{}, Bus: h.bus, Secrets: h.rooms,
+		Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})})
+}
+
 // newHouse joins the rooms. Nothing runs; tune changes the server's configuration.
 func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	t.Helper()
@@ -77,7 +90,7 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	ss := sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: manager, Workspaces: ws, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
 	ws.Connect(places{manager}, ss)
 	manager.OnPlace(files.Follow)
-	h.cfg = Config{Version: "test", Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus,
+	h.cfg = Config{Version: "test", Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
 		DefaultExecutor: fake.Kind, ExecutorChoice: true, Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}

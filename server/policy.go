@@ -53,21 +53,26 @@ var policy = map[string]rule{
 	"getSpec":   {access: anyone},
 	"getDocs":   {access: anyone},
 
-	"logout":             {access: signedIn},
-	"getMe":              {access: signedIn},
-	"changePassword":     {access: signedIn},
-	"listTokens":         {access: signedIn},
-	"createToken":        {access: signedIn},
-	"deleteToken":        {access: signedIn},
-	"listAgentAccounts":  {access: signedIn},
-	"setAgentAccount":    {access: signedIn},
-	"deleteAgentAccount": {access: signedIn},
-	"addAgentAccount":    {access: signedIn},
-	"updateAgentAccount": {access: signedIn}, // one's own, or a team's: the room asks for ManageTeam there
-	"removeAgentAccount": {access: signedIn}, // likewise
-	"testAgentAccount":   {access: signedIn}, // likewise
-	"listTeams":          {access: signedIn},
-	"createTeam":         {access: operators}, // a second team takes places without isolation from all
+	"logout":                 {access: signedIn},
+	"getMe":                  {access: signedIn},
+	"changePassword":         {access: signedIn},
+	"listTokens":             {access: signedIn},
+	"createToken":            {access: signedIn},
+	"deleteToken":            {access: signedIn},
+	"listAgentAccounts":      {access: signedIn},
+	"setAgentAccount":        {access: signedIn},
+	"deleteAgentAccount":     {access: signedIn},
+	"addAgentAccount":        {access: signedIn},
+	"updateAgentAccount":     {access: signedIn}, // one's own, or a team's: the room asks for ManageTeam there
+	"removeAgentAccount":     {access: signedIn}, // likewise
+	"testAgentAccount":       {access: signedIn}, // likewise
+	"getNotifications":       {access: signedIn},
+	"setNotifications":       {access: signedIn},
+	"addPushSubscription":    {access: signedIn},
+	"deletePushSubscription": {access: signedIn},
+	"testPushSubscription":   {access: signedIn},
+	"listTeams":              {access: signedIn},
+	"createTeam":             {access: operators}, // a second team takes places without isolation from all
 
 	"getTeam":       of(accounts.ViewTeam, byTeam),
 	"updateTeam":    of(accounts.ManageTeam, byTeam),
@@ -82,6 +87,14 @@ var policy = map[string]rule{
 	"addTeamAgentAccount":   of(accounts.ManageTeam, byTeam),
 
 	"followEvents": of(accounts.ViewTeam, byTeam),
+
+	"listWebhooks":   of(accounts.ManageTeam, byTeam),
+	"createWebhook":  of(accounts.ManageTeam, byTeam),
+	"updateWebhook":  of(accounts.ManageTeam, byWebhook),
+	"deleteWebhook":  of(accounts.ManageTeam, byWebhook),
+	"testWebhook":    of(accounts.ManageTeam, byWebhook),
+	"listDeliveries": of(accounts.ManageTeam, byWebhook),
+	"redeliver":      of(accounts.ManageTeam, byWebhook),
 
 	"browseFolders": of(accounts.ManageProject, byTeam),
 	"searchFolders": of(accounts.ManageProject, byTeam),

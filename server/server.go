@@ -22,6 +22,7 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
@@ -41,6 +42,7 @@ type Config struct {
 	Commands   *executors.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
+	Notify     *notify.Service
 	Events     *events.Bus
 	Answers    Answers
 
@@ -55,7 +57,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil ||
+	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Notify == nil ||
 		c.Events == nil || c.Answers == nil {
 		return errors.New("server: every room is needed")
 	}

@@ -25,6 +25,7 @@ type InboxItem struct {
 	SessionID    string // "" when the workspace itself failed
 	Agent        string
 	AgentName    string
+	StartedBy    string // the user who started the session
 	Reason       string
 	Since        int64
 	Question     *Question // nil when only the terminal shows what is waited for
@@ -91,7 +92,8 @@ func itemOf(row Session) (it InboxItem, ok bool) {
 		why = InboxQuestion
 	}
 	return InboxItem{ID: Episode(row.ID, at), Kind: why, WorkspaceID: row.WorkspaceID, SessionID: row.ID, Agent: row.Agent, AgentName: row.AgentName,
-		Reason: reason, Since: at}, why != ""
+		StartedBy: row.CreatedBy,
+		Reason:    reason, Since: at}, why != ""
 }
 
 // itemsOf are the items of a session that has not ended: its questions, or whatever else it waits for.

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
@@ -42,8 +43,10 @@ type house struct {
 	files      *filesync.Service
 	agents     *agents.Registry
 	sessions   *sessions.Service
+	notify     *notify.Service
 	server     *server.Server
 	web        *ui.Handler
+	outgoing   *egress.Client // for addresses people enter
 }
 
 // build opens the store and joins the rooms. Nothing runs yet. close gives back what it opened.
@@ -83,6 +86,9 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	}
 	h.workspaces.Connect(rooms{h.places}, h.sessions)
 	h.places.OnPlace(h.files.Follow)
+	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
+	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.accounts, Client: h.outgoing,
+		PublicURL: cfg.Server.PublicURL, Version: version, Log: log.With("room", "notify")})
 	if err := h.buildServer(bus); err != nil {
 		return nil, err
 	}
@@ -152,7 +158,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
+		Files: h.files, Sessions: h.sessions, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
 		ExecutorChoice: h.cfg.Sandboxing.AllowUserChoice, UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }

@@ -557,6 +557,72 @@ func (e MergeResultStrategy) Valid() bool {
 	}
 }
 
+// Defines values for NewWebhookFormat.
+const (
+	NewWebhookFormatDiscord NewWebhookFormat = "discord"
+	NewWebhookFormatJson    NewWebhookFormat = "json"
+	NewWebhookFormatSlack   NewWebhookFormat = "slack"
+)
+
+// Valid indicates whether the value is a known member of the NewWebhookFormat enum.
+func (e NewWebhookFormat) Valid() bool {
+	switch e {
+	case NewWebhookFormatDiscord:
+		return true
+	case NewWebhookFormatJson:
+		return true
+	case NewWebhookFormatSlack:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotifyKind.
+const (
+	NotifyKindFailed   NotifyKind = "failed"
+	NotifyKindFinished NotifyKind = "finished"
+	NotifyKindQuestion NotifyKind = "question"
+	NotifyKindStuck    NotifyKind = "stuck"
+)
+
+// Valid indicates whether the value is a known member of the NotifyKind enum.
+func (e NotifyKind) Valid() bool {
+	switch e {
+	case NotifyKindFailed:
+		return true
+	case NotifyKindFinished:
+		return true
+	case NotifyKindQuestion:
+		return true
+	case NotifyKindStuck:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotifyScope.
+const (
+	NotifyScopeAll  NotifyScope = "all"
+	NotifyScopeMine NotifyScope = "mine"
+	NotifyScopeOff  NotifyScope = "off"
+)
+
+// Valid indicates whether the value is a known member of the NotifyScope enum.
+func (e NotifyScope) Valid() bool {
+	switch e {
+	case NotifyScopeAll:
+		return true
+	case NotifyScopeMine:
+		return true
+	case NotifyScopeOff:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProjectState.
 const (
 	ProjectStateCloning ProjectState = "cloning"
@@ -890,6 +956,72 @@ func (e StepState) Valid() bool {
 	case StepStateRunning:
 		return true
 	case StepStateSkipped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookFormat.
+const (
+	WebhookFormatDiscord WebhookFormat = "discord"
+	WebhookFormatJson    WebhookFormat = "json"
+	WebhookFormatSlack   WebhookFormat = "slack"
+)
+
+// Valid indicates whether the value is a known member of the WebhookFormat enum.
+func (e WebhookFormat) Valid() bool {
+	switch e {
+	case WebhookFormatDiscord:
+		return true
+	case WebhookFormatJson:
+		return true
+	case WebhookFormatSlack:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookChangeFormat.
+const (
+	WebhookChangeFormatDiscord WebhookChangeFormat = "discord"
+	WebhookChangeFormatJson    WebhookChangeFormat = "json"
+	WebhookChangeFormatSlack   WebhookChangeFormat = "slack"
+)
+
+// Valid indicates whether the value is a known member of the WebhookChangeFormat enum.
+func (e WebhookChangeFormat) Valid() bool {
+	switch e {
+	case WebhookChangeFormatDiscord:
+		return true
+	case WebhookChangeFormatJson:
+		return true
+	case WebhookChangeFormatSlack:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WebhookDeliveryState.
+const (
+	WebhookDeliveryStateDelivered WebhookDeliveryState = "delivered"
+	WebhookDeliveryStateDropped   WebhookDeliveryState = "dropped"
+	WebhookDeliveryStateGivenUp   WebhookDeliveryState = "given_up"
+	WebhookDeliveryStatePending   WebhookDeliveryState = "pending"
+)
+
+// Valid indicates whether the value is a known member of the WebhookDeliveryState enum.
+func (e WebhookDeliveryState) Valid() bool {
+	switch e {
+	case WebhookDeliveryStateDelivered:
+		return true
+	case WebhookDeliveryStateDropped:
+		return true
+	case WebhookDeliveryStateGivenUp:
+		return true
+	case WebhookDeliveryStatePending:
 		return true
 	default:
 		return false
@@ -1365,6 +1497,13 @@ type CreatedToken struct {
 	Value string `json:"value"`
 }
 
+// CreatedWebhook defines model for CreatedWebhook.
+type CreatedWebhook struct {
+	// SigningKey Shown this once
+	SigningKey string  `json:"signing_key"`
+	Webhook    Webhook `json:"webhook"`
+}
+
 // Evidence What one source said last about a running session's state
 type Evidence struct {
 	// At When it said so last
@@ -1689,6 +1828,16 @@ type NewPrompt struct {
 	Text   string `json:"text"`
 }
 
+// NewPushSubscription defines model for NewPushSubscription.
+type NewPushSubscription struct {
+	Auth     string `json:"auth"`
+	Endpoint string `json:"endpoint"`
+
+	// Label The browser in words
+	Label  *string `json:"label,omitempty"`
+	P256dh string  `json:"p256dh"`
+}
+
 // NewSession defines model for NewSession.
 type NewSession struct {
 	// AccountId The agent's account; without: your default, else the team's
@@ -1723,6 +1872,17 @@ type NewToken struct {
 	Name      string `json:"name"`
 }
 
+// NewWebhook defines model for NewWebhook.
+type NewWebhook struct {
+	Format *NewWebhookFormat `json:"format,omitempty"`
+	Kinds  *[]NotifyKind     `json:"kinds,omitempty"`
+	Name   *string           `json:"name,omitempty"`
+	Url    string            `json:"url"`
+}
+
+// NewWebhookFormat defines model for NewWebhook.Format.
+type NewWebhookFormat string
+
 // NewWorkspace defines model for NewWorkspace.
 type NewWorkspace struct {
 	// Base Default is the project's default branch
@@ -1738,6 +1898,38 @@ type NewWorkspace struct {
 	Resources *map[string]interface{} `json:"resources,omitempty"`
 	RunnerId  *string                 `json:"runner_id,omitempty"`
 }
+
+// NotificationRules A kind that is left out stays as it is
+type NotificationRules struct {
+	// Failed About whose work; mine is what you started
+	Failed *NotifyScope `json:"failed,omitempty"`
+
+	// Finished About whose work; mine is what you started
+	Finished *NotifyScope `json:"finished,omitempty"`
+
+	// Question About whose work; mine is what you started
+	Question *NotifyScope `json:"question,omitempty"`
+
+	// Stuck About whose work; mine is what you started
+	Stuck *NotifyScope `json:"stuck,omitempty"`
+}
+
+// NotificationSettings defines model for NotificationSettings.
+type NotificationSettings struct {
+	Browsers []PushSubscription `json:"browsers"`
+
+	// PushKey The key browsers subscribe with (applicationServerKey)
+	PushKey string `json:"push_key"`
+
+	// Rules A kind that is left out stays as it is
+	Rules NotificationRules `json:"rules"`
+}
+
+// NotifyKind defines model for NotifyKind.
+type NotifyKind string
+
+// NotifyScope About whose work; mine is what you started
+type NotifyScope string
 
 // PasswordChange defines model for PasswordChange.
 type PasswordChange struct {
@@ -1849,6 +2041,14 @@ type PromptList struct {
 // PromptState defines model for PromptState.
 type PromptState string
 
+// PushSubscription defines model for PushSubscription.
+type PushSubscription struct {
+	CreatedAt int64  `json:"created_at"`
+	Id        string `json:"id"`
+	Label     string `json:"label"`
+	UsedAt    *int64 `json:"used_at"`
+}
+
 // Question defines model for Question.
 type Question struct {
 	// Answer The answer in words
@@ -1910,6 +2110,11 @@ type QuestionOption struct {
 
 // QuestionOptionRole defines model for QuestionOption.Role.
 type QuestionOptionRole string
+
+// Redelivery defines model for Redelivery.
+type Redelivery struct {
+	DeliveryId string `json:"delivery_id"`
+}
 
 // Role defines model for Role.
 type Role string
@@ -2203,6 +2408,73 @@ type Watcher struct {
 	Writer bool `json:"writer"`
 }
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	CreatedAt    int64         `json:"created_at"`
+	CreatedBy    string        `json:"created_by"`
+	Enabled      bool          `json:"enabled"`
+	FailingSince *int64        `json:"failing_since"`
+	Format       WebhookFormat `json:"format"`
+	Id           string        `json:"id"`
+	Kinds        []NotifyKind  `json:"kinds"`
+	Name         string        `json:"name"`
+
+	// ShownUrl Where it leads; the address itself is not told
+	ShownUrl string `json:"shown_url"`
+
+	// WhyDisabled Why it was switched off by itself
+	WhyDisabled string `json:"why_disabled"`
+}
+
+// WebhookFormat defines model for Webhook.Format.
+type WebhookFormat string
+
+// WebhookChange defines model for WebhookChange.
+type WebhookChange struct {
+	Enabled *bool                `json:"enabled,omitempty"`
+	Format  *WebhookChangeFormat `json:"format,omitempty"`
+	Kinds   *[]NotifyKind        `json:"kinds,omitempty"`
+	Name    *string              `json:"name,omitempty"`
+	Url     *string              `json:"url,omitempty"`
+}
+
+// WebhookChangeFormat defines model for WebhookChange.Format.
+type WebhookChangeFormat string
+
+// WebhookDelivery defines model for WebhookDelivery.
+type WebhookDelivery struct {
+	Attempts   int    `json:"attempts"`
+	CreatedAt  int64  `json:"created_at"`
+	DoneAt     *int64 `json:"done_at"`
+	DurationMs int64  `json:"duration_ms"`
+	Error      string `json:"error"`
+	Id         string `json:"id"`
+	ItemId     string `json:"item_id"`
+
+	// Kind question, failed, stuck, finished or ping
+	Kind   string               `json:"kind"`
+	NextAt *int64               `json:"next_at"`
+	State  WebhookDeliveryState `json:"state"`
+
+	// Status HTTP status of the last answer
+	Status *int `json:"status"`
+}
+
+// WebhookDeliveryState defines model for WebhookDelivery.State.
+type WebhookDeliveryState string
+
+// WebhookDeliveryList defines model for WebhookDeliveryList.
+type WebhookDeliveryList struct {
+	Items      []WebhookDelivery `json:"items"`
+	NextCursor *string           `json:"next_cursor"`
+}
+
+// WebhookList defines model for WebhookList.
+type WebhookList struct {
+	Items      []Webhook `json:"items"`
+	NextCursor *string   `json:"next_cursor"`
+}
+
 // Workspace defines model for Workspace.
 type Workspace struct {
 	// Agents The sessions of the workspace in one line
@@ -2415,6 +2687,12 @@ type CreateWorkspaceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListDeliveriesParams defines parameters for ListDeliveries.
+type ListDeliveriesParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListActivityParams defines parameters for ListActivity.
 type ListActivityParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -2515,8 +2793,14 @@ type AddAgentAccountJSONRequestBody = NewAgentAccount
 // SetAgentAccountJSONRequestBody defines body for SetAgentAccount for application/json ContentType.
 type SetAgentAccountJSONRequestBody = AgentAccountRequest
 
+// SetNotificationsJSONRequestBody defines body for SetNotifications for application/json ContentType.
+type SetNotificationsJSONRequestBody = NotificationRules
+
 // ChangePasswordJSONRequestBody defines body for ChangePassword for application/json ContentType.
 type ChangePasswordJSONRequestBody = PasswordChange
+
+// AddPushSubscriptionJSONRequestBody defines body for AddPushSubscription for application/json ContentType.
+type AddPushSubscriptionJSONRequestBody = NewPushSubscription
 
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = NewToken
@@ -2566,8 +2850,17 @@ type UpdateMemberJSONRequestBody = MemberPatch
 // CreateProjectJSONRequestBody defines body for CreateProject for application/json ContentType.
 type CreateProjectJSONRequestBody = NewProject
 
+// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
+type CreateWebhookJSONRequestBody = NewWebhook
+
 // CreateWorkspaceJSONRequestBody defines body for CreateWorkspace for application/json ContentType.
 type CreateWorkspaceJSONRequestBody = NewWorkspace
+
+// UpdateWebhookJSONRequestBody defines body for UpdateWebhook for application/json ContentType.
+type UpdateWebhookJSONRequestBody = WebhookChange
+
+// RedeliverJSONRequestBody defines body for Redeliver for application/json ContentType.
+type RedeliverJSONRequestBody = Redelivery
 
 // UpdateWorkspaceJSONRequestBody defines body for UpdateWorkspace for application/json ContentType.
 type UpdateWorkspaceJSONRequestBody = WorkspacePatch
@@ -2634,9 +2927,24 @@ type ServerInterface interface {
 	// SetAgentAccount Choose the account an agent uses for you
 	// (PUT /me/agent-accounts/{agent})
 	SetAgentAccount(ctx echo.Context, agent AgentName) error
+	// GetNotifications About what your browsers are told through their push service
+	// (GET /me/notifications)
+	GetNotifications(ctx echo.Context) error
+	// SetNotifications Change your rules
+	// (PUT /me/notifications)
+	SetNotifications(ctx echo.Context) error
 	// ChangePassword Change your password; ends your other login sessions
 	// (PUT /me/password)
 	ChangePassword(ctx echo.Context) error
+	// AddPushSubscription Let a browser be told through its push service
+	// (POST /me/push-subscriptions)
+	AddPushSubscription(ctx echo.Context) error
+	// DeletePushSubscription Forget a browser
+	// (DELETE /me/push-subscriptions/{id})
+	DeletePushSubscription(ctx echo.Context, id Id) error
+	// TestPushSubscription Send a message to one of your browsers now
+	// (POST /me/push-subscriptions/{id}/test)
+	TestPushSubscription(ctx echo.Context, id Id) error
 	// ListTokens Your API tokens
 	// (GET /me/tokens)
 	ListTokens(ctx echo.Context) error
@@ -2775,12 +3083,33 @@ type ServerInterface interface {
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx echo.Context, team TeamSlug, params CreateProjectParams) error
+	// ListWebhooks The team's webhooks
+	// (GET /teams/{team}/webhooks)
+	ListWebhooks(ctx echo.Context, team TeamSlug) error
+	// CreateWebhook Add a webhook
+	// (POST /teams/{team}/webhooks)
+	CreateWebhook(ctx echo.Context, team TeamSlug) error
 	// ListWorkspaces Workspaces of the team
 	// (GET /teams/{team}/workspaces)
 	ListWorkspaces(ctx echo.Context, team TeamSlug, params ListWorkspacesParams) error
 	// CreateWorkspace Create a workspace
 	// (POST /teams/{team}/workspaces)
 	CreateWorkspace(ctx echo.Context, team TeamSlug, params CreateWorkspaceParams) error
+	// DeleteWebhook Delete a webhook and what waits to be sent to it
+	// (DELETE /webhooks/{id})
+	DeleteWebhook(ctx echo.Context, id Id) error
+	// UpdateWebhook Change a webhook, or switch it on and off
+	// (PATCH /webhooks/{id})
+	UpdateWebhook(ctx echo.Context, id Id) error
+	// ListDeliveries What was sent to it, newest first
+	// (GET /webhooks/{id}/deliveries)
+	ListDeliveries(ctx echo.Context, id Id, params ListDeliveriesParams) error
+	// Redeliver Send one delivery again
+	// (POST /webhooks/{id}/redeliver)
+	Redeliver(ctx echo.Context, id Id) error
+	// TestWebhook Send a message to it now and see how that went
+	// (POST /webhooks/{id}/test)
+	TestWebhook(ctx echo.Context, id Id) error
 	// DeleteWorkspace Delete a workspace; its work is kept in the trash
 	// (DELETE /workspaces/{id})
 	DeleteWorkspace(ctx echo.Context, id Id) error
@@ -3095,12 +3424,71 @@ func (w *ServerInterfaceWrapper) SetAgentAccount(ctx echo.Context) error {
 	return err
 }
 
+// GetNotifications converts echo context to params.
+func (w *ServerInterfaceWrapper) GetNotifications(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetNotifications(ctx)
+	return err
+}
+
+// SetNotifications converts echo context to params.
+func (w *ServerInterfaceWrapper) SetNotifications(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetNotifications(ctx)
+	return err
+}
+
 // ChangePassword converts echo context to params.
 func (w *ServerInterfaceWrapper) ChangePassword(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ChangePassword(ctx)
+	return err
+}
+
+// AddPushSubscription converts echo context to params.
+func (w *ServerInterfaceWrapper) AddPushSubscription(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AddPushSubscription(ctx)
+	return err
+}
+
+// DeletePushSubscription converts echo context to params.
+func (w *ServerInterfaceWrapper) DeletePushSubscription(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeletePushSubscription(ctx, id)
+	return err
+}
+
+// TestPushSubscription converts echo context to params.
+func (w *ServerInterfaceWrapper) TestPushSubscription(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestPushSubscription(ctx, id)
 	return err
 }
 
@@ -4097,6 +4485,38 @@ func (w *ServerInterfaceWrapper) CreateProject(ctx echo.Context) error {
 	return err
 }
 
+// ListWebhooks converts echo context to params.
+func (w *ServerInterfaceWrapper) ListWebhooks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListWebhooks(ctx, team)
+	return err
+}
+
+// CreateWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateWebhook(ctx, team)
+	return err
+}
+
 // ListWorkspaces converts echo context to params.
 func (w *ServerInterfaceWrapper) ListWorkspaces(ctx echo.Context) error {
 	var err error
@@ -4176,6 +4596,102 @@ func (w *ServerInterfaceWrapper) CreateWorkspace(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateWorkspace(ctx, team, params)
+	return err
+}
+
+// DeleteWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteWebhook(ctx, id)
+	return err
+}
+
+// UpdateWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateWebhook(ctx, id)
+	return err
+}
+
+// ListDeliveries converts echo context to params.
+func (w *ServerInterfaceWrapper) ListDeliveries(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDeliveriesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListDeliveries(ctx, id, params)
+	return err
+}
+
+// Redeliver converts echo context to params.
+func (w *ServerInterfaceWrapper) Redeliver(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.Redeliver(ctx, id)
+	return err
+}
+
+// TestWebhook converts echo context to params.
+func (w *ServerInterfaceWrapper) TestWebhook(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestWebhook(ctx, id)
 	return err
 }
 
@@ -4922,6 +5438,18 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/me/agent-accounts/:agent", wrapper.SetAgentAccount, options.OperationMiddlewares["setAgentAccount"]...)
 	router.DELETE(options.BaseURL+"/agent-accounts/:id", wrapper.RemoveAgentAccount, options.OperationMiddlewares["removeAgentAccount"]...)
 	router.PATCH(options.BaseURL+"/agent-accounts/:id", wrapper.UpdateAgentAccount, options.OperationMiddlewares["updateAgentAccount"]...)
+	router.GET(options.BaseURL+"/me/notifications", wrapper.GetNotifications, options.OperationMiddlewares["getNotifications"]...)
+	router.PUT(options.BaseURL+"/me/notifications", wrapper.SetNotifications, options.OperationMiddlewares["setNotifications"]...)
+	router.POST(options.BaseURL+"/me/push-subscriptions", wrapper.AddPushSubscription, options.OperationMiddlewares["addPushSubscription"]...)
+	router.DELETE(options.BaseURL+"/me/push-subscriptions/:id", wrapper.DeletePushSubscription, options.OperationMiddlewares["deletePushSubscription"]...)
+	router.POST(options.BaseURL+"/me/push-subscriptions/:id/test", wrapper.TestPushSubscription, options.OperationMiddlewares["testPushSubscription"]...)
+	router.GET(options.BaseURL+"/teams/:team/webhooks", wrapper.ListWebhooks, options.OperationMiddlewares["listWebhooks"]...)
+	router.POST(options.BaseURL+"/teams/:team/webhooks", wrapper.CreateWebhook, options.OperationMiddlewares["createWebhook"]...)
+	router.DELETE(options.BaseURL+"/webhooks/:id", wrapper.DeleteWebhook, options.OperationMiddlewares["deleteWebhook"]...)
+	router.PATCH(options.BaseURL+"/webhooks/:id", wrapper.UpdateWebhook, options.OperationMiddlewares["updateWebhook"]...)
+	router.POST(options.BaseURL+"/webhooks/:id/test", wrapper.TestWebhook, options.OperationMiddlewares["testWebhook"]...)
+	router.GET(options.BaseURL+"/webhooks/:id/deliveries", wrapper.ListDeliveries, options.OperationMiddlewares["listDeliveries"]...)
+	router.POST(options.BaseURL+"/webhooks/:id/redeliver", wrapper.Redeliver, options.OperationMiddlewares["redeliver"]...)
 	router.GET(options.BaseURL+"/teams", wrapper.ListTeams, options.OperationMiddlewares["listTeams"]...)
 	router.POST(options.BaseURL+"/teams", wrapper.CreateTeam, options.OperationMiddlewares["createTeam"]...)
 	router.GET(options.BaseURL+"/teams/:team", wrapper.GetTeam, options.OperationMiddlewares["getTeam"]...)
@@ -5607,6 +6135,83 @@ func (response SetAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitSe
 	return err
 }
 
+type GetNotificationsRequestObject struct {
+}
+
+type GetNotificationsResponseObject interface {
+	VisitGetNotificationsResponse(w http.ResponseWriter) error
+}
+
+type GetNotifications200JSONResponse NotificationSettings
+
+func (response GetNotifications200JSONResponse) VisitGetNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNotificationsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetNotificationsdefaultApplicationProblemPlusJSONResponse) VisitGetNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetNotificationsRequestObject struct {
+	Body *SetNotificationsJSONRequestBody
+}
+
+type SetNotificationsResponseObject interface {
+	VisitSetNotificationsResponse(w http.ResponseWriter) error
+}
+
+type SetNotifications200JSONResponse NotificationSettings
+
+func (response SetNotifications200JSONResponse) VisitSetNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetNotificationsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetNotificationsdefaultApplicationProblemPlusJSONResponse) VisitSetNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ChangePasswordRequestObject struct {
 	Body *ChangePasswordJSONRequestBody
 }
@@ -5629,6 +6234,111 @@ type ChangePassworddefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ChangePassworddefaultApplicationProblemPlusJSONResponse) VisitChangePasswordResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddPushSubscriptionRequestObject struct {
+	Body *AddPushSubscriptionJSONRequestBody
+}
+
+type AddPushSubscriptionResponseObject interface {
+	VisitAddPushSubscriptionResponse(w http.ResponseWriter) error
+}
+
+type AddPushSubscription201JSONResponse PushSubscription
+
+func (response AddPushSubscription201JSONResponse) VisitAddPushSubscriptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddPushSubscriptiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AddPushSubscriptiondefaultApplicationProblemPlusJSONResponse) VisitAddPushSubscriptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeletePushSubscriptionRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeletePushSubscriptionResponseObject interface {
+	VisitDeletePushSubscriptionResponse(w http.ResponseWriter) error
+}
+
+type DeletePushSubscription204Response struct {
+}
+
+func (response DeletePushSubscription204Response) VisitDeletePushSubscriptionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeletePushSubscriptiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeletePushSubscriptiondefaultApplicationProblemPlusJSONResponse) VisitDeletePushSubscriptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestPushSubscriptionRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type TestPushSubscriptionResponseObject interface {
+	VisitTestPushSubscriptionResponse(w http.ResponseWriter) error
+}
+
+type TestPushSubscription204Response struct {
+}
+
+func (response TestPushSubscription204Response) VisitTestPushSubscriptionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type TestPushSubscriptiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TestPushSubscriptiondefaultApplicationProblemPlusJSONResponse) VisitTestPushSubscriptionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -7496,6 +8206,85 @@ func (response CreateProjectdefaultApplicationProblemPlusJSONResponse) VisitCrea
 	return err
 }
 
+type ListWebhooksRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListWebhooksResponseObject interface {
+	VisitListWebhooksResponse(w http.ResponseWriter) error
+}
+
+type ListWebhooks200JSONResponse WebhookList
+
+func (response ListWebhooks200JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListWebhooksdefaultApplicationProblemPlusJSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhookRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *CreateWebhookJSONRequestBody
+}
+
+type CreateWebhookResponseObject interface {
+	VisitCreateWebhookResponse(w http.ResponseWriter) error
+}
+
+type CreateWebhook201JSONResponse CreatedWebhook
+
+func (response CreateWebhook201JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhookdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateWebhookdefaultApplicationProblemPlusJSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListWorkspacesRequestObject struct {
 	Team   TeamSlug `json:"team"`
 	Params ListWorkspacesParams
@@ -7566,6 +8355,198 @@ type CreateWorkspacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateWorkspacedefaultApplicationProblemPlusJSONResponse) VisitCreateWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhookRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteWebhookResponseObject interface {
+	VisitDeleteWebhookResponse(w http.ResponseWriter) error
+}
+
+type DeleteWebhook204Response struct {
+}
+
+func (response DeleteWebhook204Response) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteWebhookdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteWebhookdefaultApplicationProblemPlusJSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhookRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateWebhookJSONRequestBody
+}
+
+type UpdateWebhookResponseObject interface {
+	VisitUpdateWebhookResponse(w http.ResponseWriter) error
+}
+
+type UpdateWebhook200JSONResponse Webhook
+
+func (response UpdateWebhook200JSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateWebhookdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateWebhookdefaultApplicationProblemPlusJSONResponse) VisitUpdateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeliveriesRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListDeliveriesParams
+}
+
+type ListDeliveriesResponseObject interface {
+	VisitListDeliveriesResponse(w http.ResponseWriter) error
+}
+
+type ListDeliveries200JSONResponse WebhookDeliveryList
+
+func (response ListDeliveries200JSONResponse) VisitListDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeliveriesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListDeliveriesdefaultApplicationProblemPlusJSONResponse) VisitListDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeliverRequestObject struct {
+	Id   Id `json:"id"`
+	Body *RedeliverJSONRequestBody
+}
+
+type RedeliverResponseObject interface {
+	VisitRedeliverResponse(w http.ResponseWriter) error
+}
+
+type Redeliver202JSONResponse WebhookDelivery
+
+func (response Redeliver202JSONResponse) VisitRedeliverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeliverdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RedeliverdefaultApplicationProblemPlusJSONResponse) VisitRedeliverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhookRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type TestWebhookResponseObject interface {
+	VisitTestWebhookResponse(w http.ResponseWriter) error
+}
+
+type TestWebhook200JSONResponse WebhookDelivery
+
+func (response TestWebhook200JSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestWebhookdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TestWebhookdefaultApplicationProblemPlusJSONResponse) VisitTestWebhookResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -8782,9 +9763,24 @@ type StrictServerInterface interface {
 	// SetAgentAccount Choose the account an agent uses for you
 	// (PUT /me/agent-accounts/{agent})
 	SetAgentAccount(ctx context.Context, request SetAgentAccountRequestObject) (SetAgentAccountResponseObject, error)
+	// GetNotifications About what your browsers are told through their push service
+	// (GET /me/notifications)
+	GetNotifications(ctx context.Context, request GetNotificationsRequestObject) (GetNotificationsResponseObject, error)
+	// SetNotifications Change your rules
+	// (PUT /me/notifications)
+	SetNotifications(ctx context.Context, request SetNotificationsRequestObject) (SetNotificationsResponseObject, error)
 	// ChangePassword Change your password; ends your other login sessions
 	// (PUT /me/password)
 	ChangePassword(ctx context.Context, request ChangePasswordRequestObject) (ChangePasswordResponseObject, error)
+	// AddPushSubscription Let a browser be told through its push service
+	// (POST /me/push-subscriptions)
+	AddPushSubscription(ctx context.Context, request AddPushSubscriptionRequestObject) (AddPushSubscriptionResponseObject, error)
+	// DeletePushSubscription Forget a browser
+	// (DELETE /me/push-subscriptions/{id})
+	DeletePushSubscription(ctx context.Context, request DeletePushSubscriptionRequestObject) (DeletePushSubscriptionResponseObject, error)
+	// TestPushSubscription Send a message to one of your browsers now
+	// (POST /me/push-subscriptions/{id}/test)
+	TestPushSubscription(ctx context.Context, request TestPushSubscriptionRequestObject) (TestPushSubscriptionResponseObject, error)
 	// ListTokens Your API tokens
 	// (GET /me/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
@@ -8923,12 +9919,33 @@ type StrictServerInterface interface {
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx context.Context, request CreateProjectRequestObject) (CreateProjectResponseObject, error)
+	// ListWebhooks The team's webhooks
+	// (GET /teams/{team}/webhooks)
+	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
+	// CreateWebhook Add a webhook
+	// (POST /teams/{team}/webhooks)
+	CreateWebhook(ctx context.Context, request CreateWebhookRequestObject) (CreateWebhookResponseObject, error)
 	// ListWorkspaces Workspaces of the team
 	// (GET /teams/{team}/workspaces)
 	ListWorkspaces(ctx context.Context, request ListWorkspacesRequestObject) (ListWorkspacesResponseObject, error)
 	// CreateWorkspace Create a workspace
 	// (POST /teams/{team}/workspaces)
 	CreateWorkspace(ctx context.Context, request CreateWorkspaceRequestObject) (CreateWorkspaceResponseObject, error)
+	// DeleteWebhook Delete a webhook and what waits to be sent to it
+	// (DELETE /webhooks/{id})
+	DeleteWebhook(ctx context.Context, request DeleteWebhookRequestObject) (DeleteWebhookResponseObject, error)
+	// UpdateWebhook Change a webhook, or switch it on and off
+	// (PATCH /webhooks/{id})
+	UpdateWebhook(ctx context.Context, request UpdateWebhookRequestObject) (UpdateWebhookResponseObject, error)
+	// ListDeliveries What was sent to it, newest first
+	// (GET /webhooks/{id}/deliveries)
+	ListDeliveries(ctx context.Context, request ListDeliveriesRequestObject) (ListDeliveriesResponseObject, error)
+	// Redeliver Send one delivery again
+	// (POST /webhooks/{id}/redeliver)
+	Redeliver(ctx context.Context, request RedeliverRequestObject) (RedeliverResponseObject, error)
+	// TestWebhook Send a message to it now and see how that went
+	// (POST /webhooks/{id}/test)
+	TestWebhook(ctx context.Context, request TestWebhookRequestObject) (TestWebhookResponseObject, error)
 	// DeleteWorkspace Delete a workspace; its work is kept in the trash
 	// (DELETE /workspaces/{id})
 	DeleteWorkspace(ctx context.Context, request DeleteWorkspaceRequestObject) (DeleteWorkspaceResponseObject, error)
@@ -9531,6 +10548,75 @@ func (sh *strictHandler) SetAgentAccount(ctx echo.Context, agent AgentName) erro
 	return nil
 }
 
+// GetNotifications operation middleware
+func (sh *strictHandler) GetNotifications(ctx echo.Context) error {
+	var request GetNotificationsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetNotifications(ctx.Request().Context(), request.(GetNotificationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetNotifications")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetNotificationsResponseObject); ok {
+		return validResponse.VisitGetNotificationsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetNotifications operation middleware
+func (sh *strictHandler) SetNotifications(ctx echo.Context) error {
+	var request SetNotificationsRequestObject
+
+	var body SetNotificationsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetNotifications(ctx.Request().Context(), request.(SetNotificationsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetNotifications")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetNotificationsResponseObject); ok {
+		return validResponse.VisitSetNotificationsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ChangePassword operation middleware
 func (sh *strictHandler) ChangePassword(ctx echo.Context) error {
 	var request ChangePasswordRequestObject
@@ -9571,6 +10657,102 @@ func (sh *strictHandler) ChangePassword(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(ChangePasswordResponseObject); ok {
 		return validResponse.VisitChangePasswordResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AddPushSubscription operation middleware
+func (sh *strictHandler) AddPushSubscription(ctx echo.Context) error {
+	var request AddPushSubscriptionRequestObject
+
+	var body AddPushSubscriptionJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AddPushSubscription(ctx.Request().Context(), request.(AddPushSubscriptionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddPushSubscription")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AddPushSubscriptionResponseObject); ok {
+		return validResponse.VisitAddPushSubscriptionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeletePushSubscription operation middleware
+func (sh *strictHandler) DeletePushSubscription(ctx echo.Context, id Id) error {
+	var request DeletePushSubscriptionRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeletePushSubscription(ctx.Request().Context(), request.(DeletePushSubscriptionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeletePushSubscription")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeletePushSubscriptionResponseObject); ok {
+		return validResponse.VisitDeletePushSubscriptionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TestPushSubscription operation middleware
+func (sh *strictHandler) TestPushSubscription(ctx echo.Context, id Id) error {
+	var request TestPushSubscriptionRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestPushSubscription(ctx.Request().Context(), request.(TestPushSubscriptionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestPushSubscription")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TestPushSubscriptionResponseObject); ok {
+		return validResponse.VisitTestPushSubscriptionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -11109,6 +12291,79 @@ func (sh *strictHandler) CreateProject(ctx echo.Context, team TeamSlug, params C
 	return nil
 }
 
+// ListWebhooks operation middleware
+func (sh *strictHandler) ListWebhooks(ctx echo.Context, team TeamSlug) error {
+	var request ListWebhooksRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhooks(ctx.Request().Context(), request.(ListWebhooksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhooks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListWebhooksResponseObject); ok {
+		return validResponse.VisitListWebhooksResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateWebhook operation middleware
+func (sh *strictHandler) CreateWebhook(ctx echo.Context, team TeamSlug) error {
+	var request CreateWebhookRequestObject
+
+	request.Team = team
+
+	var body CreateWebhookJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateWebhook(ctx.Request().Context(), request.(CreateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateWebhookResponseObject); ok {
+		return validResponse.VisitCreateWebhookResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListWorkspaces operation middleware
 func (sh *strictHandler) ListWorkspaces(ctx echo.Context, team TeamSlug, params ListWorkspacesParams) error {
 	var request ListWorkspacesRequestObject
@@ -11178,6 +12433,178 @@ func (sh *strictHandler) CreateWorkspace(ctx echo.Context, team TeamSlug, params
 		return err
 	} else if validResponse, ok := response.(CreateWorkspaceResponseObject); ok {
 		return validResponse.VisitCreateWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteWebhook operation middleware
+func (sh *strictHandler) DeleteWebhook(ctx echo.Context, id Id) error {
+	var request DeleteWebhookRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteWebhook(ctx.Request().Context(), request.(DeleteWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteWebhookResponseObject); ok {
+		return validResponse.VisitDeleteWebhookResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateWebhook operation middleware
+func (sh *strictHandler) UpdateWebhook(ctx echo.Context, id Id) error {
+	var request UpdateWebhookRequestObject
+
+	request.Id = id
+
+	var body UpdateWebhookJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateWebhook(ctx.Request().Context(), request.(UpdateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateWebhookResponseObject); ok {
+		return validResponse.VisitUpdateWebhookResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListDeliveries operation middleware
+func (sh *strictHandler) ListDeliveries(ctx echo.Context, id Id, params ListDeliveriesParams) error {
+	var request ListDeliveriesRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDeliveries(ctx.Request().Context(), request.(ListDeliveriesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDeliveries")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListDeliveriesResponseObject); ok {
+		return validResponse.VisitListDeliveriesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// Redeliver operation middleware
+func (sh *strictHandler) Redeliver(ctx echo.Context, id Id) error {
+	var request RedeliverRequestObject
+
+	request.Id = id
+
+	var body RedeliverJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.Redeliver(ctx.Request().Context(), request.(RedeliverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Redeliver")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RedeliverResponseObject); ok {
+		return validResponse.VisitRedeliverResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TestWebhook operation middleware
+func (sh *strictHandler) TestWebhook(ctx echo.Context, id Id) error {
+	var request TestWebhookRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestWebhook(ctx.Request().Context(), request.(TestWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestWebhook")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TestWebhookResponseObject); ok {
+		return validResponse.VisitTestWebhookResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

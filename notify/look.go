@@ -1,0 +1,234 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// tooOld is how long ago an item may have begun and still be told: after a long night of the server nobody wants to hear about
+// last week.
+const tooOld = time.Hour
+
+// pruneEvery and keepFor bound what the outbox remembers.
+const (
+	pruneEvery = time.Hour
+	keepFor    = 30 * 24 * time.Hour
+)
+
+// listen marks teams whose inbox may have changed.
+func (s *Service) listen(ctx context.Context) {
+	sub := s.cfg.Bus.Subscribe("", 0)
+	defer sub.Close()
+	s.markAll(ctx) // what happened while no server ran
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e := <-sub.C:
+			if sub.Missed() || e.Type == events.Resync {
+				s.markAll(ctx)
+				continue
+			}
+			if e.TeamID != "" && (e.Type == "session.updated" || e.Type == "inbox.updated" || e.Type == "workspace.updated") {
+				s.mark(e.TeamID)
+			}
+		}
+	}
+}
+
+func (s *Service) mark(teamID string) {
+	s.mu.Lock()
+	s.dirty[teamID] = struct{}{}
+	s.mu.Unlock()
+	poke(s.wake)
+}
+
+func (s *Service) markAll(ctx context.Context) {
+	ids, err := s.cfg.Store.TeamIDs(ctx)
+	if err != nil {
+		s.cfg.Log.Warn("teams not read", "error", err)
+		return
+	}
+	for _, id := range ids {
+		s.mark(id)
+	}
+}
+
+// look reads the inboxes of marked teams, a moment after the first news so that a burst is one look, and drops what is old now
+// and then.
+func (s *Service) look(ctx context.Context) {
+	prune := time.NewTicker(pruneEvery)
+	defer prune.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-prune.C:
+			if err := s.cfg.Store.Prune(ctx, s.cfg.Now().Add(-keepFor).UnixMilli()); err != nil && ctx.Err() == nil {
+				s.cfg.Log.Warn("old deliveries not dropped", "error", err)
+			}
+			continue
+		case <-s.wake:
+		}
+		if !sleep(ctx, s.cfg.Settle) {
+			return
+		}
+		s.mu.Lock()
+		teams := make([]string, 0, len(s.dirty))
+		for id := range s.dirty {
+			teams = append(teams, id)
+		}
+		clear(s.dirty)
+		s.mu.Unlock()
+		for _, id := range teams {
+			if err := s.lookAt(ctx, id); err != nil && ctx.Err() == nil {
+				s.cfg.Log.Warn("inbox not looked at", "team_id", id, "error", err)
+				s.mark(id) // again with the next round
+				if !sleep(ctx, time.Second) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lookAt notes what is new in a team's inbox and puts a delivery for everybody who is to be told into the outbox: both in one
+// transaction, so that each item is told once, whoever dies in between.
+func (s *Service) lookAt(ctx context.Context, teamID string) error {
+	items, err := s.cfg.Inbox.Items(ctx, teamID)
+	if err != nil || len(items) == 0 {
+		return err
+	}
+	var hooks []Webhook
+	var targets []Target
+	read := false
+	for _, it := range items {
+		told := 0
+		err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+			told = 0
+			now := s.now()
+			fresh, err := s.cfg.Store.NoteItem(ctx, teamID, it.ID, now)
+			if err != nil || !fresh || it.Since < now-tooOld.Milliseconds() {
+				return err
+			}
+			if !read {
+				if hooks, err = s.cfg.Store.Webhooks(ctx, teamID); err != nil {
+					return err
+				}
+				if targets, err = s.cfg.Store.Targets(ctx, teamID); err != nil {
+					return err
+				}
+				read = true
+			}
+			told, err = s.enqueue(ctx, it, hooks, targets, now)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("noting item %s: %w", it.ID, err)
+		}
+		if told > 0 {
+			poke(s.post)
+		}
+	}
+	return nil
+}
+
+// enqueue puts one item's deliveries into the outbox.
+func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets []Target, now int64) (told int, err error) {
+	for _, w := range hooks {
+		if !w.Enabled || !slices.Contains(w.Kinds, it.Kind) {
+			continue
+		}
+		body, err := s.hookBody(w, it, now)
+		if err != nil {
+			return told, err
+		}
+		d := Delivery{ID: id.New("dlv"), TeamID: it.TeamID, WebhookID: w.ID, ItemID: it.ID, Kind: it.Kind, Body: body, State: Pending, NextAt: now, CreatedAt: now}
+		if err := s.cfg.Store.InsertDelivery(ctx, d); err != nil {
+			return told, err
+		}
+		told++
+	}
+	for _, t := range targets {
+		if !t.Rules.wants(it.Kind, slices.Contains(it.Owners, t.UserID)) {
+			continue
+		}
+		at := now
+		if it.Kind == Question {
+			at += s.cfg.Patience.Milliseconds() // whoever sits at the terminal answers at once
+		}
+		d := Delivery{ID: id.New("dlv"), TeamID: it.TeamID, SubscriptionID: t.SubscriptionID, ItemID: it.ID, Kind: it.Kind, Body: s.pushBody(it), State: Pending, NextAt: at, CreatedAt: now}
+		if err := s.cfg.Store.InsertDelivery(ctx, d); err != nil {
+			return told, err
+		}
+		told++
+	}
+	return told, nil
+}
+
+// Sentence says in one line what an item is about.
+func (it Item) Sentence() string {
+	who := it.AgentName
+	if who == "" {
+		who = "The workspace"
+	}
+	switch it.Kind {
+	case Question:
+		if it.QuestionTitle != "" {
+			return who + " asks: " + it.QuestionTitle
+		}
+		return who + " waits for you"
+	case Failed:
+		if it.Reason != "" {
+			return who + " failed: " + it.Reason
+		}
+		return who + " failed"
+	case Stuck:
+		if it.Reason != "" {
+			return who + " is stuck: " + it.Reason
+		}
+		return who + " is stuck"
+	case Finished:
+		return who + " has finished"
+	}
+	return "Parawork says hello"
+}
+
+// link is the address of the item's workspace, "" when the server does not know its own.
+func (s *Service) link(it Item) string {
+	if s.cfg.PublicURL == "" || it.TeamSlug == "" {
+		return ""
+	}
+	if it.WorkspaceKey == "" {
+		return s.cfg.PublicURL + "/" + it.TeamSlug
+	}
+	return s.cfg.PublicURL + s.path(it)
+}
+
+// path is the part of the address behind the server's.
+func (s *Service) path(it Item) string {
+	p := "/" + it.TeamSlug + "/w/" + it.WorkspaceKey
+	if it.SessionID != "" {
+		p += "?session=" + it.SessionID
+	}
+	return p
+}
+
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+func marshal(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
+}

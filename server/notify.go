@@ -1,0 +1,178 @@
+package server
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/server/api"
+)
+
+func byWebhook(s *Server, ctx context.Context, c echo.Context, _ *call) (string, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return "", err
+	}
+	w, err := s.cfg.Notify.Webhook(ctx, id)
+	return w.TeamID, err
+}
+
+func scopeOf(v string) *api.NotifyScope { s := api.NotifyScope(v); return &s }
+
+func (h handlers) notifications(ctx context.Context) (api.NotificationSettings, error) {
+	user := callOf(ctx).actor.User.ID
+	rules, err := h.cfg.Notify.RulesOf(ctx, user)
+	if err != nil {
+		return api.NotificationSettings{}, err
+	}
+	key, err := h.cfg.Notify.PushKey(ctx)
+	if err != nil {
+		return api.NotificationSettings{}, err
+	}
+	browsers, err := h.cfg.Notify.Subscriptions(ctx, user)
+	if err != nil {
+		return api.NotificationSettings{}, err
+	}
+	return api.NotificationSettings{PushKey: key, Browsers: list(browsers, browserOf), Rules: api.NotificationRules{Question: scopeOf(rules[notify.Question]),
+		Failed: scopeOf(rules[notify.Failed]), Stuck: scopeOf(rules[notify.Stuck]), Finished: scopeOf(rules[notify.Finished])}}, nil
+}
+
+func browserOf(p notify.Subscription) api.PushSubscription {
+	return api.PushSubscription{Id: p.ID, Label: p.Label, CreatedAt: p.CreatedAt, UsedAt: ptr(p.UsedAt)}
+}
+
+func (h handlers) GetNotifications(ctx context.Context, _ api.GetNotificationsRequestObject) (api.GetNotificationsResponseObject, error) {
+	out, err := h.notifications(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetNotifications200JSONResponse(out), nil
+}
+
+func (h handlers) SetNotifications(ctx context.Context, req api.SetNotificationsRequestObject) (api.SetNotificationsResponseObject, error) {
+	rules := notify.Rules{}
+	for kind, v := range map[string]*api.NotifyScope{notify.Question: req.Body.Question, notify.Failed: req.Body.Failed, notify.Stuck: req.Body.Stuck, notify.Finished: req.Body.Finished} {
+		if v != nil {
+			rules[kind] = string(*v)
+		}
+	}
+	if _, err := h.cfg.Notify.SetRules(ctx, callOf(ctx).actor.User.ID, rules); err != nil {
+		return nil, err
+	}
+	out, err := h.notifications(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return api.SetNotifications200JSONResponse(out), nil
+}
+
+func (h handlers) AddPushSubscription(ctx context.Context, req api.AddPushSubscriptionRequestObject) (api.AddPushSubscriptionResponseObject, error) {
+	b := req.Body
+	sub, err := h.cfg.Notify.Subscribe(ctx, notify.Subscription{UserID: callOf(ctx).actor.User.ID, Endpoint: b.Endpoint, P256dh: b.P256dh, Auth: b.Auth, Label: val(b.Label)})
+	if err != nil {
+		return nil, err
+	}
+	return api.AddPushSubscription201JSONResponse(browserOf(sub)), nil
+}
+
+func (h handlers) DeletePushSubscription(ctx context.Context, req api.DeletePushSubscriptionRequestObject) (api.DeletePushSubscriptionResponseObject, error) {
+	if err := h.cfg.Notify.Unsubscribe(ctx, callOf(ctx).actor.User.ID, req.Id); err != nil {
+		return nil, err
+	}
+	return api.DeletePushSubscription204Response{}, nil
+}
+
+func (h handlers) TestPushSubscription(ctx context.Context, req api.TestPushSubscriptionRequestObject) (api.TestPushSubscriptionResponseObject, error) {
+	if err := h.cfg.Notify.TestPush(ctx, callOf(ctx).actor.User.ID, req.Id); err != nil {
+		return nil, err
+	}
+	return api.TestPushSubscription204Response{}, nil
+}
+
+func webhookOf(w notify.Webhook) api.Webhook {
+	kinds := make([]api.NotifyKind, 0, len(w.Kinds))
+	for _, k := range w.Kinds {
+		kinds = append(kinds, api.NotifyKind(k))
+	}
+	return api.Webhook{Id: w.ID, Name: w.Name, ShownUrl: w.Shown, Format: api.WebhookFormat(w.Format), Kinds: kinds, Enabled: w.Enabled, WhyDisabled: w.Why,
+		FailingSince: ptr(w.FailedAt), CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt}
+}
+
+func deliveryOf(d notify.Delivery) api.WebhookDelivery {
+	out := api.WebhookDelivery{Id: d.ID, Kind: d.Kind, ItemId: d.ItemID, State: api.WebhookDeliveryState(d.State), Attempts: d.Attempts, Error: d.Error,
+		DurationMs: d.DurationMs, CreatedAt: d.CreatedAt, DoneAt: ptr(d.DoneAt)}
+	if d.Status != 0 {
+		out.Status = &d.Status
+	}
+	if d.State == notify.Pending {
+		out.NextAt = ptr(d.NextAt)
+	}
+	return out
+}
+
+func (h handlers) ListWebhooks(ctx context.Context, _ api.ListWebhooksRequestObject) (api.ListWebhooksResponseObject, error) {
+	all, err := h.cfg.Notify.Webhooks(ctx, callOf(ctx).team.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListWebhooks200JSONResponse{Items: list(all, webhookOf)}, nil
+}
+
+func kindsOf(kinds *[]api.NotifyKind) *[]string {
+	if kinds == nil {
+		return nil
+	}
+	out := list(*kinds, func(k api.NotifyKind) string { return string(k) })
+	return &out
+}
+
+func (h handlers) CreateWebhook(ctx context.Context, req api.CreateWebhookRequestObject) (api.CreateWebhookResponseObject, error) {
+	call, b := callOf(ctx), req.Body
+	w, key, err := h.cfg.Notify.AddWebhook(ctx, call.team.ID, call.actor.User.ID, notify.WebhookChange{Name: b.Name, URL: &b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds)})
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateWebhook201JSONResponse{Webhook: webhookOf(w), SigningKey: key}, nil
+}
+
+func (h handlers) UpdateWebhook(ctx context.Context, req api.UpdateWebhookRequestObject) (api.UpdateWebhookResponseObject, error) {
+	b := req.Body
+	w, err := h.cfg.Notify.ChangeWebhook(ctx, req.Id, callOf(ctx).actor.User.ID, notify.WebhookChange{Name: b.Name, URL: b.Url, Format: (*string)(b.Format), Kinds: kindsOf(b.Kinds), Enabled: b.Enabled})
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateWebhook200JSONResponse(webhookOf(w)), nil
+}
+
+func (h handlers) DeleteWebhook(ctx context.Context, req api.DeleteWebhookRequestObject) (api.DeleteWebhookResponseObject, error) {
+	if err := h.cfg.Notify.RemoveWebhook(ctx, req.Id); err != nil {
+		return nil, err
+	}
+	return api.DeleteWebhook204Response{}, nil
+}
+
+func (h handlers) TestWebhook(ctx context.Context, req api.TestWebhookRequestObject) (api.TestWebhookResponseObject, error) {
+	team := callOf(ctx).team
+	d, err := h.cfg.Notify.TestWebhook(ctx, req.Id, team.Slug, team.Name)
+	if err != nil {
+		return nil, err
+	}
+	return api.TestWebhook200JSONResponse(deliveryOf(d)), nil
+}
+
+func (h handlers) ListDeliveries(ctx context.Context, req api.ListDeliveriesRequestObject) (api.ListDeliveriesResponseObject, error) {
+	all, next, err := h.cfg.Notify.Deliveries(ctx, req.Id, pageOf(req.Params.Limit, req.Params.Cursor))
+	if err != nil {
+		return nil, err
+	}
+	return api.ListDeliveries200JSONResponse{Items: list(all, deliveryOf), NextCursor: text(next)}, nil
+}
+
+func (h handlers) Redeliver(ctx context.Context, req api.RedeliverRequestObject) (api.RedeliverResponseObject, error) {
+	d, err := h.cfg.Notify.Redeliver(ctx, req.Id, req.Body.DeliveryId)
+	if err != nil {
+		return nil, err
+	}
+	return api.Redeliver202JSONResponse(deliveryOf(d)), nil
+}
