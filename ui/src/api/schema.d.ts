@@ -226,6 +226,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/notifications": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** About what your browsers are told through their push service */
+        get: operations["getNotifications"];
+        /** Change your rules */
+        put: operations["setNotifications"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/password": {
         parameters: {
             query?: never;
@@ -237,6 +255,61 @@ export interface paths {
         /** Change your password; ends your other login sessions */
         put: operations["changePassword"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/push-subscriptions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a browser be told through its push service */
+        post: operations["addPushSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/push-subscriptions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Forget a browser */
+        delete: operations["deletePushSubscription"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/push-subscriptions/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a message to one of your browsers now */
+        post: operations["testPushSubscription"];
         delete?: never;
         options?: never;
         head?: never;
@@ -999,6 +1072,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** The team's webhooks */
+        get: operations["listWebhooks"];
+        put?: never;
+        /**
+         * Add a webhook
+         * @description The answer holds the key its deliveries are signed with, once. A delivery carries `Parawork-Signature: t=<seconds>,v1=<hex>`, the HMAC-SHA256 of `<seconds>.<body>`.
+         */
+        post: operations["createWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/workspaces": {
         parameters: {
             query?: never;
@@ -1017,6 +1114,86 @@ export interface paths {
          * @description Answers at once in state `creating`; `steps` tell how it goes.
          */
         post: operations["createWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhooks/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete a webhook and what waits to be sent to it */
+        delete: operations["deleteWebhook"];
+        options?: never;
+        head?: never;
+        /** Change a webhook, or switch it on and off */
+        patch: operations["updateWebhook"];
+        trace?: never;
+    };
+    "/webhooks/{id}/deliveries": {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What was sent to it, newest first */
+        get: operations["listDeliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhooks/{id}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send one delivery again */
+        post: operations["redeliver"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhooks/{id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send a message to it now and see how that went */
+        post: operations["testWebhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1808,6 +1985,11 @@ export interface components {
             /** @description Shown once */
             value: string;
         };
+        CreatedWebhook: {
+            /** @description Shown this once */
+            signing_key: string;
+            webhook: components["schemas"]["Webhook"];
+        };
         /** @description What one source said last about a running session's state */
         Evidence: {
             /**
@@ -2066,6 +2248,13 @@ export interface components {
             resume?: boolean;
             text: string;
         };
+        NewPushSubscription: {
+            auth: string;
+            endpoint: string;
+            /** @description The browser in words */
+            label?: string;
+            p256dh: string;
+        };
         NewSession: {
             /** @description The agent's account; without: your default, else the team's */
             account_id?: string;
@@ -2093,6 +2282,16 @@ export interface components {
             expires_at?: number | null;
             name: string;
         };
+        NewWebhook: {
+            /**
+             * @default json
+             * @enum {string}
+             */
+            format: "json" | "slack" | "discord";
+            kinds?: components["schemas"]["NotifyKind"][];
+            name?: string;
+            url: string;
+        };
         NewWorkspace: {
             /** @description Default is the project's default branch */
             base?: string;
@@ -2107,6 +2306,26 @@ export interface components {
             };
             runner_id?: string;
         };
+        /** @description A kind that is left out stays as it is */
+        NotificationRules: {
+            failed?: components["schemas"]["NotifyScope"];
+            finished?: components["schemas"]["NotifyScope"];
+            question?: components["schemas"]["NotifyScope"];
+            stuck?: components["schemas"]["NotifyScope"];
+        };
+        NotificationSettings: {
+            browsers: components["schemas"]["PushSubscription"][];
+            /** @description The key browsers subscribe with (applicationServerKey) */
+            push_key: string;
+            rules: components["schemas"]["NotificationRules"];
+        };
+        /** @enum {string} */
+        NotifyKind: "question" | "failed" | "stuck" | "finished";
+        /**
+         * @description About whose work; mine is what you started
+         * @enum {string}
+         */
+        NotifyScope: "off" | "mine" | "all";
         PasswordChange: {
             current_password: string;
             new_password: string;
@@ -2191,6 +2410,14 @@ export interface components {
         };
         /** @enum {string} */
         PromptState: "queued" | "sending" | "sent" | "failed" | "cancelled";
+        PushSubscription: {
+            /** Format: int64 */
+            created_at: number;
+            id: string;
+            label: string;
+            /** Format: int64 */
+            used_at: number | null;
+        };
         Question: {
             /** @description The answer in words */
             answer: string;
@@ -2235,6 +2462,9 @@ export interface components {
             label: string;
             /** @enum {string} */
             role: "allow" | "allow_session" | "deny" | "option";
+        };
+        Redelivery: {
+            delivery_id: string;
         };
         /** @enum {string} */
         Role: "owner" | "admin" | "member" | "viewer";
@@ -2497,6 +2727,59 @@ export interface components {
             user_id: string;
             /** @description May type */
             writer: boolean;
+        };
+        Webhook: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            enabled: boolean;
+            /** Format: int64 */
+            failing_since: number | null;
+            /** @enum {string} */
+            format: "json" | "slack" | "discord";
+            id: string;
+            kinds: components["schemas"]["NotifyKind"][];
+            name: string;
+            /** @description Where it leads; the address itself is not told */
+            shown_url: string;
+            /** @description Why it was switched off by itself */
+            why_disabled: string;
+        };
+        WebhookChange: {
+            enabled?: boolean;
+            /** @enum {string} */
+            format?: "json" | "slack" | "discord";
+            kinds?: components["schemas"]["NotifyKind"][];
+            name?: string;
+            url?: string;
+        };
+        WebhookDelivery: {
+            attempts: number;
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            done_at: number | null;
+            /** Format: int64 */
+            duration_ms: number;
+            error: string;
+            id: string;
+            item_id: string;
+            /** @description question, failed, stuck, finished or ping */
+            kind: string;
+            /** Format: int64 */
+            next_at: number | null;
+            /** @enum {string} */
+            state: "pending" | "delivered" | "given_up" | "dropped";
+            /** @description HTTP status of the last answer */
+            status: number | null;
+        };
+        WebhookDeliveryList: {
+            items: components["schemas"]["WebhookDelivery"][];
+            next_cursor: string | null;
+        };
+        WebhookList: {
+            items: components["schemas"]["Webhook"][];
+            next_cursor: string | null;
         };
         Workspace: {
             agents: components["schemas"]["AgentsSummary"];
@@ -2946,6 +3229,52 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getNotifications: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Rules and browsers */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationSettings"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setNotifications: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NotificationRules"];
+            };
+        };
+        responses: {
+            /** @description Rules and browsers */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotificationSettings"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     changePassword: {
         parameters: {
             query?: never;
@@ -2960,6 +3289,73 @@ export interface operations {
         };
         responses: {
             /** @description Changed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    addPushSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPushSubscription"];
+            };
+        };
+        responses: {
+            /** @description The browser */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PushSubscription"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deletePushSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Forgotten */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    testPushSubscription: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The push service took it */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4201,6 +4597,58 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listWebhooks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Webhooks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewWebhook"];
+            };
+        };
+        responses: {
+            /** @description The webhook and its key */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedWebhook"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listWorkspaces: {
         parameters: {
             query?: {
@@ -4255,6 +4703,130 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Workspace"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookChange"];
+            };
+        };
+        responses: {
+            /** @description The webhook */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Webhook"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listDeliveries: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deliveries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDeliveryList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    redeliver: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Redelivery"];
+            };
+        };
+        responses: {
+            /** @description On its way */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDelivery"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    testWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How it went */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDelivery"];
                 };
             };
             default: components["responses"]["Problem"];
