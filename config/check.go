@@ -12,7 +12,7 @@ import (
 )
 
 // BuiltinAgents are the agents Parawork knows itself; all others are custom.
-var BuiltinAgents = []string{"claude-code", "codex", "opencode", "shell", "command"}
+var BuiltinAgents = []string{"claude-code", "codex", "gemini", "opencode", "shell", "command"}
 
 // Providers are what sandboxing.defaultProvider may be.
 var Providers = []string{"auto", "local", "bubblewrap", "docker", "runner", "e2b"}

@@ -164,6 +164,7 @@ func Default() *Config {
 		Agents: map[string]Agent{
 			"claude-code": {Enabled: true, Command: "claude", DefaultArgs: []string{}, Env: map[string]string{}},
 			"codex":       {Enabled: true, Command: "codex", DefaultArgs: []string{}, Env: map[string]string{}},
+			"gemini":      {Enabled: true, Command: "gemini", DefaultArgs: []string{}, Env: map[string]string{}},
 			"opencode":    {Enabled: true, Command: "opencode", DefaultArgs: []string{}, Env: map[string]string{}},
 			"shell":       {Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}},
 			"command":     {Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}},

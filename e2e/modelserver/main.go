@@ -1,5 +1,5 @@
 // Command modelserver is a scripted model on loopback for tests of the real agents' CLIs: it speaks just enough of the
-// Anthropic Messages and the OpenAI Responses streams that Claude Code and Codex do a task with it.
+// Anthropic Messages, the OpenAI Responses and the Gemini streams that Claude Code, Codex and Gemini CLI do a task with it.
 //
 // The script is in the prompt. A user message holding
 //
@@ -26,6 +26,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "loopback address to listen on")
+	token := flag.String("token", "", "the key every request must bring; empty: any")
 	flag.Parse()
 	ln, err := net.Listen("tcp", *listen)
 	if err != nil {
@@ -36,6 +37,7 @@ func main() {
 	mux.HandleFunc("POST /v1/messages", messages)
 	mux.HandleFunc("POST /v1/messages/count_tokens", func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"input_tokens": 100}) })
 	mux.HandleFunc("POST /v1/responses", responses)
+	mux.HandleFunc("POST /v1beta/models/{call}", generate)
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, map[string]any{"data": []any{}, "models": []any{}})
 	})
@@ -44,10 +46,28 @@ func main() {
 			w.WriteHeader(http.StatusNotFound)
 		}
 	})
-	if os.Getenv("MODELSERVER_LOG") != "" {
-		log.Fatal(http.Serve(ln, logged(mux)))
+	var served http.Handler = mux
+	if *token != "" {
+		served = guarded(served, *token)
 	}
-	log.Fatal(http.Serve(ln, mux))
+	if os.Getenv("MODELSERVER_LOG") != "" {
+		served = logged(served)
+	}
+	log.Fatal(http.Serve(ln, served))
+}
+
+// guarded lets through what brings the key, in whichever header the CLIs use.
+func guarded(h http.Handler, token string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, got := range []string{r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")} {
+			if got == token {
+				h.ServeHTTP(w, r)
+				return
+			}
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		reply(w, map[string]any{"type": "error", "error": map[string]any{"type": "authentication_error", "message": "another key is needed"}})
+	})
 }
 
 func logged(h http.Handler) http.Handler {

@@ -292,7 +292,7 @@ func TestExistingLoginIsCopiedAndDropped(t *testing.T) {
 func TestMissingDisabledAndUnknown(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, map[string]agents.Settings{"codex": {Enabled: false}, "aider": {Enabled: true, Command: "aider", Prompt: agents.PromptArgument}}, "codex")
-	for agent, code := range map[string]string{agents.ClaudeCode: "agent_not_installed", agents.Codex: "agent_disabled", "gemini": "agent_unknown",
+	for agent, code := range map[string]string{agents.ClaudeCode: "agent_not_installed", agents.Codex: "agent_disabled", "gemini-9": "agent_unknown",
 		agents.Setup: "agent_unknown", "aider": "agent_not_installed"} {
 		if err := h.Check(agent); fault.CodeOf(err) != code {
 			t.Errorf("%s: got %v, want %s", agent, err, code)
@@ -329,7 +329,7 @@ func TestListTellsVersionsAndHowToInstall(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(names, ","); got != "Claude Code,Codex,OpenCode,Shell,Command,Aider" {
+	if got := strings.Join(names, ","); got != "Claude Code,Codex,Gemini CLI,OpenCode,Shell,Command,Aider" {
 		t.Errorf("got %s", got)
 	}
 	h.write(t, filepath.Join(h.bin, "claude"), "#!/bin/sh\necho 2.0.0, new\n", 0o755)

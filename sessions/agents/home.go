@@ -186,6 +186,24 @@ func readPlain(path string) ([]byte, error) {
 	return raw, err
 }
 
+// readHead reads the first bytes of a regular file.
+func readHead(path string, n int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, n))
+}
+
+// makeAll makes a folder below the account's.
+func (h Home) makeAll(dir string) error {
+	if err := os.MkdirAll(filepath.Join(h.state(), dir), 0o700); err != nil {
+		return fmt.Errorf("preparing the agent's folder: %w", err)
+	}
+	return nil
+}
+
 // writePlain replaces path by a file with these bytes and mode 0600; a link in its place is replaced, not followed.
 func writePlain(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".parawork-*")

@@ -1,24 +1,40 @@
 package agents
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// openCode is sst's OpenCode.
+// openCode is sst's OpenCode, tried with 1.18.33.
 type openCode struct{}
 
 func (openCode) facts() facts {
-	return facts{name: "OpenCode", command: "opencode", install: "npm install -g opencode-ai", accounts: true, version: []string{"--version"}, login: openCodeLogin}
+	return facts{name: "OpenCode", command: "opencode", install: "npm install -g opencode-ai", accounts: true, version: []string{"--version"}, login: openCodeLogin,
+		shared: []string{openCodeData + "/storage", openCodeData + "/snapshot"}}
 }
 
-const openCodeLogin = ".local/share/opencode/auth.json"
+const (
+	openCodeData  = ".local/share/opencode"
+	openCodeDB    = "opencode.db"
+	openCodeLogin = openCodeData + "/auth.json"
+)
 
 func (o openCode) plan(l Launch) (Plan, error) {
+	if err := l.home.base().makeAll(openCodeData); err != nil {
+		return Plan{}, err
+	}
 	if err := l.home.login(l.Account, "OpenCode", openCodeLogin, openCodeLogin); err != nil {
 		return Plan{}, err
 	}
@@ -26,6 +42,7 @@ func (o openCode) plan(l Launch) (Plan, error) {
 		"OPENCODE_DISABLE_AUTOUPDATE": "1",
 		"XDG_DATA_HOME":               filepath.Join(l.home.state(), ".local", "share"),
 		"XDG_CONFIG_HOME":             filepath.Join(l.home.Dir, ".config"),
+		"OPENCODE_DB":                 filepath.Join(l.home.Dir, openCodeData, openCodeDB), // one for all accounts
 	}}
 	doc := map[string]any{"autoupdate": false}
 	if l.Account.Kind == APIKey && l.Account.Secret != "" {
@@ -43,7 +60,11 @@ func (o openCode) plan(l Launch) (Plan, error) {
 		return Plan{}, err
 	}
 	p.Env["OPENCODE_CONFIG_CONTENT"] = string(config)
-	p.Argv = append(append([]string{l.program}, l.args...), l.Args...)
+	p.Argv = append([]string{l.program}, l.args...)
+	if l.Resume && o.begun(l.home, l.Conversation) {
+		p.Argv, p.Resumed, p.Conversation = append(p.Argv, "--session", l.Conversation), true, l.Conversation
+	}
+	p.Argv = append(p.Argv, l.Args...)
 	switch {
 	case l.Prompt == "":
 		p.Prompt = PromptNone
@@ -56,6 +77,130 @@ func (o openCode) plan(l Launch) (Plan, error) {
 }
 
 func (openCode) read(s Signal) Hint { return plainHint(s) }
+
+// openCodeID is the id of a conversation: 48 bits of time in hex, newest first, then letters and digits.
+var openCodeID = regexp.MustCompile(`ses_[0-9a-f]{12}[0-9A-Za-z]{14}`)
+
+// notInRow reports whether r cannot stand between the id and the folder in a conversation's row: there are its project and a
+// name of letters, digits and dashes.
+func notInRow(r rune) bool {
+	return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_')
+}
+
+const (
+	openCodeNear = 256     // bytes between a conversation's id and its folder, in one row
+	openCodeMost = 1 << 30 // bytes of the database that are looked through
+	openCodeStep = 1 << 20
+)
+
+// openCodeAt is when a conversation began, ms UTC. The id holds it without its highest bits, which are those of about.
+func openCodeAt(id string, about int64) int64 {
+	bits, err := strconv.ParseUint(id[4:16], 16, 64)
+	if err != nil {
+		return 0
+	}
+	const span = 1 << 36 // ms until the time in an id begins anew
+	at := int64((^bits & (1<<48 - 1)) >> 12)
+	at += about / span * span
+	switch {
+	case at > about+span/2:
+		at -= span
+	case at < about-span/2:
+		at += span
+	}
+	return at
+}
+
+// find looks for the conversation in OpenCode's database: OpenCode chooses the id itself. The file is written by the agent, so
+// it is not opened as a database but looked through as bytes: a row holds the id and, close behind it, the folder. It is the
+// oldest one in this worktree since the session's start that no other session holds.
+func (o openCode) find(h Home, f Find) (string, error) {
+	first, at := "", int64(0)
+	err := o.scan(h, []byte(f.Worktree), func(before []byte) bool {
+		ids := openCodeID.FindAllIndex(before, -1)
+		if len(ids) == 0 {
+			return true
+		}
+		last := ids[len(ids)-1]
+		id := string(before[last[0]:last[1]])
+		if strings.ContainsFunc(string(before[last[1]:]), notInRow) {
+			return true
+		}
+		if _, taken := f.Taken[id]; taken {
+			return true
+		}
+		if t := openCodeAt(id, f.Since); t >= f.Since && (first == "" || t < at) {
+			first, at = id, t
+		}
+		return true
+	})
+	return first, err
+}
+
+// begun reports whether the database knows the conversation.
+func (o openCode) begun(h Home, id string) bool {
+	if openCodeID.FindString(id) != id || id == "" {
+		return false
+	}
+	known := false
+	err := o.scan(h, []byte(id), func([]byte) bool { known = true; return false })
+	return err == nil && known
+}
+
+// scan calls fn for every place where want stands in the database or its log of late writes, with the bytes before it, until fn
+// says false.
+func (openCode) scan(h Home, want []byte, fn func(before []byte) bool) error {
+	if len(want) == 0 || len(want) > openCodeStep/2 {
+		return nil
+	}
+	for _, name := range []string{openCodeDB + "-wal", openCodeDB} { // the late writes first: they are few
+		f, err := os.OpenFile(filepath.Join(h.base().state(), openCodeData, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue // not there, or no file
+		}
+		more, err := scanFile(f, want, fn)
+		f.Close()
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+func scanFile(f *os.File, want []byte, fn func(before []byte) bool) (more bool, err error) {
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return true, err
+	}
+	r := io.LimitReader(f, openCodeMost)
+	buf := make([]byte, 0, openCodeStep+openCodeNear+len(want))
+	from := 0 // what stands before it was looked through
+	for {
+		n, err := io.ReadFull(r, buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		for {
+			i := bytes.Index(buf[from:], want)
+			if i < 0 {
+				break
+			}
+			at := from + i
+			if !fn(buf[max(0, at-openCodeNear):at]) {
+				return false, nil
+			}
+			from = at + len(want)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		// Keep what a match across the border needs: the bytes before it, and its own beginning.
+		keep := min(len(buf), openCodeNear+len(want)-1)
+		from = max(from-(len(buf)-keep), keep-len(want)+1, 0)
+		copy(buf, buf[len(buf)-keep:])
+		buf = buf[:keep]
+	}
+}
 
 // plainHint is what signals mean of a program nobody described: a notification asks for a person.
 func plainHint(s Signal) Hint {

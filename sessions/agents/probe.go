@@ -96,7 +96,7 @@ func (r *Registry) testLogin(f facts, userID string, a Account) (Probe, error) {
 	if a.Kind != ExistingLogin {
 		h, err := r.home(userID)
 		if err == nil {
-			h, err = r.accountHome(h, a, f.shared)
+			h, err = r.accountHome(h, a, f)
 		}
 		if err != nil {
 			return Probe{}, err

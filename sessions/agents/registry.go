@@ -23,6 +23,7 @@ const (
 	ClaudeCode = "claude-code"
 	Codex      = "codex"
 	OpenCode   = "opencode"
+	Gemini     = "gemini"
 	Shell      = "shell"
 	Command    = "command"
 	Setup      = "setup" // a project's setup script; started by Parawork alone
@@ -86,8 +87,8 @@ func New(cfg Config) (*Registry, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{cfg: cfg, screens: map[string]*ScreenRules{}, order: []string{ClaudeCode, Codex, OpenCode, Shell, Command}, adapters: map[string]adapter{
-		ClaudeCode: claudeCode{}, Codex: codex{}, OpenCode: openCode{}, Shell: shell{}, Command: command{}, Setup: shell{},
+	r := &Registry{cfg: cfg, screens: map[string]*ScreenRules{}, order: []string{ClaudeCode, Codex, Gemini, OpenCode, Shell, Command}, adapters: map[string]adapter{
+		ClaudeCode: claudeCode{}, Codex: codex{}, Gemini: gemini{}, OpenCode: openCode{}, Shell: shell{}, Command: command{}, Setup: shell{},
 	}}
 	r.detect = &detector{cfg: cfg, seen: map[string]found{}}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Agents)) {
@@ -229,7 +230,7 @@ func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 		return Plan{}, err
 	}
 	f := r.adapters[name].facts()
-	if l.home, err = r.accountHome(l.home, l.Account, f.shared); err != nil {
+	if l.home, err = r.accountHome(l.home, l.Account, f); err != nil {
 		return Plan{}, err
 	}
 	p, err := r.adapters[name].plan(l)
@@ -302,7 +303,7 @@ func (r *Registry) home(userID string) (Home, error) {
 }
 
 // accountHome returns the home with the folder of an account, made where it is not there yet.
-func (r *Registry) accountHome(h Home, a Account, shared []string) (Home, error) {
+func (r *Registry) accountHome(h Home, a Account, f facts) (Home, error) {
 	if a.ID == "" || a.InHome {
 		return h, nil
 	}
@@ -315,7 +316,7 @@ func (r *Registry) accountHome(h Home, a Account, shared []string) (Home, error)
 			return Home{}, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
 		}
 	}
-	return h, h.share(shared)
+	return h, h.share(f.shared)
 }
 
 // Forget removes the login an account left behind: in the home of a user, "" = of everybody who used it. What all accounts

@@ -1,0 +1,156 @@
+package agents
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"net/http"
+	"path/filepath"
+	"strings"
+)
+
+// gemini is Google's Gemini CLI, tried with 0.61.0. It ignores SIGHUP, and ends by the KILL that follows.
+type gemini struct{}
+
+func (gemini) facts() facts {
+	return facts{name: "Gemini CLI", command: "gemini", install: "npm install -g @google/gemini-cli", accounts: true, explicit: true,
+		version: []string{"--version"}, login: geminiLogin, shared: []string{".gemini/tmp", ".gemini/history", ".gemini/commands", ".gemini/skills"}}
+}
+
+const (
+	geminiLogin = ".gemini/oauth_creds.json"
+	geminiBase  = "https://generativelanguage.googleapis.com"
+	geminiByKey = "gemini-api-key"
+	geminiByWeb = "oauth-personal"
+)
+
+func (g gemini) plan(l Launch) (Plan, error) {
+	if err := g.preset(l); err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Conversation: l.Conversation, Env: map[string]string{
+		"GEMINI_CLI_HOME":            l.home.state(),
+		"GEMINI_CLI_TRUST_WORKSPACE": "true", // else it asks whether the folder is trusted
+		"GEMINI_CLI_NO_RELAUNCH":     "true", // else it starts itself a second time for a larger heap
+	}}
+	if l.Account.Kind == APIKey && l.Account.Secret != "" {
+		p.Secrets = map[string]string{"GEMINI_API_KEY": l.Account.Secret}
+		if l.Account.BaseURL != "" {
+			p.Env["GOOGLE_GEMINI_BASE_URL"] = l.Account.BaseURL
+		}
+	}
+	p.Argv = append([]string{l.program}, l.args...)
+	switch {
+	case l.Resume && g.begun(l.home, l.Conversation):
+		p.Argv, p.Resumed = append(p.Argv, "--resume", l.Conversation), true
+	case l.Conversation != "":
+		p.Argv = append(p.Argv, "--session-id", l.Conversation)
+	}
+	p.Argv = append(p.Argv, l.Args...)
+	switch {
+	case l.Prompt == "":
+		p.Prompt = PromptNone
+	case len(l.Prompt) > maxArgument || strings.ContainsRune(l.Prompt, 0):
+		p.Prompt = PromptPaste
+	default: // one word, so that a prompt that begins with a dash is no option
+		p.Argv, p.Prompt = append(p.Argv, "--prompt-interactive="+l.Prompt), PromptArgument
+	}
+	return p, nil
+}
+
+// preset answers beforehand how to sign in, and turns off updates and statistics.
+func (gemini) preset(l Launch) error {
+	if err := l.home.makeAll(".gemini"); err != nil {
+		return err
+	}
+	if err := l.home.login(l.Account, "Gemini CLI", geminiLogin, geminiLogin); err != nil {
+		return err
+	}
+	return l.home.editJSON(filepath.Join(l.home.state(), ".gemini", "settings.json"), func(doc map[string]any) {
+		general := object(doc, "general")
+		general["enableAutoUpdate"], general["enableAutoUpdateNotification"] = false, false
+		object(doc, "privacy")["usageStatisticsEnabled"] = false
+		auth := object(object(doc, "security"), "auth")
+		switch {
+		case l.Account.Kind == APIKey:
+			auth["selectedType"] = geminiByKey
+		case l.Account.Kind == ExistingLogin || auth["selectedType"] == geminiByKey:
+			auth["selectedType"] = geminiByWeb
+		}
+	})
+}
+
+// begun reports whether the conversation has been written down: in a file that ends with the beginning of its id.
+func (gemini) begun(h Home, id string) bool {
+	if !uuidLike(id) || len(id) < 8 {
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(h.base().state(), ".gemini", "tmp", "*", "chats", "session-*-"+id[:8]+".json*"))
+	if err != nil {
+		return false
+	}
+	for _, path := range found {
+		if head, err := readHead(path, 4<<10); err == nil && bytes.Contains(head, []byte(`"`+id+`"`)) {
+			return true
+		}
+	}
+	return false
+}
+
+// read: the title begins with a sign for what it does, the folder's name in brackets at its end.
+func (gemini) read(s Signal) Hint {
+	if s.Kind != Title {
+		return plainHint(s)
+	}
+	text := strings.TrimSpace(s.Text)
+	said := func(mark string) (string, bool) {
+		rest, ok := strings.CutPrefix(text, mark)
+		if at := strings.LastIndex(rest, "("); at >= 0 {
+			rest = rest[:at]
+		}
+		return strings.TrimSpace(strings.TrimPrefix(rest, "\ufe0f")), ok
+	}
+	if what, ok := said("✦"); ok {
+		h := Hint{Mood: Busy}
+		if what != "" && !strings.HasPrefix(what, "Working") {
+			h.Title, h.HasTitle = what, true
+		}
+		return h
+	}
+	if _, ok := said("⏲"); ok { // a command that prints nothing
+		return Hint{Mood: Busy}
+	}
+	if _, ok := said("✋"); ok {
+		return Hint{Mood: Asking, Reason: "asks for your approval"}
+	}
+	if _, ok := said("◇"); ok {
+		return Hint{Mood: Ready}
+	}
+	return Hint{}
+}
+
+func (gemini) keys() Keys {
+	return Keys{Interrupt: []string{"\x1b"}, Name: "Esc", Submit: "\r", Commands: "/!"}
+}
+
+// probe lists the models, which costs nothing.
+func (gemini) probe(ctx context.Context, a Account) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(cmp.Or(a.BaseURL, geminiBase), "/")+"/v1beta/models?pageSize=1", nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("X-Goog-Api-Key", a.Secret)
+	return req, nil
+}
+
+// geminiScreen: the title tells the state; these are for what it does not tell. An error stands above the box for the next
+// prompt, with no answer (✦) between.
+var geminiScreen = mustRules(
+	ScreenRule{Says: "waiting", Lines: 40, Reason: "asks you to log in: " + loginCure, Pattern: `(?i)how would you like to authenticate|enter the authorization code`},
+	ScreenRule{Says: "waiting", Lines: 24, Reason: "its login is not accepted: " + loginCure, Pattern: `(?:^|\n)✕ [^\n]*(?:\n[^\n✦▄]*)*"code":40[13]\b` + aboveGeminiBox},
+	ScreenRule{Says: "failed", Lines: 24, Reason: "$1", Pattern: `(?:^|\n)✕ ([^\n]+)` + aboveGeminiBox},
+)
+
+const aboveGeminiBox = `(?:[^\n✦▄]*\n)+▄{10,}\n ?[>!*] `
+
+func (gemini) screen() *ScreenRules { return geminiScreen }

@@ -1,0 +1,182 @@
+package sessions_test
+
+import (
+	"bufio"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// modelFor starts a scripted model that answers one key alone.
+func modelFor(t *testing.T, key string) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "modelserver")
+	if out, err := exec.Command("go", "build", "-o", bin, "../e2e/modelserver").CombinedOutput(); err != nil {
+		t.Fatalf("building the model server: %v\n%s", err, out)
+	}
+	cmd := exec.Command(bin, "-token", key)
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(pipe).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+}
+
+// account adds an account of an agent to the house; the first is found by the agent's name, as the default is.
+func (h *house) account(name, agent, key, base string, inHome bool) {
+	h.accounts[name] = accounts.AgentAccount{ID: name, Agent: agent, Kind: accounts.APIKey, BaseURL: base, InHome: inHome}
+	h.secrets[name] = key
+}
+
+// Two accounts of Claude Code work side by side, each against an endpoint that takes its own key alone; a conversation held
+// with one goes on with the other.
+func TestTwoRealAccountsSideBySide(t *testing.T) {
+	t.Parallel()
+	path := realAgent(t, "claude")
+	h := newHouse(t)
+	h.settings[agents.ClaudeCode] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"--permission-mode", "acceptEdits"}}
+	keys := map[string]string{"acc_one": "sk-ant-api03-" + strings.Repeat("one-", 10), "acc_two": "gateway-" + strings.Repeat("two-", 10)}
+	for name, key := range keys {
+		h.account(name, agents.ClaudeCode, key, modelFor(t, key), name == "acc_one")
+	}
+	s := h.start()
+	ids := map[string]string{}
+	for name := range keys {
+		row := s.begin(t, sessions.StartRequest{Agent: agents.ClaudeCode, AccountID: name, Prompt: `#write {"path":"` + name + `.txt","text":"hello\n"}`})
+		if row.AccountID != name {
+			t.Errorf("account %q, want %q", row.AccountID, name)
+		}
+		ids[name] = row.ID
+	}
+	for name, id := range ids {
+		eventually(t, name+" does its task", func() bool { return h.file(name+".txt") == "hello\n" })
+		s.reaches(t, id, sessions.Idle)
+		if _, err := s.Stop(t.Context(), h.actor, id, 3*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			if strings.Contains(s.output(t, id), key) {
+				t.Error("a key is on the screen")
+			}
+		}
+	}
+	// Resumed, it has the account it had; when that is gone, the default goes on with what was said.
+	next, err := s.Resume(t.Context(), h.actor, ids["acc_two"])
+	if err != nil || next.AccountID != "acc_two" {
+		t.Fatalf("%q, %v", next.AccountID, err)
+	}
+	s.reaches(t, next.ID, sessions.Idle)
+	if _, err := s.Stop(t.Context(), h.actor, next.ID, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	h.accounts[agents.ClaudeCode], h.secrets[agents.ClaudeCode] = h.accounts["acc_one"], h.secrets["acc_one"]
+	delete(h.accounts, "acc_two")
+	h.mu.Unlock()
+	last, err := s.Resume(t.Context(), h.actor, next.ID)
+	if err != nil || last.AccountID != "acc_one" {
+		t.Fatalf("%q, %v", last.AccountID, err)
+	}
+	s.reaches(t, last.ID, sessions.Idle)
+	eventually(t, "what was said with the other account is shown", func() bool { return strings.Contains(s.output(t, last.ID), "acc_two.txt") })
+	if last.Conversation != next.Conversation {
+		t.Error("it is another conversation")
+	}
+	if _, err := s.Stop(t.Context(), h.actor, last.ID, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRealGemini(t *testing.T) {
+	t.Parallel()
+	path := realAgent(t, "gemini")
+	h := newHouse(t)
+	h.settings[agents.Gemini] = agents.Settings{Enabled: true, Command: path}
+	key := "AIza" + strings.Repeat("0123456789", 3)
+	h.account("acc_one", agents.Gemini, key, modelFor(t, key), true)
+	h.account("acc_two", agents.Gemini, key, h.accounts["acc_one"].BaseURL, false)
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Gemini, AccountID: "acc_two", Prompt: `-write #write {"path":"notes.txt","text":"hello\n"}`})
+	s.reaches(t, row.ID, sessions.Waiting) // for permission to write
+	if err := s.Input(t.Context(), h.actor, row.ID, "1"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })
+	s.reaches(t, row.ID, sessions.Idle)
+	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	delete(h.accounts, "acc_two")
+	h.accounts[agents.Gemini], h.secrets[agents.Gemini] = h.accounts["acc_one"], key
+	h.mu.Unlock()
+	next, err := s.Resume(t.Context(), h.actor, row.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the conversation is shown again", func() bool { return strings.Contains(s.output(t, next.ID), "notes.txt") })
+	s.reaches(t, next.ID, sessions.Idle)
+	if next.Conversation != row.Conversation {
+		t.Error("it is another conversation")
+	}
+	if _, err := s.Stop(t.Context(), h.actor, next.ID, time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRealOpenCode(t *testing.T) {
+	t.Parallel()
+	path := realAgent(t, "opencode")
+	h := newHouse(t)
+	h.settings[agents.OpenCode] = agents.Settings{Enabled: true, Command: path, Env: map[string]string{
+		"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}}
+	key := "sk-ant-api03-" + strings.Repeat("0123456789", 3)
+	h.account("acc_one", agents.OpenCode, key, modelFor(t, key)+"/v1", true)
+	h.account("acc_two", agents.OpenCode, key, h.accounts["acc_one"].BaseURL, false)
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.OpenCode, AccountID: "acc_two", Prompt: "say that you understood the marmalade"})
+	shows := func(id, want string) { // its first start takes long
+		t.Helper()
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			shown, err := s.Screen(t.Context(), id, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.Join(shown.Lines, "\n"); strings.Contains(text, want) {
+				return
+			} else if time.Now().After(deadline) {
+				t.Fatalf("%q is not on the screen:\n%s", want, text)
+			}
+		}
+	}
+	shows(row.ID, "Understood.")
+	eventually(t, "its conversation is known", func() bool { return s.get(t, row.ID).Conversation != "" })
+	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	next, err := s.Resume(t.Context(), h.actor, row.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shows(next.ID, "marmalade")
+	if next.Conversation != s.get(t, row.ID).Conversation {
+		t.Error("it is another conversation")
+	}
+	if _, err := s.Stop(t.Context(), h.actor, next.ID, time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
