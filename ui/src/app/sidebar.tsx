@@ -4,7 +4,7 @@ import { workspacesQuery } from "@/api/queries";
 import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
 import { Counts, Failure, Skeleton } from "@/kit/states";
-import { GROUP_NAMES, type Grouped, grouped } from "@/workspaces/standing";
+import { GROUP_NAMES, type Group, type Grouped, grouped } from "@/workspaces/standing";
 import { useTeam } from "./team";
 
 /** The workspaces of the team, those that need a person first. */
@@ -41,6 +41,9 @@ export function Sidebar() {
   );
 }
 
+/** Where the reason says more than the name of the project. */
+const SAYS_WHY: ReadonlySet<Group> = new Set(["needs", "failed", "stuck", "setup"]);
+
 /** With many projects a row names its own; with one its key says more. */
 function GroupRows({ group, items, team, many }: Grouped & { team: string; many: boolean }) {
   return (
@@ -66,7 +69,7 @@ function GroupRows({ group, items, team, many }: Grouped & { team: string; many:
                 <span className="flex gap-1.5 truncate text-meta text-fg3">
                   {s.word !== GROUP_NAMES[group] ? <span>{s.word}</span> : <span className="sr-only">{s.word}</span>}
                   <span className="min-w-0 truncate">
-                    {s.group === "setup" && s.text ? s.text : many ? w.project_name : w.key}
+                    {SAYS_WHY.has(s.group) && s.text ? s.text : many ? w.project_name : w.key}
                   </span>
                   {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
                 </span>

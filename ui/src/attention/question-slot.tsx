@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "react";
 import type { Session } from "@/api/client";
 import { useTeam } from "@/app/team";
 import { useAction } from "@/keys/keyboard";
+import { Kbd } from "@/kit/kbd";
 import { isCoarse } from "@/state/look";
 import { type Question, questionOf, questionsOf, type Via } from "./contract";
 import { endingOf } from "./question";
@@ -49,6 +50,11 @@ export default function QuestionSlot({ session: s, via, keys = true, className }
             keys={keys}
             may={team.can("question.answer")}
           />
+          {via === "workspace" && (
+            <p className="from-terminal absolute right-4 bottom-2.5 text-meta text-fg3 max-md:hidden pointer-coarse:hidden">
+              <Kbd keys="ctrl+shift+a" /> answer by key
+            </p>
+          )}
         </div>
       ) : (
         note && (

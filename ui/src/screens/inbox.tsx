@@ -6,6 +6,7 @@ import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
 import type { InboxItem } from "@/attention/contract";
 import { inboxQuery, KINDS, snoozed, waiting } from "@/attention/inbox";
+import { SETTLE_MS } from "@/attention/question";
 import { useNow } from "@/format/now";
 import { plural } from "@/format/text";
 import { clock } from "@/format/time";
@@ -24,7 +25,7 @@ export function InboxScreen() {
   const items = waiting(list.data ?? [], now);
   const later = snoozed(list.data ?? [], now);
   const marks = useMarks(team.slug);
-  const { selected, select, refOf } = useSelection(items);
+  const { selected, select, held, refOf } = useSelection(items);
   useTitle("Inbox");
   const navigate = useNavigate();
   const open = (i: InboxItem) =>
@@ -40,7 +41,7 @@ export function InboxScreen() {
     const next = items[Math.max(0, Math.min(items.length - 1, at + by))];
     if (next) select(next.id, true);
   };
-  const any = current !== undefined;
+  const any = current !== undefined && !held;
   useAction("inbox.next", () => step(1), any);
   useAction("inbox.previous", () => step(-1), any);
   useAction("inbox.open", () => current && open(current), any);
@@ -98,6 +99,7 @@ export function InboxScreen() {
                       item={i}
                       now={now}
                       selected={i.id === selected}
+                      keys={i.id === selected && !held}
                       onSelect={() => select(i.id)}
                       marks={marks}
                       onOpen={() => open(i)}
@@ -154,16 +156,29 @@ function Nothing() {
   );
 }
 
-/** The item the keys act on. When it leaves the list, the one that took its place follows. */
+/**
+ * The item the keys act on. When it leaves the list the one that took its place follows, and for a moment no key acts on that:
+ * a key pressed twice was meant for the one that is gone.
+ */
 function useSelection(items: readonly InboxItem[]) {
   const [selected, setSelected] = useState("");
+  const [held, setHeld] = useState(false);
   const at = useRef(0);
   const rows = useRef(new Map<string, HTMLLIElement>());
   const index = items.findIndex((i) => i.id === selected);
   useEffect(() => {
-    if (index >= 0) at.current = index;
-    else setSelected(items[Math.min(at.current, items.length - 1)]?.id ?? "");
-  }, [index, items]);
+    if (index >= 0) {
+      at.current = index;
+      return;
+    }
+    if (selected) setHeld(true);
+    setSelected(items[Math.min(at.current, items.length - 1)]?.id ?? "");
+  }, [index, items, selected]);
+  useEffect(() => {
+    if (!held) return;
+    const t = setTimeout(() => setHeld(false), SETTLE_MS);
+    return () => clearTimeout(t);
+  }, [held]);
   const select = (id: string, focus = false) => {
     setSelected(id);
     const row = rows.current.get(id);
@@ -175,5 +190,5 @@ function useSelection(items: readonly InboxItem[]) {
     if (row) rows.current.set(id, row);
     else rows.current.delete(id);
   };
-  return { selected, select, refOf };
+  return { selected, select, held, refOf };
 }

@@ -14,13 +14,15 @@ interface Props {
   item: InboxItem;
   now: number;
   selected: boolean;
+  /** The keys answer it. */
+  keys: boolean;
   onSelect: () => void;
   onOpen: () => void;
   marks: Marks;
 }
 
 /** One thing that waits: where it comes from, what it is, what can be done about it here. */
-export function InboxCard({ item: i, now, selected, onSelect, onOpen, marks }: Props) {
+export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, marks }: Props) {
   const team = useTeam();
   const to = {
     to: "/$team/w/$key",
@@ -52,7 +54,7 @@ export function InboxCard({ item: i, now, selected, onSelect, onOpen, marks }: P
           team={team.slug}
           agent={i.agent_name}
           via="inbox"
-          keys={selected}
+          keys={keys}
           may={team.can("question.answer")}
         />
       ) : (

@@ -26,7 +26,7 @@ export default function AnswerMode({ session: s }: { session: Session }) {
   const ended = hasEnded(s);
   const mark = sessionMark(s);
   const screen = useScreen(s);
-  const lines = readable(screen.data?.lines ?? []);
+  const lines = readable(screen.data?.tail ?? screen.data?.lines ?? []);
   return (
     <div className="flex h-full min-h-0 flex-col">
       <div className="flex items-center gap-x-2 border-b border-hairline bg-bg1 py-1 pr-2 pl-3 text-meta">
@@ -56,7 +56,7 @@ function useScreen(s: Session) {
   const ended = hasEnded(s);
   return useQuery({
     queryKey: ["workspace", s.workspace_id, "screen", s.id],
-    queryFn: () => data(api.GET("/sessions/{id}/screen", { params: { path: { id: s.id } } })),
+    queryFn: () => data(api.GET("/sessions/{id}/screen", { params: { path: { id: s.id }, query: { tail: 60 } } })),
     refetchInterval: ended ? false : s.state === "working" || s.state === "starting" ? 2000 : 5000,
     staleTime: 0,
     gcTime: 60_000,

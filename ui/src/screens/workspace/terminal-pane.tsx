@@ -59,7 +59,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
   useTabDot(view.bell);
 
   return (
-    <div className="flex h-full min-h-0 flex-col overflow-hidden bg-bg0">
+    <div className="term-pane flex h-full min-h-0 flex-col overflow-hidden bg-bg0">
       {view.progress && (
         <div
           role="progressbar"
