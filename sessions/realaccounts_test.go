@@ -152,7 +152,7 @@ func TestRealOpenCode(t *testing.T) {
 	shows := func(id, want string) { // its first start takes long
 		t.Helper()
 		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-			shown, err := s.Screen(t.Context(), id, 0)
+			shown, _, err := s.Screen(t.Context(), id, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
