@@ -216,10 +216,14 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
 		t.Fatal(err)
 	}
+	hook := notify.Webhook{ID: id.New("whk"), TeamID: team.ID, Name: "w", Format: notify.JSON, Kinds: notify.Kinds, CreatedBy: userID, CreatedAt: 1}
+	if err := store.NewNotify(h.db).InsertWebhook(ctx, hook); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.MkdirAll(ws.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID}
+	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "webhook": hook.ID}
 }
 
 // answer is what the guard says.
@@ -273,6 +277,8 @@ func kindOf(op string) string {
 		return "prompt"
 	case "listPrompts", "createPrompt", "interruptSession":
 		return "session"
+	case "updateWebhook", "deleteWebhook", "testWebhook", "listDeliveries", "redeliver":
+		return "webhook"
 	case "getCommand", "cancelCommand":
 		return "command"
 	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal", "getTiming", "getMoment", "exportSession",
