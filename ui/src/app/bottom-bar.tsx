@@ -13,7 +13,10 @@ export function BottomBar() {
   const params = { team: team.slug };
   const needs = useWaiting(team.slug);
   return (
-    <nav aria-label="Main" className="flex border-t border-hairline bg-bg1 pb-[env(safe-area-inset-bottom)] md:hidden">
+    <nav
+      aria-label="Main"
+      className="flex border-t border-hairline bg-bg1 pb-[env(safe-area-inset-bottom)] md:hidden squeezed:hidden"
+    >
       <Link to="/$team/inbox" params={params} className={ITEM}>
         <span className="relative">
           <Icon name="inbox" size={18} />

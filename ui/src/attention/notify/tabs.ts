@@ -1,6 +1,6 @@
 /**
  * Several tabs of one browser agree by the browser's locks: one of them speaks for all, and all know which workspaces somebody
- * looks at. A lock goes with its tab, whatever ends it. Without locks (plain http beyond this machine) a tab speaks for itself.
+ * looks at. A lock goes with its tab, whatever ends it. Without locks (plain http beyond this machine) the tab in front speaks.
  */
 const SPEAKER = "parawork.notifier";
 const LOOKING = "parawork.looking.";
@@ -29,8 +29,10 @@ function hold(name: string, mode: LockMode, got?: () => void): () => void {
 /** Waits to be the tab that speaks for a person of this browser. Returns what stops it. */
 export function speak(user: string, change: (speaks: boolean) => void): () => void {
   if (!locks()) {
-    change(true);
-    return () => {};
+    const judge = () => change(document.visibilityState === "visible");
+    judge();
+    document.addEventListener("visibilitychange", judge);
+    return () => document.removeEventListener("visibilitychange", judge);
   }
   change(false);
   const stop = hold(`${SPEAKER}.${user}`, "exclusive", () => change(true));

@@ -62,7 +62,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   useAction("copy.branch", () => void copyText(w.branch, "the branch name"));
 
   return (
-    <header className="flex flex-wrap items-start gap-x-4 gap-y-2 bg-bg1 px-4 pt-3 pb-1.5">
+    <header className="squeezed:not-has-[input]:hidden flex flex-wrap items-start gap-x-4 gap-y-2 bg-bg1 px-4 pt-3 pb-1.5">
       <div className="min-w-0 flex-1 basis-72">
         <div className="flex flex-wrap items-baseline gap-x-3 gap-y-0.5">
           {renaming ? (

@@ -29,7 +29,7 @@ export function WorkspaceTabs({ tab, files, sessions }: { tab: Tab; files: numbe
   return (
     <nav
       aria-label="Views of the workspace"
-      className="flex gap-5 overflow-x-auto border-b border-hairline bg-bg1 px-4"
+      className="squeezed:hidden flex gap-5 overflow-x-auto border-b border-hairline bg-bg1 px-4"
     >
       {items.map((i) => (
         <Link

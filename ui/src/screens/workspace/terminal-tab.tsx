@@ -194,7 +194,7 @@ function SessionStrip({ sessions, shown, onAdd, busy, kind }: StripProps) {
   return (
     <nav
       aria-label={kind === "shell" ? "Shells" : "Sessions"}
-      className="flex items-center gap-1 overflow-x-auto border-b border-hairline bg-bg0 px-3 py-1"
+      className="squeezed:hidden flex items-center gap-1 overflow-x-auto border-b border-hairline bg-bg0 px-3 py-1"
     >
       {sessions.map((s, i) => {
         const mark = sessionMark(s);
