@@ -22,9 +22,6 @@ var (
 	hostName  = regexp.MustCompile(`^(?i)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:\d+)?$`)
 )
 
-// newAgent is what a custom agent begins with.
-func newAgent() Agent { return Agent{Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}} }
-
 func (d *decoder) check(c *Config) {
 	d.checkServer(&c.Server)
 	d.checkOneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
@@ -147,35 +144,6 @@ func (d *decoder) checkProjects(p *Projects) {
 	for _, c := range p.CopyIgnored {
 		if c == "" || path.IsAbs(c) || slices.Contains(strings.Split(c, "/"), "..") {
 			d.problem("projects.copyIgnored", "%q must be a name or pattern inside the repository, such as .env", c)
-		}
-	}
-}
-
-func (d *decoder) checkAgent(key, name string, a Agent) {
-	builtin := slices.Contains(BuiltinAgents, name)
-	if !agentName.MatchString(name) {
-		d.problem(key, "the name of an agent has 1 to 64 lower-case letters, digits, dots, dashes and underscores")
-	}
-	if name == "setup" {
-		d.problem(key, "this name is taken by the setup scripts of projects: choose another one")
-	}
-	if !builtin && a.Command == "" {
-		d.problem(key+".command", "an agent of your own needs the program to run")
-	}
-	if builtin && a.Prompt != "" {
-		d.problem(key+".prompt", "can be set for agents of your own only: Parawork knows how to give %s its prompt", name)
-	}
-	if a.Prompt != "" {
-		d.checkOneOf(key+".prompt", a.Prompt, "argument", "paste", "none")
-	}
-	for k, v := range a.Env {
-		if !envName(k) || strings.Contains(v, "\x00") {
-			d.problem(key+".env", "%q must be the name of an environment variable, and its value free of zero bytes", k)
-		}
-	}
-	for _, arg := range append([]string{a.Command}, a.DefaultArgs...) {
-		if strings.Contains(arg, "\x00") {
-			d.problem(key, "the command and its arguments must be free of zero bytes")
 		}
 	}
 }

@@ -55,16 +55,6 @@ type Projects struct {
 	CopyIgnored   []string `json:"copyIgnored"`
 }
 
-// Agent is one CLI program that works.
-type Agent struct {
-	Enabled     bool              `json:"enabled"`
-	Name        string            `json:"name"`
-	Command     string            `json:"command"`
-	DefaultArgs []string          `json:"defaultArgs"`
-	Env         map[string]string `json:"env" secret:"values"`
-	Prompt      string            `json:"prompt"`
-}
-
 // Sandboxing is where workspaces may live.
 type Sandboxing struct {
 	DefaultProvider  string     `json:"defaultProvider"`

@@ -315,7 +315,7 @@ func TestExampleAndDocumentationAreComplete(t *testing.T) {
 	want.File, want.DataDir = c.File, filepath.Join(filepath.Dir(c.File), "data")
 	own := c.Agents["aider"]
 	delete(c.Agents, "aider")
-	if own.Command == "" || own.Prompt == "" || !reflect.DeepEqual(c, want) {
+	if own.Command == "" || own.Prompt.Delivery == "" || !reflect.DeepEqual(c, want) {
 		t.Errorf("the example is not the defaults and an agent:\n%s\n%s", c, want)
 	}
 
@@ -364,6 +364,12 @@ func paths(path string, tree map[string]any, out map[string]any) {
 		if sub, ok := v.(map[string]any); ok && full != "agents.<name>.env" {
 			paths(full, sub, out)
 			continue
+		}
+		if items, ok := v.([]any); ok && len(items) > 0 {
+			if sub, ok := items[0].(map[string]any); ok {
+				paths(full+"[]", sub, out)
+				continue
+			}
 		}
 		out[full] = v
 	}

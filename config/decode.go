@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +34,11 @@ func join(path, key string) string {
 
 // decode sets dst, which holds the defaults, from n.
 func (d *decoder) decode(path string, n node, dst reflect.Value) {
+	if s, short := n.value.(string); short && dst.Type() == reflect.TypeFor[AgentPrompt]() {
+		d.given[path], d.fromFile[path] = true, true
+		dst.Set(reflect.ValueOf(AgentPrompt{Delivery: s}))
+		return
+	}
 	if dst.Kind() == reflect.Struct {
 		d.object(path, n, dst)
 		return
@@ -94,6 +100,14 @@ func (d *decoder) list(path string, n node, dst reflect.Value) {
 	items, ok := n.value.([]node)
 	if !ok {
 		d.problem(path, "must be a list in square brackets, not %s", kindOf(n))
+		return
+	}
+	if dst.Type().Elem().Kind() == reflect.Struct {
+		out := reflect.MakeSlice(dst.Type(), len(items), len(items))
+		for i, item := range items {
+			d.decode(fmt.Sprintf("%s[%d]", path, i), item, out.Index(i))
+		}
+		dst.Set(out)
 		return
 	}
 	out := make([]string, 0, len(items))
@@ -204,6 +218,8 @@ func keysOf(path string, t reflect.Type) []string {
 			out = append(out, keysOf(full, ft)...)
 		case ft.Kind() == reflect.Map && ft.Elem().Kind() == reflect.Struct:
 			out = append(out, keysOf(full+".<name>", ft.Elem())...)
+		case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
+			out = append(out, keysOf(full+"[]", ft.Elem())...)
 		default:
 			out = append(out, full)
 		}
@@ -241,8 +257,8 @@ func allPaths() []string {
 	var out []string
 	for _, k := range Keys() {
 		for i := range len(k) {
-			if k[i] == '.' && !slices.Contains(out, k[:i]) && !strings.HasSuffix(k[:i], "<name>") {
-				out = append(out, k[:i])
+			if parent := strings.TrimSuffix(k[:i], "[]"); k[i] == '.' && !slices.Contains(out, parent) && !strings.HasSuffix(parent, "<name>") {
+				out = append(out, parent)
 			}
 		}
 		out = append(out, k)
@@ -250,16 +266,24 @@ func allPaths() []string {
 	return out
 }
 
-// pattern turns agents.codex into agents.<name>.
+var indexes = regexp.MustCompile(`\[\d+\]`)
+
+// pattern turns agents.codex into agents.<name>, and the number of an item into [].
 func pattern(path string) string {
-	if rest, ok := strings.CutPrefix(path, "agents."); ok && !strings.Contains(rest, ".") {
+	rest, ok := strings.CutPrefix(path, "agents.")
+	if !ok {
+		return path
+	}
+	_, below, deeper := strings.Cut(rest, ".")
+	if !deeper {
 		return "agents.<name>"
 	}
-	return path
+	return "agents.<name>." + indexes.ReplaceAllString(below, "[]")
 }
 
 func agentOf(path string) string {
-	if name, ok := strings.CutPrefix(path, "agents."); ok {
+	if rest, ok := strings.CutPrefix(path, "agents."); ok {
+		name, _, _ := strings.Cut(rest, ".")
 		return name
 	}
 	return "<name>"

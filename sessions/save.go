@@ -98,6 +98,21 @@ const (
 	seekTries = 5
 )
 
+// lateOutput returns the end of what the session printed.
+func (l *live) lateOutput() []byte {
+	const most = 256 << 10
+	first, end := l.log.Bounds()
+	buf := make([]byte, 0, most)
+	for off := max(first, end-most); off < end && len(buf) < most; {
+		n, at, err := l.log.ReadAt(buf[len(buf):most], off)
+		if n == 0 || err != nil {
+			break
+		}
+		buf, off = buf[:len(buf)+n], at+int64(n)
+	}
+	return buf
+}
+
 // findConversation looks for the agent's own id of the conversation, where the agent chooses it itself.
 func (s *Service) findConversation(ctx context.Context, l *live) {
 	l.mu.Lock()
@@ -116,7 +131,7 @@ func (s *Service) findConversation(ctx context.Context, l *live) {
 		s.cfg.Log.Warn("conversations not read", "session_id", row.ID, "error", err)
 		return
 	}
-	find := agents.Find{UserID: row.CreatedBy, Worktree: worktree, Since: row.StartedAt, Taken: make(map[string]struct{}, len(taken))}
+	find := agents.Find{UserID: row.CreatedBy, Worktree: worktree, Since: row.StartedAt, Output: l.lateOutput, Taken: make(map[string]struct{}, len(taken))}
 	for _, id := range taken {
 		find.Taken[id] = struct{}{}
 	}

@@ -69,8 +69,8 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
 		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID()}
-	if resumed != nil && resumed.Conversation != "" {
-		l.Conversation, l.Resume = resumed.Conversation, true
+	if l.Resume = resumed != nil; l.Resume && resumed.Conversation != "" {
+		l.Conversation, l.Known = resumed.Conversation, true
 	}
 	plan, err := s.cfg.Agents.Plan(req.Agent, l)
 	if err != nil {

@@ -245,7 +245,14 @@ func (r *report) guest(env func(string) string) {
 func settings(cfg *config.Config) map[string]agents.Settings {
 	out := map[string]agents.Settings{}
 	for name, a := range cfg.Agents {
-		out[name] = agents.Settings{Enabled: a.Enabled, Name: a.Name, Command: a.Command, DefaultArgs: a.DefaultArgs, Env: a.Env, Prompt: agents.Delivery(a.Prompt)}
+		set := agents.Settings{Enabled: a.Enabled, Name: a.Name, Command: a.Command, DefaultArgs: a.DefaultArgs, Env: a.Env,
+			Prompt: agents.Delivery(a.Prompt.Delivery), PromptFlag: a.Prompt.Flag, Install: a.Install,
+			ConversationArgs: a.Conversation.Args, ConversationPattern: a.Conversation.Pattern, ResumeArgs: a.Resume.Args,
+			Interrupt: a.InterruptKeys(), InterruptName: a.Interrupt, AccountEnv: a.Account.Env, BaseURLEnv: a.Account.BaseURLEnv}
+		for _, r := range a.ScreenRules {
+			set.Screen = append(set.Screen, agents.ScreenRule{Pattern: r.Pattern, Says: r.Says, Reason: r.Reason, Lines: r.Lines})
+		}
+		out[name] = set
 	}
 	return out
 }

@@ -40,6 +40,7 @@ type Launch struct {
 	Args         []string // extra arguments of this session; for Command: the whole command
 	Conversation string   // the agent's own id of a conversation: known when Resume, else one the agent may take, a UUID
 	Resume       bool
+	Known        bool // with Resume: Conversation is the agent's own, else one it may take
 	Account      Account
 
 	program string // absolute
@@ -81,6 +82,7 @@ type Find struct {
 	Worktree string
 	Since    int64               // ms UTC of the session's start
 	Taken    map[string]struct{} // ids other sessions hold
+	Output   func() []byte       // the end of what was printed
 }
 
 type facts struct {

@@ -31,8 +31,10 @@ func (r *Registry) Keys(name string) Keys {
 	if a, ok := r.adapters[name].(steered); ok {
 		return a.keys()
 	}
-	return Keys{Interrupt: []string{"\x03"}, Name: "Ctrl+C", Submit: "\r"}
+	return shellKeys()
 }
+
+func shellKeys() Keys { return Keys{Interrupt: []string{"\x03"}, Name: "Ctrl+C", Submit: "\r"} }
 
 // Converses reports whether the program takes prompts in a box of its own, where a question may stand in their place.
 func (r *Registry) Converses(name string) bool {

@@ -36,8 +36,19 @@ type Settings struct {
 	Command     string            // program to run; "" = the adapter's
 	DefaultArgs []string          // put before everything a session adds
 	Env         map[string]string // on top of the adapter's
-	Prompt      Delivery          // agents Parawork does not know only; "" = PromptPaste
 	Screen      []ScreenRule      // what its screen tells of its state, on top of what is known
+
+	// Of agents Parawork does not know only.
+	Prompt              Delivery // "" = PromptPaste
+	PromptFlag          string   // with PromptArgument: stands before the prompt, in one word with it when it ends with "="
+	Install             string   // the command that installs it
+	ConversationArgs    []string // for a new conversation; {conversation} is an id of ours
+	ConversationPattern string   // a regular expression that finds the id in what is printed
+	ResumeArgs          []string // to go on with a conversation; may hold {conversation}
+	Interrupt           []string // keys that end what it is doing; none = Ctrl+C
+	InterruptName       string   // of Interrupt, for people
+	AccountEnv          string   // the variable an account's key goes into; "" = it takes no account
+	BaseURLEnv          string   // and its address
 }
 
 // Info is what is known of an agent on this machine.
@@ -107,10 +118,11 @@ func New(cfg Config) (*Registry, error) {
 			}
 			continue
 		}
-		if s.Command == "" {
-			return nil, fault.New(fault.Invalid, "invalid_config", "agents.%s.command is missing: name the program to run.", name)
+		own, err := newCustom(name, s)
+		if err != nil {
+			return nil, err
 		}
-		r.adapters[name] = command{custom: true, delivery: s.Prompt, label: name}
+		r.adapters[name] = own
 		r.order = append(r.order, name)
 		if err := r.setScreen(name, s.Screen); err != nil {
 			return nil, err

@@ -189,7 +189,7 @@ func (r *Registry) setScreen(name string, rules []ScreenRule) error {
 	}
 	own, err := CompileScreenRules(rules)
 	if err != nil {
-		return fault.New(fault.Invalid, "invalid_config", "agents.%s.screen: %v", name, err)
+		return fault.New(fault.Invalid, "invalid_config", "agents.%s.screenRules: %v", name, err)
 	}
 	rest := r.builtinScreen(name)
 	r.screens[name] = &ScreenRules{rules: slices.Concat(own.rules, rest.rules), most: max(own.most, rest.most)}

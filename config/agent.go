@@ -1,0 +1,177 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Agent is one CLI program that works. What follows Env is for agents of one's own: Parawork knows it of the others.
+type Agent struct {
+	Enabled      bool              `json:"enabled"`
+	Name         string            `json:"name"`
+	Command      string            `json:"command"`
+	DefaultArgs  []string          `json:"defaultArgs"`
+	Env          map[string]string `json:"env" secret:"values"`
+	ScreenRules  []ScreenRule      `json:"screenRules"`
+	Install      string            `json:"install"`
+	Prompt       AgentPrompt       `json:"prompt"`
+	Conversation AgentConversation `json:"conversation"`
+	Resume       AgentResume       `json:"resume"`
+	Interrupt    string            `json:"interrupt"`
+	Account      AgentAccount      `json:"account"`
+}
+
+// ScreenRule tells from what the screen shows what the agent does.
+type ScreenRule struct {
+	Pattern string `json:"pattern"`
+	Says    string `json:"says"`
+	Reason  string `json:"reason"`
+	Lines   int    `json:"lines"`
+}
+
+// AgentPrompt says how the first prompt is given. In the file it may be the delivery alone, as a text.
+type AgentPrompt struct {
+	Delivery string `json:"delivery"`
+	Flag     string `json:"flag"`
+}
+
+// AgentConversation says how the agent's own id of a conversation is known.
+type AgentConversation struct {
+	Args    []string `json:"args"`
+	Pattern string   `json:"pattern"`
+}
+
+// AgentResume says how the agent goes on with a conversation.
+type AgentResume struct {
+	Args []string `json:"args"`
+}
+
+// AgentAccount says in which environment variables the agent takes an account's key and address.
+type AgentAccount struct {
+	Env        string `json:"env"`
+	BaseURLEnv string `json:"baseUrlEnv"`
+}
+
+// newAgent is what a custom agent begins with.
+func newAgent() Agent { return Agent{Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}} }
+
+// ConversationMark stands for the id of a conversation in arguments.
+const ConversationMark = "{conversation}"
+
+// keyBytes are what a terminal sends for the keys an agent may be interrupted with.
+var keyBytes = map[string]string{"esc": "\x1b", "enter": "\r", "space": " ", "tab": "\t", "ctrl+c": "\x03", "ctrl+d": "\x04", "ctrl+g": "\x07", "ctrl+x": "\x18", "ctrl+z": "\x1a",
+	"ctrl+\\": "\x1c", "q": "q"}
+
+// InterruptKeys returns what to press to interrupt the agent, nothing when config.json does not say.
+func (a Agent) InterruptKeys() []string {
+	keys, err := keysIn(a.Interrupt)
+	if err != nil {
+		return nil // checked by Load
+	}
+	return keys
+}
+
+func keysIn(words string) ([]string, error) {
+	var out []string
+	for _, name := range strings.Fields(strings.ToLower(words)) {
+		b, ok := keyBytes[name]
+		if !ok {
+			return nil, fmt.Errorf("%q is no key it knows; it knows %s", name, strings.Join(slices.Sorted(maps.Keys(keyBytes)), ", "))
+		}
+		out = append(out, b)
+	}
+	if len(out) > 5 {
+		return nil, fmt.Errorf("more than 5 keys")
+	}
+	return out, nil
+}
+
+func (d *decoder) checkAgent(key, name string, a Agent) {
+	builtin := slices.Contains(BuiltinAgents, name)
+	if !agentName.MatchString(name) {
+		d.problem(key, "the name of an agent has 1 to 64 lower-case letters, digits, dots, dashes and underscores")
+	}
+	if name == "setup" {
+		d.problem(key, "this name is taken by the setup scripts of projects: choose another one")
+	}
+	if !builtin && a.Command == "" {
+		d.problem(key+".command", "an agent of your own needs the program to run")
+	}
+	if builtin {
+		d.checkBuiltin(key, name, a)
+	}
+	if a.Prompt.Delivery != "" {
+		d.checkOneOf(key+".prompt.delivery", a.Prompt.Delivery, "argument", "paste", "none")
+	}
+	if a.Prompt.Flag != "" && a.Prompt.Delivery != "argument" {
+		d.problem(key+".prompt.flag", `is for the delivery "argument" only`)
+	}
+	for k, v := range a.Env {
+		if !envName(k) || strings.Contains(v, "\x00") {
+			d.problem(key+".env", "%q must be the name of an environment variable, and its value free of zero bytes", k)
+		}
+	}
+	for k, v := range map[string]string{".account.env": a.Account.Env, ".account.baseUrlEnv": a.Account.BaseURLEnv} {
+		if v != "" && !envName(v) {
+			d.problem(key+k, "%q must be the name of an environment variable", v)
+		}
+	}
+	if a.Account.BaseURLEnv != "" && a.Account.Env == "" {
+		d.problem(key+".account.env", "is needed beside baseUrlEnv: an account is a key first")
+	}
+	for _, arg := range slices.Concat([]string{a.Command, a.Prompt.Flag, a.Install}, a.DefaultArgs, a.Conversation.Args, a.Resume.Args) {
+		if strings.Contains(arg, "\x00") {
+			d.problem(key, "the command and its arguments must be free of zero bytes")
+		}
+	}
+	if len(a.Conversation.Args) > 0 && !marked(a.Conversation.Args) {
+		d.problem(key+".conversation.args", "must hold %s, where the id of a new conversation is put", ConversationMark)
+	}
+	if p := a.Conversation.Pattern; p != "" {
+		if re, err := regexp.Compile(p); err != nil {
+			d.problem(key+".conversation.pattern", "is no regular expression: %v", err)
+		} else if re.MatchString("") || len(p) > 1000 {
+			d.problem(key+".conversation.pattern", "matches an empty text, or has more than 1000 bytes")
+		}
+	}
+	if marked(a.Resume.Args) && len(a.Conversation.Args) == 0 && a.Conversation.Pattern == "" {
+		d.problem(key+".resume.args", "hold %s, but nothing says how the conversation is known: give conversation.args or conversation.pattern", ConversationMark)
+	}
+	if _, err := keysIn(a.Interrupt); err != nil {
+		d.problem(key+".interrupt", "%v", err)
+	}
+	d.checkScreenRules(key, a.ScreenRules)
+}
+
+// checkBuiltin refuses what Parawork knows itself of its own agents.
+func (d *decoder) checkBuiltin(key, name string, a Agent) {
+	for k, given := range map[string]bool{".prompt": a.Prompt != AgentPrompt{}, ".install": a.Install != "", ".interrupt": a.Interrupt != "", ".account": a.Account != AgentAccount{},
+		".conversation": len(a.Conversation.Args) > 0 || a.Conversation.Pattern != "", ".resume": len(a.Resume.Args) > 0} {
+		if given {
+			d.problem(key+k, "can be set for agents of your own only: Parawork knows this of %s", name)
+		}
+	}
+}
+
+// checkScreenRules checks what can be seen without the engine that uses them.
+func (d *decoder) checkScreenRules(key string, rules []ScreenRule) {
+	for i, r := range rules {
+		at := fmt.Sprintf("%s.screenRules[%d]", key, i)
+		d.checkOneOf(at+".says", r.Says, "working", "waiting", "idle", "failed")
+		if _, err := regexp.Compile(r.Pattern); err != nil {
+			d.problem(at+".pattern", "is no regular expression: %v", err)
+		} else if r.Pattern == "" {
+			d.problem(at+".pattern", "is missing: say what the screen shows")
+		}
+		if r.Lines < 0 || r.Lines > 60 {
+			d.problem(at+".lines", "is a number from 1 to 60")
+		}
+	}
+}
+
+func marked(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool { return strings.Contains(a, ConversationMark) })
+}

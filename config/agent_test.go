@@ -1,0 +1,70 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/config"
+)
+
+func loadAgents(t *testing.T, agents string) (*config.Config, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(`{"agents":{`+agents+`}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(file, env(map[string]string{"HOME": "/h"}))
+}
+
+func TestAgentOfOnesOwn(t *testing.T) {
+	t.Parallel()
+	c, err := loadAgents(t, `"amp":{"command":"amp","prompt":{"delivery":"argument","flag":"-x="},"conversation":{"pattern":"(T-[0-9a-f-]+)"},
+		"resume":{"args":["threads","continue","{conversation}"]},"interrupt":"Esc  Esc","account":{"env":"AMP_API_KEY","baseUrlEnv":"AMP_URL"},"install":"npm i -g amp",
+		"screenRules":[{"pattern":"Allow\\?","says":"waiting","reason":"asks","lines":4}]},
+		"old":{"command":"x","prompt":"argument"}, "codex":{"screenRules":[{"pattern":"x","says":"idle"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := c.Agents["amp"]
+	if a.Prompt != (config.AgentPrompt{Delivery: "argument", Flag: "-x="}) || a.Resume.Args[2] != "{conversation}" || a.Account.BaseURLEnv != "AMP_URL" || !a.Enabled ||
+		len(a.ScreenRules) != 1 || a.ScreenRules[0] != (config.ScreenRule{Pattern: `Allow\?`, Says: "waiting", Reason: "asks", Lines: 4}) {
+		t.Errorf("%+v", a)
+	}
+	if keys := a.InterruptKeys(); len(keys) != 2 || keys[0] != "\x1b" {
+		t.Errorf("%q", keys)
+	}
+	if c.Agents["old"].Prompt.Delivery != "argument" || len(c.Agents["codex"].ScreenRules) != 1 || c.Agents["codex"].Command != "codex" {
+		t.Errorf("%+v", c.Agents)
+	}
+}
+
+func TestMistakesInAnAgentAreNamed(t *testing.T) {
+	t.Parallel()
+	for agents, want := range map[string]string{
+		`"x":{"command":"x","screenRule":[]}`:                                          `"agents.x.screenRule" is not a key Parawork knows. Did you mean "agents.x.screenRules"?`,
+		`"x":{"command":"x","screenRules":[{"patern":"y","says":"idle"}]}`:             `"agents.x.screenRules[0].patern" is not a key Parawork knows. Did you mean "agents.x.screenRules[].pattern"?`,
+		`"x":{"command":"x","screenRules":[{"pattern":"(","says":"idle"}]}`:            "agents.x.screenRules[0].pattern: is no regular expression",
+		`"x":{"command":"x","screenRules":[{"says":"idle"}]}`:                          "agents.x.screenRules[0].pattern: is missing",
+		`"x":{"command":"x","screenRules":[{"pattern":"y","says":"asking"}]}`:          "agents.x.screenRules[0].says: must be one of",
+		`"x":{"command":"x","screenRules":[{"pattern":"y","says":"idle","lines":61}]}`: "agents.x.screenRules[0].lines",
+		`"x":{"command":"x","screenRules":["y"]}`:                                      "agents.x.screenRules[0]: must be an object",
+		`"x":{"command":"x","prompt":{"delivery":"stdin"}}`:                            "agents.x.prompt.delivery: must be one of argument, paste, none",
+		`"x":{"command":"x","prompt":"shout"}`:                                         "agents.x.prompt.delivery: must be one of",
+		`"x":{"command":"x","prompt":{"flag":"-m"}}`:                                   "agents.x.prompt.flag",
+		`"x":{"command":"x","conversation":{"args":["--new"]}}`:                        "agents.x.conversation.args: must hold {conversation}",
+		`"x":{"command":"x","conversation":{"pattern":"a*"}}`:                          "agents.x.conversation.pattern: matches an empty text",
+		`"x":{"command":"x","resume":{"args":["-r","{conversation}"]}}`:                "agents.x.resume.args: hold {conversation}, but",
+		`"x":{"command":"x","interrupt":"alt+f4"}`:                                     `agents.x.interrupt: "alt+f4" is no key it knows`,
+		`"x":{"command":"x","account":{"env":"NO-NAME"}}`:                              "agents.x.account.env",
+		`"x":{"command":"x","account":{"baseUrlEnv":"URL"}}`:                           "agents.x.account.env: is needed",
+		`"x":{"name":"x"}`: "agents.x.command: an agent of your own needs the program",
+		`"codex":{"resume":{"args":["x"]},"interrupt":"esc","account":{"env":"A"}}`:            "agents.codex.interrupt: can be set for agents of your own only",
+		`"codex":{"conversation":{"pattern":"x"},"install":"y","prompt":"paste","command":""}`: "agents.codex.conversation: can be set for agents of your own only",
+	} {
+		if _, err := loadAgents(t, agents); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", agents, err, want)
+		}
+	}
+}

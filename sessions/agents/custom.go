@@ -1,0 +1,128 @@
+package agents
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// conversationMark stands for the id of a conversation in arguments of config.json.
+const conversationMark = "{conversation}"
+
+// custom is a program that config.json describes.
+type custom struct {
+	name string
+	s    Settings
+}
+
+// customFinder is one that prints the id of its conversation.
+type customFinder struct {
+	custom
+	pattern *regexp.Regexp
+}
+
+// newCustom checks what config.json says of an agent of one's own.
+func newCustom(name string, s Settings) (adapter, error) {
+	bad := func(key, format string, args ...any) error {
+		return fault.New(fault.Invalid, "invalid_config", "agents."+name+key+" "+format, args...)
+	}
+	if s.Command == "" {
+		return nil, bad(".command", "is missing: name the program to run.")
+	}
+	c := custom{name: name, s: s}
+	if s.ConversationPattern == "" {
+		return c, nil
+	}
+	re, err := regexp.Compile(s.ConversationPattern)
+	if err != nil {
+		return nil, bad(".conversation.pattern", "is no regular expression: %v", err)
+	}
+	return customFinder{c, re}, nil
+}
+
+func (c custom) facts() facts {
+	return facts{name: c.name, install: c.s.Install, accounts: c.s.AccountEnv != ""}
+}
+
+func (c custom) plan(l Launch) (Plan, error) {
+	p := Plan{Argv: append([]string{l.program}, l.args...), Prompt: PromptNone, Env: map[string]string{}}
+	if l.Account.Kind == APIKey && l.Account.Secret != "" && c.s.AccountEnv != "" {
+		p.Secrets = map[string]string{c.s.AccountEnv: l.Account.Secret}
+		if c.s.BaseURLEnv != "" && l.Account.BaseURL != "" {
+			p.Env[c.s.BaseURLEnv] = l.Account.BaseURL
+		}
+	}
+	byID := slices.ContainsFunc(c.s.ResumeArgs, func(a string) bool { return strings.Contains(a, conversationMark) })
+	switch {
+	case l.Resume && len(c.s.ResumeArgs) > 0 && (!byID || l.Known && printable(l.Conversation)):
+		p.Argv = append(p.Argv, marked(c.s.ResumeArgs, l.Conversation)...)
+		p.Resumed = true
+		if byID {
+			p.Conversation = l.Conversation
+		}
+	case len(c.s.ConversationArgs) > 0:
+		p.Argv = append(p.Argv, marked(c.s.ConversationArgs, l.Conversation)...)
+		p.Conversation = l.Conversation
+	}
+	p.Argv = append(p.Argv, l.Args...)
+	short := len(l.Prompt) <= maxArgument && !strings.ContainsRune(l.Prompt, 0)
+	flag := c.s.PromptFlag
+	switch {
+	case l.Prompt == "" || c.s.Prompt == PromptNone:
+	case c.s.Prompt != PromptArgument || !short:
+		p.Prompt = PromptPaste
+	case strings.HasSuffix(flag, "="):
+		p.Argv, p.Prompt = append(p.Argv, flag+l.Prompt), PromptArgument
+	case strings.HasPrefix(l.Prompt, "-"): // would be taken for an option
+		p.Prompt = PromptPaste
+	case flag != "":
+		p.Argv, p.Prompt = append(p.Argv, flag, l.Prompt), PromptArgument
+	default:
+		p.Argv, p.Prompt = append(p.Argv, l.Prompt), PromptArgument
+	}
+	return p, nil
+}
+
+func (custom) read(s Signal) Hint { return plainHint(s) }
+
+func (c custom) keys() Keys {
+	if len(c.s.Interrupt) == 0 {
+		return shellKeys()
+	}
+	return Keys{Interrupt: c.s.Interrupt, Name: c.s.InterruptName, Submit: "\r"}
+}
+
+// marked puts the id of a conversation into arguments.
+func marked(args []string, id string) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		out[i] = strings.ReplaceAll(a, conversationMark, id)
+	}
+	return out
+}
+
+// printable reports whether an id that a program printed may stand on a command line: one visible word that is no option.
+func printable(id string) bool {
+	return id != "" && len(id) <= 128 && id[0] != '-' && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// escapes are what a terminal takes for something else than text.
+var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]|[\x00-\x08\x0b-\x1f\x7f]`)
+
+// find takes the last place in what was printed where the pattern matches: its first group, or all of it.
+func (c customFinder) find(_ Home, f Find) (string, error) {
+	if f.Output == nil {
+		return "", nil
+	}
+	text := escapes.ReplaceAll(f.Output(), nil)
+	all := c.pattern.FindAllSubmatch(text, -1)
+	for i := len(all) - 1; i >= 0; i-- {
+		id := string(all[i][min(1, len(all[i])-1)])
+		if printable(id) {
+			return id, nil
+		}
+	}
+	return "", nil
+}
