@@ -281,7 +281,7 @@ func kindOf(op string) string {
 		return "webhook"
 	case "getCommand", "cancelCommand":
 		return "command"
-	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getJournal", "getTiming", "getMoment", "exportSession",
+	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",
 		"correctState",
 		"attachTerminal", "getConversation", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":
 		return "session"

@@ -156,6 +156,7 @@ var policy = map[string]rule{
 	"correctState":   of(accounts.TypeTerminal, bySession),
 	"getOutput":      of(accounts.ViewTerminal, bySession),
 	"getScreen":      of(accounts.ViewTerminal, bySession),
+	"getScrollback":  of(accounts.ViewTerminal, bySession),
 	"searchHistory":  of(accounts.ViewTerminal, byWorkspace),
 	"getTiming":      of(accounts.ViewTerminal, bySession),
 	"getMoment":      of(accounts.ViewTerminal, bySession),

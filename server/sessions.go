@@ -155,6 +155,16 @@ func (o outputAnswer) VisitGetOutputResponse(w http.ResponseWriter) error {
 	return stream(w, bytes.NewReader(o.bytes), int64(len(o.bytes)))
 }
 
+func (h handlers) GetScrollback(ctx context.Context, req api.GetScrollbackRequestObject) (api.GetScrollbackResponseObject, error) {
+	p := req.Params
+	got, err := h.cfg.Sessions.Scrollback(ctx, callOf(ctx).session.ID,
+		sessions.ScrollbackQuery{Before: val(p.Before), Limit: val(p.Limit), Plain: val(p.Style) != api.Sgr})
+	if err != nil {
+		return nil, err
+	}
+	return api.GetScrollback200JSONResponse{Items: append([]string{}, got.Lines...), NextCursor: text(got.Next)}, nil
+}
+
 func (h handlers) GetScreen(ctx context.Context, req api.GetScreenRequestObject) (api.GetScreenResponseObject, error) {
 	shown, tail, err := h.cfg.Sessions.Screen(ctx, callOf(ctx).session.ID, val(req.Params.Tail))
 	if err != nil {

@@ -32,6 +32,7 @@ type model struct {
 	off    int64          // the next byte to read; while asleep, where it fell asleep
 	size   guest.Size     // of scr
 	packed []byte         // the stored screen, where it could not be written to disk
+	page   int64          // where the newest page begins, while awake
 	stored int64          // offset of the stored screen; 0: none that is known of
 	usedAt time.Time
 	colors atomic.Pointer[screen.Colors] // of whoever sizes the terminal; nil: nobody has said
@@ -137,6 +138,9 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 	m.deliver()
 	if m.off-m.stored >= storeEvery {
 		m.store()
+	}
+	if m.off-m.page >= pageEvery {
+		m.turn()
 	}
 	return int64(n), nil
 }

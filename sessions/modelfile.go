@@ -112,6 +112,7 @@ func (m *model) wake() {
 		m.from = max(m.from, off) // who stored it had answered what came before
 	}
 	m.off, m.size = off, size
+	m.page = max(m.l.lastPage(), first)
 	m.scr = screen.New(screen.Config{Cols: int(size.Cols), Rows: int(size.Rows), Scrollback: modelLines, Answer: m.answer, Colors: themeDark})
 	m.told = nil
 	m.write(snapshot)

@@ -79,7 +79,10 @@ for (const dpr of [1, 2])
     await settled(page, s);
     await page.locator(".xterm-helper-textarea").first().focus();
     await page.keyboard.type("50Gzzo inserted line");
-    await until("vim shows what was typed", async () => (await house.api("GET", `/sessions/${s.id}/screen`)).lines.some((l) => l.includes("inserted line")));
+    await until("vim shows what was typed", async () => (await house.api("GET", `/sessions/${s.id}/screen`)).lines.some((l) => l.includes("inserted line"))).catch(async (e) => {
+      await shot(page, "vim-typed");
+      assert.fail(`${e.message}: ${JSON.stringify((await house.api("GET", `/sessions/${s.id}/screen`)).lines)}`);
+    });
     await settled(page, s);
     const before = await drawn(page);
     await page.reload();
@@ -120,6 +123,22 @@ test("reload in the middle of a coloured burst", { skip: !haveChromium && "Chrom
   await settled(small, s);
   assert.deepEqual((await received(page, s.id)).gaps, []);
   assert.deepEqual(await drawn(page), await drawn(whole));
+
+  // Everything that scrolled off is there, also what the page never read.
+  await page.getByRole("button", { name: "Older output" }).click();
+  const older = page.getByRole("region", { name: "Older output" });
+  await older.getByText("39900 coloured 世界 39900", { exact: true }).or(older.getByText(/coloured/).last()).first().waitFor();
+  await until("the beginning is reached", async () => {
+    await older.evaluate((el) => el.scrollTo(0, 0));
+    return (await page.getByText("everything since the beginning").count()) > 0;
+  }, 60_000);
+  let first = "";
+  await until("the first line is shown", async () => {
+    await older.evaluate((el) => el.scrollTo(0, 0));
+    first = await older.locator("div.absolute").first().innerText();
+    return first === "ready"; // and a new line, from the key that began the burst
+  }, 5000).catch((e) => assert.fail(`${e.message}, but ${first}`));
+  await shot(page, "older-output");
   assert.deepEqual([...page.problems, ...whole.problems, ...small.problems], []);
   await house.api("POST", `/sessions/${s.id}/stop`, {});
 });

@@ -1079,6 +1079,24 @@ func (e ExportSessionParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for GetScrollbackParamsStyle.
+const (
+	Plain GetScrollbackParamsStyle = "plain"
+	Sgr   GetScrollbackParamsStyle = "sgr"
+)
+
+// Valid indicates whether the value is a known member of the GetScrollbackParamsStyle enum.
+func (e GetScrollbackParamsStyle) Valid() bool {
+	switch e {
+	case Plain:
+		return true
+	case Sgr:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListWorkspacesParamsShow.
 const (
 	ListWorkspacesParamsShowActive   ListWorkspacesParamsShow = "active"
@@ -2159,6 +2177,13 @@ type Screen struct {
 	Title string    `json:"title"`
 }
 
+// Scrollback defines model for Scrollback.
+type Scrollback struct {
+	// Items Oldest first, wrapped lines made whole. With style sgr colours stand in them as SGR sequences, each line beginning and ending without any
+	Items      []string `json:"items"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
 // SearchHit defines model for SearchHit.
 type SearchHit struct {
 	Agent     string `json:"agent"`
@@ -2631,6 +2656,17 @@ type GetScreenParams struct {
 	Tail *int `form:"tail,omitempty" json:"tail,omitempty"`
 }
 
+// GetScrollbackParams defines parameters for GetScrollback.
+type GetScrollbackParams struct {
+	// Before next_cursor of the page that follows; without it the newest lines
+	Before *string                   `form:"before,omitempty" json:"before,omitempty"`
+	Limit  *int                      `form:"limit,omitempty" json:"limit,omitempty"`
+	Style  *GetScrollbackParamsStyle `form:"style,omitempty" json:"style,omitempty"`
+}
+
+// GetScrollbackParamsStyle defines parameters for GetScrollback.
+type GetScrollbackParamsStyle string
+
 // GetTimingParams defines parameters for GetTiming.
 type GetTimingParams struct {
 	// From Only what came at or after this time
@@ -3017,6 +3053,9 @@ type ServerInterface interface {
 	// GetScreen The screen as text
 	// (GET /sessions/{id}/screen)
 	GetScreen(ctx echo.Context, id Id, params GetScreenParams) error
+	// GetScrollback What scrolled off the screen, newest first page by page
+	// (GET /sessions/{id}/scrollback)
+	GetScrollback(ctx echo.Context, id Id, params GetScrollbackParams) error
 	// CorrectState Correct a running session's state by hand
 	// (POST /sessions/{id}/state)
 	CorrectState(ctx echo.Context, id Id) error
@@ -4056,6 +4095,45 @@ func (w *ServerInterfaceWrapper) GetScreen(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetScreen(ctx, id, params)
+	return err
+}
+
+// GetScrollback converts echo context to params.
+func (w *ServerInterfaceWrapper) GetScrollback(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetScrollbackParams
+	// ------------- Optional query parameter "before" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "before", ctx.QueryParams(), &params.Before, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter before: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "style" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "style", ctx.QueryParams(), &params.Style, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter style: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetScrollback(ctx, id, params)
 	return err
 }
 
@@ -5523,6 +5601,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:id/timing", wrapper.GetTiming, options.OperationMiddlewares["getTiming"]...)
 	router.GET(options.BaseURL+"/sessions/:id/moment", wrapper.GetMoment, options.OperationMiddlewares["getMoment"]...)
 	router.GET(options.BaseURL+"/sessions/:id/export", wrapper.ExportSession, options.OperationMiddlewares["exportSession"]...)
+	router.GET(options.BaseURL+"/sessions/:id/scrollback", wrapper.GetScrollback, options.OperationMiddlewares["getScrollback"]...)
 	router.GET(options.BaseURL+"/teams/:team/inbox", wrapper.GetInbox, options.OperationMiddlewares["getInbox"]...)
 	router.POST(options.BaseURL+"/inbox/:id/snooze", wrapper.SnoozeInboxItem, options.OperationMiddlewares["snoozeInboxItem"]...)
 	router.DELETE(options.BaseURL+"/inbox/:id/done", wrapper.ReopenInboxItem, options.OperationMiddlewares["reopenInboxItem"]...)
@@ -7320,6 +7399,46 @@ type GetScreendefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetScreendefaultApplicationProblemPlusJSONResponse) VisitGetScreenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetScrollbackRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetScrollbackParams
+}
+
+type GetScrollbackResponseObject interface {
+	VisitGetScrollbackResponse(w http.ResponseWriter) error
+}
+
+type GetScrollback200JSONResponse Scrollback
+
+func (response GetScrollback200JSONResponse) VisitGetScrollbackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetScrollbackdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetScrollbackdefaultApplicationProblemPlusJSONResponse) VisitGetScrollbackResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -9853,6 +9972,9 @@ type StrictServerInterface interface {
 	// GetScreen The screen as text
 	// (GET /sessions/{id}/screen)
 	GetScreen(ctx context.Context, request GetScreenRequestObject) (GetScreenResponseObject, error)
+	// GetScrollback What scrolled off the screen, newest first page by page
+	// (GET /sessions/{id}/scrollback)
+	GetScrollback(ctx context.Context, request GetScrollbackRequestObject) (GetScrollbackResponseObject, error)
 	// CorrectState Correct a running session's state by hand
 	// (POST /sessions/{id}/state)
 	CorrectState(ctx context.Context, request CorrectStateRequestObject) (CorrectStateResponseObject, error)
@@ -11525,6 +11647,32 @@ func (sh *strictHandler) GetScreen(ctx echo.Context, id Id, params GetScreenPara
 		return err
 	} else if validResponse, ok := response.(GetScreenResponseObject); ok {
 		return validResponse.VisitGetScreenResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetScrollback operation middleware
+func (sh *strictHandler) GetScrollback(ctx echo.Context, id Id, params GetScrollbackParams) error {
+	var request GetScrollbackRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetScrollback(ctx.Request().Context(), request.(GetScrollbackRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetScrollback")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetScrollbackResponseObject); ok {
+		return validResponse.VisitGetScrollbackResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -28,7 +28,9 @@ func (s *Screen) eraseDisplay(what int32, selective bool) {
 	case 3:
 		if b.hasScrollback {
 			b.base = 0
-			s.hist.clear()
+			if !s.cfg.Archive {
+				s.hist.clear()
+			}
 		}
 	}
 }

@@ -21,6 +21,9 @@ type Config struct {
 	Cols, Rows int // clamped to the bounds above
 	Scrollback int // lines kept above the screen; 0: DefaultScrollback, negative: none
 
+	// Archive keeps the scrollback when the program erases it.
+	Archive bool
+
 	// ViewerScrollback is how many lines viewers' terminals keep. xterm.js restores a saved cursor by the line it was saved on,
 	// even when that has scrolled up, until its scrollback is full. 0: DefaultViewerScrollback.
 	ViewerScrollback int
@@ -103,7 +106,9 @@ func clampSize(cols, rows int) (int, int) {
 
 // resetScreens makes both screens empty, and the scrollback.
 func (s *Screen) resetScreens() {
-	s.hist.clear()
+	if !s.cfg.Archive {
+		s.hist.clear()
+	}
 	s.main.reset(s.cols, s.rows)
 	s.main.hasScrollback = true
 	if len(s.main.lines) == 0 {

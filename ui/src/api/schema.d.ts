@@ -692,6 +692,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/scrollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What scrolled off the screen, newest first page by page */
+        get: operations["getScrollback"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/state": {
         parameters: {
             query?: never;
@@ -2505,6 +2524,11 @@ export interface components {
             tail?: string[];
             title: string;
         };
+        Scrollback: {
+            /** @description Oldest first, wrapped lines made whole. With style sgr colours stand in them as SGR sequences, each line beginning and ending without any */
+            items: string[];
+            next_cursor: string | null;
+        };
         SearchHit: {
             agent: string;
             agent_name: string;
@@ -3974,6 +3998,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Screen"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getScrollback: {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the page that follows; without it the newest lines */
+                before?: string;
+                limit?: number;
+                style?: "plain" | "sgr";
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Lines */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Scrollback"];
                 };
             };
             default: components["responses"]["Problem"];

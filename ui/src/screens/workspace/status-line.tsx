@@ -23,6 +23,7 @@ interface Props {
   ended: boolean;
   writer: boolean;
   onFind: () => void;
+  onOlder: () => void;
 }
 
 function sizedBy(view: TerminalView, me: string): string {
@@ -32,7 +33,7 @@ function sizedBy(view: TerminalView, me: string): string {
 }
 
 /** The line below a terminal: its connection, its size and who gave it, who is watching. */
-export function StatusLine({ session, handle, view, ended, writer, onFind }: Props) {
+export function StatusLine({ session, handle, view, ended, writer, onFind, onOlder }: Props) {
   const now = useNow(500);
   const me = useMe();
   const link = LINK[ended && view.link.phase !== "waiting" ? "ended" : view.link.phase];
@@ -68,7 +69,14 @@ export function StatusLine({ session, handle, view, ended, writer, onFind }: Pro
       {!ended && <Presence view={view} now={now} />}
       {!ended && !waiting && <KeyboardLine handle={handle} view={view} writer={writer} />}
       {!writer && <span>Watching only</span>}
-      <span className="ml-auto hidden items-center gap-3 text-fg3 md:flex pointer-coarse:hidden">
+      <button
+        type="button"
+        onClick={onOlder}
+        className="ml-auto min-h-6 text-fg3 hover:text-fg pointer-coarse:min-h-11"
+      >
+        Older output
+      </button>
+      <span className="hidden items-center gap-3 text-fg3 md:flex pointer-coarse:hidden">
         <button type="button" onClick={onFind} className="flex min-h-6 items-center gap-1 hover:text-fg">
           <Kbd keys="mod+f" /> find
         </button>

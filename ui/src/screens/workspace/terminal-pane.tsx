@@ -20,6 +20,8 @@ import { ACTIVE_TAB } from "./tabs";
 const QuestionSlot = lazy(() => import("@/attention/question-slot"));
 const MessageBox = lazy(() => import("./message-box"));
 
+const OlderOutput = lazy(() => import("./older-output"));
+
 interface Props {
   sessionId: string;
   workspaceId: string;
@@ -37,6 +39,7 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
   const host = useRef<HTMLDivElement>(null);
   const view = useStore(handle.view);
   const [finding, setFinding] = useState(false);
+  const [older, setOlder] = useState(false);
   const asked = useHeight();
   const lift = useLift(handle, asked.height);
   const ended = view.exit !== undefined || (session !== undefined && hasEnded(session));
@@ -142,7 +145,13 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
           ended={ended}
           writer={writer}
           onFind={() => setFinding(true)}
+          onOlder={() => setOlder(true)}
         />
+      )}
+      {older && (
+        <Suspense>
+          <OlderOutput sessionId={sessionId} onClose={() => setOlder(false)} />
+        </Suspense>
       )}
       {!readOnly && writer && !ended && <KeyBar handle={handle} agent={!shell} latch={view.latch} />}
     </div>
