@@ -1,14 +1,12 @@
 import { useState } from "react";
 import { plural, visible } from "@/format/text";
 import { cx } from "@/kit/cx";
-import type { Question } from "./contract";
-import { detailOf, SHORT } from "./question";
+import { SHORT, type Words } from "./question";
 
 /** What a question is about: a command, a patch, a file. Long ones are folded; nothing of it is ever markup. */
-export function DetailView({ question: q }: { question: Question }) {
+export function DetailView({ words: detail }: { words: Words }) {
   const [open, setOpen] = useState(false);
-  const detail = detailOf(q);
-  if (!detail) return null;
+  if (detail.lines.length === 0) return null;
   const lines = detail.long && !open ? detail.lines.slice(0, SHORT) : detail.lines;
   const more = detail.lines.length - SHORT;
   return (

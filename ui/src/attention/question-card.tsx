@@ -8,7 +8,7 @@ import { Kbd } from "@/kit/kbd";
 import { Shape } from "@/kit/mark";
 import type { Question, QuestionOption, Via } from "./contract";
 import { DetailView } from "./detail";
-import { keyOf, optionFor, shownOptions } from "./question";
+import { keyOf, optionFor, shownOptions, wordsOf } from "./question";
 import { useAnswer } from "./use-answer";
 
 interface Props {
@@ -30,6 +30,7 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
   const { answer, sending, locked, settled, failed } = useAnswer(q, team, via, onDone);
   const [picked, setPicked] = useState<readonly string[]>([]);
   const title = useId();
+  const words = wordsOf(q);
   const options = shownOptions(q);
   const off = locked || !settled;
   const permission = q.kind === "permission";
@@ -52,10 +53,19 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
           <p id={title} className="flex items-baseline gap-2">
             <Shape kind="needs" className="translate-y-px" />
             <span className="min-w-0 break-words">
-              <span className="text-fg2">{visible(agent)} asks:</span> <span className="font-medium">{q.title}</span>
+              <span className="text-fg2">{visible(agent)} asks:</span>{" "}
+              <span className="font-medium">
+                {words.before}
+                {words.code && (
+                  <code className="rounded-sm bg-bg3 px-1 py-0.5 text-[12px] break-words box-decoration-clone">
+                    {visible(words.code)}
+                  </code>
+                )}
+                {words.after}
+              </span>
             </span>
           </p>
-          <DetailView question={q} />
+          <DetailView words={words} />
         </div>
         {may && permission && (
           <div className="flex flex-wrap gap-2 pointer-coarse:w-full pointer-coarse:*:h-auto pointer-coarse:*:min-h-11 pointer-coarse:*:flex-1">
@@ -100,7 +110,7 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
         </Button>
       )}
       {may && (q.free_text || q.kind === "text") && (
-        <Words question={q} off={off} busy={sending?.text !== undefined} send={answer} />
+        <InWords question={q} off={off} busy={sending?.text !== undefined} send={answer} />
       )}
       {!may && <p className="mt-1 text-meta text-fg3">Only members who may answer agents can answer.</p>}
       {failed && (
@@ -164,7 +174,7 @@ function Options({ question: q, options, picked, off, keys, sending, choose }: O
   );
 }
 
-interface WordsProps {
+interface InWordsProps {
   question: Question;
   off: boolean;
   busy: boolean;
@@ -172,7 +182,7 @@ interface WordsProps {
 }
 
 /** An answer in words: beside a Deny it is the reason, elsewhere the answer itself. */
-function Words({ question: q, off, busy, send }: WordsProps) {
+function InWords({ question: q, off, busy, send }: InWordsProps) {
   const deny = q.kind === "permission" ? optionFor(q, "d") : undefined;
   const folded = q.kind !== "text";
   const [open, setOpen] = useState(!folded);

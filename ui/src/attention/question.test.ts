@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { ApiError } from "@/api/problem";
 import type { Question, QuestionOption } from "./contract";
 import { readable } from "./lines";
-import { detailOf, endingOf, keyOf, optionFor, refusalOf, shownOptions } from "./question";
+import { endingOf, keyOf, optionFor, refusalOf, shownOptions, wordsOf } from "./question";
 
 const option = (id: string, role: QuestionOption["role"] = "option"): QuestionOption => ({
   id,
@@ -58,7 +58,7 @@ describe("options", () => {
 
 describe("detail", () => {
   it("is a patch only when it looks like one", () => {
-    const diff = (text: string) => detailOf(question({ detail: text }))?.diff;
+    const diff = (text: string) => wordsOf(question({ detail: text })).diff;
     expect(diff("a.go\n+new line\n-old line")).toBe(true);
     expect(diff("@@ -1 +1 @@\n-a\n+b")).toBe(true);
     expect(diff("-a\n+b\n c")).toBe(true);
@@ -68,11 +68,28 @@ describe("detail", () => {
   });
 
   it("is folded when it is long", () => {
-    const long = (text: string) => detailOf(question({ detail: text }))?.long;
+    const long = (text: string) => wordsOf(question({ detail: text })).long;
     expect(long("go test ./...")).toBe(false);
     expect(long("one\ntwo\nthree\nfour")).toBe(true);
     expect(long("x".repeat(401))).toBe(true);
-    expect(detailOf(question({ detail: " \n" }))).toBeUndefined();
+    expect(wordsOf(question({ detail: " \n" })).lines).toEqual([]);
+  });
+});
+
+describe("the title", () => {
+  const words = (title: string, detail: string) => {
+    const w = wordsOf(question({ title, detail }));
+    return [w.before, w.code, w.after, w.lines.join("|")];
+  };
+  it("holds the command or file, which is not said again", () => {
+    expect(words("Run go vet ./...?", "go vet ./...")).toEqual(["Run ", "go vet ./...", "?", ""]);
+    expect(words("Run ls?", "ls\n\nLook around")).toEqual(["Run ", "ls", "?", "Look around"]);
+    expect(words("Write a.txt?", "a.txt\n+one\n+two")).toEqual(["Write ", "a.txt", "?", "+one|+two"]);
+  });
+  it("leaves a script together, and what it does not name below", () => {
+    expect(words("Run set -e …?", "set -e\nrm -rf build")).toEqual(["Run set -e …?", "", "", "set -e|rm -rf build"]);
+    expect(words("Which queue?", "Two are there")).toEqual(["Which queue?", "", "", "Two are there"]);
+    expect(words("Which queue?", "")).toEqual(["Which queue?", "", "", ""]);
   });
 });
 

@@ -31,17 +31,35 @@ export function keyOf(q: Question, o: QuestionOption): string | undefined {
   return at >= 0 && at < 9 ? String(at + 1) : undefined;
 }
 
-/** A command, a patch or words: how the detail of a question is drawn. */
-export type Detail = { lines: string[]; diff: boolean; long: boolean };
+/** How a question is drawn: its title, a command or file in it, and what it is about below. */
+export interface Words {
+  before: string;
+  /** What the title names, in fixed width. */
+  code: string;
+  after: string;
+  lines: string[];
+  diff: boolean;
+  long: boolean;
+}
 
 /** Lines of a detail shown before it is folded. */
 export const SHORT = 3;
 
-export function detailOf(q: Question): Detail | undefined {
+/** Puts the command or file a title names in fixed width, and does not say it twice below. Nothing is left out. */
+export function wordsOf(q: Question): Words {
   const text = q.detail.trimEnd();
-  if (!text) return undefined;
-  const lines = text.split("\n");
-  return { lines, diff: isDiff(lines), long: lines.length > SHORT || text.length > 400 };
+  let lines = text ? text.split("\n") : [];
+  const diff = isDiff(lines);
+  const [first = "", next = ""] = lines;
+  const at = first.trim() ? q.title.indexOf(first) : -1;
+  let title = { before: q.title, code: "", after: "" };
+  // One command, a command with words below it, or the file of a patch; the lines of a script stay together.
+  if (at >= 0 && first.length <= 160 && (lines.length === 1 || next === "" || diff)) {
+    title = { before: q.title.slice(0, at), code: first, after: q.title.slice(at + first.length) };
+    lines = lines.slice(1);
+    while (lines[0] === "") lines.shift();
+  }
+  return { ...title, lines, diff, long: lines.length > SHORT || lines.join("\n").length > 400 };
 }
 
 /** A patch says so, or all its lines come and go below the name of a file. A list of dashes is no patch. */
