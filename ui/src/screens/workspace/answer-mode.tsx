@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { api, data, type Session } from "@/api/client";
 import { useTeam } from "@/app/team";
+import { questionOf } from "@/attention/contract";
 import { readable } from "@/attention/lines";
 import QuestionSlot from "@/attention/question-slot";
 import { useNow } from "@/format/now";
@@ -32,7 +33,9 @@ export default function AnswerMode({ session: s }: { session: Session }) {
       <div className="flex items-center gap-x-2 border-b border-hairline bg-bg1 py-1 pr-2 pl-3 text-meta">
         <p className="min-w-0 flex-1">
           <Mark kind={mark.mark} word={mark.word} /> <span className="text-fg3">{ago(s.state_at, now)}</span>
-          {s.state_reason && !ended && <span className="block truncate text-fg2">{s.state_reason}</span>}
+          {s.state_reason && !ended && !questionOf(s) && (
+            <span className="block truncate text-fg2">{s.state_reason}</span>
+          )}
         </p>
         <Link to="." search={(x) => ({ ...x, live: true })} className={buttonClass("plain", "pointer-coarse:h-11")}>
           <Icon name="terminal" size={14} />

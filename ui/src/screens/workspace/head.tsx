@@ -80,7 +80,9 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
               <Mark kind={s.mark} word={s.word} />
             )}
           </span>
-          {s.text && s.group !== "setup" && <span className="min-w-0 text-fg2 break-words">{s.text}</span>}
+          {s.text && s.group !== "setup" && (
+            <span className="min-w-0 text-fg2 break-words max-md:hidden">{s.text}</span>
+          )}
         </div>
         <p className="mt-0.5 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3 max-md:hidden">
           <span className="min-w-0 break-all">

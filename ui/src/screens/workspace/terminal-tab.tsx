@@ -190,6 +190,9 @@ interface StripProps {
   kind: "agent" | "shell";
 }
 
+/** With many sessions the strip scrolls: the one in front must not be out of sight. */
+const bringIntoView = (el: HTMLElement | null): void => el?.scrollIntoView({ block: "nearest", inline: "nearest" });
+
 function SessionStrip({ sessions, shown, onAdd, busy, kind }: StripProps) {
   return (
     <nav
@@ -203,6 +206,7 @@ function SessionStrip({ sessions, shown, onAdd, busy, kind }: StripProps) {
             key={s.id}
             to="."
             search={(x) => ({ ...x, session: s.id })}
+            ref={s.id === shown?.id ? bringIntoView : undefined}
             aria-current={s.id === shown?.id ? "page" : undefined}
             title={s.title || s.agent_name}
             className="flex min-h-6 max-w-60 shrink-0 items-center gap-1.5 rounded-sm px-2 text-meta text-fg2 -outline-offset-2 hover:bg-bg2 aria-[current=page]:bg-bg3 aria-[current=page]:text-fg pointer-coarse:min-h-11"
