@@ -26,6 +26,7 @@ import (
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
@@ -90,7 +91,8 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	ss := sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: manager, Workspaces: ws, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
 	ws.Connect(places{manager}, ss)
 	manager.OnPlace(files.Follow)
-	h.cfg = Config{Version: "test", Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
+	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
+	h.cfg = Config{Version: "test", Runs: rr, Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
 		DefaultExecutor: fake.Kind, ExecutorChoice: true, Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
@@ -118,7 +120,7 @@ func (h *house) serve() {
 	rooms, stopRooms := context.WithCancel(context.Background())
 	h.stop, h.ended = stop, make(chan struct{})
 	var all sync.WaitGroup
-	for _, run := range []func(context.Context) error{h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
+	for _, run := range []func(context.Context) error{h.cfg.Runs.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
 		all.Go(func() {
 			if err := run(rooms); err != nil {
 				h.t.Errorf("a room failed: %v", err)
@@ -213,6 +215,10 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if _, err := store.NewSessions(h.db).AddPrompt(ctx, prm, 10); err != nil {
 		t.Fatal(err)
 	}
+	run := runs.Run{ID: id.New("run"), TeamID: ws.TeamID, ProjectID: ws.ProjectID, Name: "r", Prompt: "p", CreatedBy: ses.CreatedBy}
+	if err := store.NewRuns(h.db).InsertRun(ctx, run); err != nil {
+		t.Fatal(err)
+	}
 	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +229,7 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := os.MkdirAll(ws.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "webhook": hook.ID}
+	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID}
 }
 
 // answer is what the guard says.
@@ -273,6 +279,8 @@ func kindOf(op string) string {
 	switch op {
 	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch":
 		return "project"
+	case "getRun", "keepRun":
+		return "run"
 	case "updatePrompt", "deletePrompt":
 		return "prompt"
 	case "listPrompts", "createPrompt", "interruptSession":

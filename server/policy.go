@@ -138,6 +138,11 @@ var policy = map[string]rule{
 	"wakeSandbox":    of(accounts.EditWorkspace, byWorkspace),
 	"destroySandbox": of(accounts.EditWorkspace, byWorkspace),
 
+	"listRuns":  of(accounts.ViewWorkspace, byTeam),
+	"createRun": of(accounts.CreateWorkspace, byTeam).repeatable(), // and the right to type
+	"getRun":    of(accounts.ViewWorkspace, byRun),
+	"keepRun":   of(accounts.EditWorkspace, byRun),
+
 	"listPrompts":      of(accounts.ViewTerminal, bySession),
 	"createPrompt":     of(accounts.TypeTerminal, bySession).repeatable(),
 	"updatePrompt":     of(accounts.TypeTerminal, byPrompt),

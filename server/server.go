@@ -23,6 +23,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
@@ -43,6 +44,7 @@ type Config struct {
 	Files      *filesync.Service
 	Sessions   *sessions.Service
 	Notify     *notify.Service
+	Runs       *runs.Service
 	Events     *events.Bus
 	Answers    Answers
 
@@ -57,7 +59,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Notify == nil ||
+	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Notify == nil ||
 		c.Events == nil || c.Answers == nil {
 		return errors.New("server: every room is needed")
 	}

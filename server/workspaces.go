@@ -40,18 +40,10 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	if b.Resources != nil && len(*b.Resources) > 0 {
 		return nil, fault.New(fault.Unsupported, "resources_unsupported", "No place of this server has resources to choose. Leave out resources.")
 	}
-	if e := val(b.Executor); e != "" && e != string(h.cfg.DefaultExecutor) && !h.cfg.ExecutorChoice {
-		return nil, fault.New(fault.Forbidden, "executor_fixed", "Places are not chosen on this server: every workspace lives in %q. Leave out executor.", h.cfg.DefaultExecutor).With("field", "executor")
-	}
 	if !plainID(b.ProjectId) {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
 	}
-	place := executors.Kind(val(b.Executor))
-	if place == "" {
-		place = h.cfg.DefaultExecutor
-	}
-	// Asked before anything is made: a workspace that cannot have a sandbox is of no use.
-	if err := h.cfg.Places.Available(ctx, place); err != nil {
+	if err := h.checkPlace(ctx, val(b.Executor)); err != nil {
 		return nil, err
 	}
 	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
@@ -61,6 +53,18 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	}
 	one, err := h.one(ctx, w)
 	return api.CreateWorkspace201JSONResponse(one), err
+}
+
+// checkPlace is asked before anything is made: a workspace that cannot have a sandbox is of no use.
+func (h handlers) checkPlace(ctx context.Context, executor string) error {
+	if executor != "" && executor != string(h.cfg.DefaultExecutor) && !h.cfg.ExecutorChoice {
+		return fault.New(fault.Forbidden, "executor_fixed", "Places are not chosen on this server: every workspace lives in %q. Leave out executor.", h.cfg.DefaultExecutor).With("field", "executor")
+	}
+	place := executors.Kind(executor)
+	if place == "" {
+		place = h.cfg.DefaultExecutor
+	}
+	return h.cfg.Places.Available(ctx, place)
 }
 
 func (h handlers) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {

@@ -34,6 +34,12 @@ func (s *Service) fresh(row Session) Session {
 	return s.dress(row)
 }
 
+// CheckAgent says whether an agent can be started here: a fault that says how to cure it when not.
+func (s *Service) CheckAgent(name string) error { return s.cfg.Agents.Check(name) }
+
+// AgentName returns an agent's name for people.
+func (s *Service) AgentName(name string) string { return s.cfg.Agents.Name(name) }
+
 // Get returns a session. Errors: not_found.
 func (s *Service) Get(ctx context.Context, id string) (Session, error) {
 	row, err := s.cfg.Store.Session(ctx, id)

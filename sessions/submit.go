@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 var (
@@ -66,12 +67,14 @@ func (l *live) submit(ctx context.Context, p Prompt) error {
 	if err := l.claim(ctx, p); err != nil {
 		return err
 	}
+	killpoint.Reach(killpoint.QueueClaimed)
 	l.svc.publishPrompts(ctx, p)
 	if !l.typeFrames(ctx, p, frames) {
 		held = false
 		l.resolveHeld(ctx, p)
 		return nil
 	}
+	killpoint.Reach(killpoint.QueueTyped)
 	free()
 	l.accept(ctx, p, before)
 	return nil
@@ -100,8 +103,11 @@ func (l *live) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
 	ctx, cancel := context.WithTimeout(ctx, quietWait) // a program that does not read must not keep the keyboard for ever
 	defer cancel()
 	for i, f := range frames {
-		if i == len(frames)-1 && !l.pasteShown(ctx, i > 0) {
-			return false
+		if i == len(frames)-1 {
+			if !l.pasteShown(ctx, i > 0) {
+				return false
+			}
+			killpoint.Reach(killpoint.QueuePasted)
 		}
 		if err := l.sendPiece(ctx, f); err != nil {
 			l.svc.cfg.Log.Warn("prompt not typed to its end", "session_id", l.id, "prompt_id", p.ID, "error", err)

@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
@@ -44,6 +45,7 @@ type house struct {
 	agents     *agents.Registry
 	sessions   *sessions.Service
 	notify     *notify.Service
+	runs       *runs.Service
 	server     *server.Server
 	web        *ui.Handler
 	outgoing   *egress.Client // for addresses people enter
@@ -85,6 +87,8 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		return nil, err
 	}
 	h.workspaces.Connect(rooms{h.places}, h.sessions)
+	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
+		Log: log.With("room", "runs")})
 	h.places.OnPlace(h.files.Follow)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
 	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.accounts, Client: h.outgoing,
@@ -158,7 +162,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
 		ExecutorChoice: h.cfg.Sandboxing.AllowUserChoice, UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }

@@ -43,9 +43,17 @@ const (
 	SessionForgotten Point = "session.forgotten" // the end is stored; the guest still keeps its record
 	PromptPasted     Point = "prompt.pasted"     // a prompt stands in the agent's box; not submitted
 	CommandStored    Point = "command.stored"    // the row of a command; no process
+
+	// A queued prompt, and a prompt that several agents get at once.
+	QueueClaimed Point = "queue.claimed" // the numbers of its frames are stored; nothing is typed
+	QueuePasted  Point = "queue.pasted"  // it stands in the agent's box; no Enter
+	QueueTyped   Point = "queue.typed"   // Enter is sent; nothing noted
+	RunMade      Point = "run.made"      // a workspace is made; its attempt does not know
+	RunStarted   Point = "run.started"   // a session is started; its attempt does not know
 )
 
 // All lists every point.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
-	SandboxStored, SandboxMade, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored}
+	SandboxStored, SandboxMade, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
+	QueueTyped, RunMade, RunStarted}

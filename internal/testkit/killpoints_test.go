@@ -59,6 +59,12 @@ var scenarios = map[killpoint.Point]scenario{
 	killpoint.SessionForgotten: {(*death).work, (*death).startShort, (*death).endedWell},
 	killpoint.PromptPasted:     {(*death).work, (*death).startPrompted, (*death).promptArrived},
 	killpoint.CommandStored:    {(*death).work, (*death).exec, (*death).execAgain},
+
+	killpoint.QueueClaimed: {(*death).workAndRead, (*death).queue, (*death).queueArrived},
+	killpoint.QueuePasted:  {(*death).workAndRead, (*death).queue, (*death).queueArrived},
+	killpoint.QueueTyped:   {(*death).workAndRead, (*death).queue, (*death).queueArrived},
+	killpoint.RunMade:      {nil, (*death).run, (*death).ranOnce},
+	killpoint.RunStarted:   {nil, (*death).run, (*death).ranOnce},
 }
 
 // The server is killed at every point there is: no work is lost, nothing stays half made, and what was asked for can be asked
@@ -335,3 +341,98 @@ func (d *death) exec() {
 }
 
 func (d *death) execAgain() { d.execIn(d.ws, "touch", "made") }
+
+func (d *death) workAndRead() {
+	d.work()
+	d.begin("reader", "")
+	must(d.t, d.Attach(d.session.ID, "from=0").See("up"))
+}
+
+func (d *death) queue() {
+	for _, text := range []string{"first in line", "second in line"} {
+		_ = d.Try("POST", "/sessions/"+d.session.ID+"/prompts", map[string]string{"text": text}, nil)
+	}
+}
+
+// queueArrived: each prompt whose queueing was answered is typed once, in order. The server may have died over the second.
+func (d *death) queueArrived() {
+	var list struct {
+		Items []struct{ Text, State, Reason string }
+	}
+	d.Wait("the queue is sent", func() bool {
+		d.API("GET", "/sessions/"+d.session.ID+"/prompts", nil, &list)
+		for _, p := range list.Items {
+			if p.State != "sent" {
+				return false
+			}
+		}
+		return len(list.Items) > 0
+	})
+	var want string
+	for _, p := range list.Items {
+		want += "got " + p.Text + " "
+	}
+	d.Wait("the program got the queue", func() bool {
+		return strings.Count(string(d.Output(d.session.ID, 0)), "got ") >= len(list.Items)
+	})
+	var got string
+	for line := range strings.Lines(string(d.Output(d.session.ID, 0))) {
+		if strings.HasPrefix(line, "got ") {
+			got += strings.TrimSpace(line) + " "
+		}
+	}
+	if got != want {
+		d.t.Errorf("the program got %q, want %q", got, want)
+	}
+}
+
+func (d *death) run() {
+	_ = d.Try("POST", "/teams/"+d.Team+"/runs", map[string]any{"project_id": d.project, "prompt": "Try it",
+		"attempts": []map[string]string{{"agent": "reader"}, {"agent": "reader"}}}, nil)
+}
+
+// ranOnce: every attempt has one workspace of its own with one session, however far the first server came.
+func (d *death) ranOnce() {
+	var list struct {
+		Items []struct {
+			Attempts []struct {
+				State     string
+				Reason    string
+				Workspace struct{ ID string }
+			}
+		}
+	}
+	d.Wait("both attempts have started", func() bool {
+		d.API("GET", "/teams/"+d.Team+"/runs", nil, &list)
+		n := 0
+		for _, r := range list.Items {
+			for _, a := range r.Attempts {
+				if a.State == "failed" {
+					d.t.Fatalf("an attempt failed: %s", a.Reason)
+				}
+				if a.State == "started" {
+					n++
+				}
+			}
+		}
+		return n == 2
+	})
+	var all struct{ Items []testkit.Workspace }
+	d.API("GET", "/teams/"+d.Team+"/workspaces", nil, &all)
+	if len(all.Items) != 2 || list.Items[0].Attempts[0].Workspace.ID == list.Items[0].Attempts[1].Workspace.ID {
+		d.t.Errorf("%d workspaces for two attempts", len(all.Items))
+	}
+	for _, d.ws = range all.Items {
+		n := 0
+		for _, s := range d.sessions() {
+			if s.State == "failed" { // the server died before it had a process
+				continue
+			}
+			n++
+			must(d.t, d.Attach(s.ID, "from=0").See("got Try it"))
+		}
+		if n != 1 {
+			d.t.Errorf("%d sessions of one attempt ran", n)
+		}
+	}
+}

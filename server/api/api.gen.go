@@ -146,6 +146,30 @@ func (e AnswerRequestVia) Valid() bool {
 	}
 }
 
+// Defines values for AttemptState.
+const (
+	AttemptStateFailed   AttemptState = "failed"
+	AttemptStateMaking   AttemptState = "making"
+	AttemptStateStarted  AttemptState = "started"
+	AttemptStateStarting AttemptState = "starting"
+)
+
+// Valid indicates whether the value is a known member of the AttemptState enum.
+func (e AttemptState) Valid() bool {
+	switch e {
+	case AttemptStateFailed:
+		return true
+	case AttemptStateMaking:
+		return true
+	case AttemptStateStarted:
+		return true
+	case AttemptStateStarting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AttentionReason.
 const (
 	AttentionReasonConflict AttentionReason = "conflict"
@@ -1257,6 +1281,28 @@ type AnswerRequest struct {
 // AnswerRequestVia defines model for AnswerRequest.Via.
 type AnswerRequestVia string
 
+// Attempt defines model for Attempt.
+type Attempt struct {
+	Agent     string `json:"agent"`
+	AgentName string `json:"agent_name"`
+	Base      string `json:"base"`
+
+	// Code Of the error of a failed one
+	Code string `json:"code"`
+	Id   string `json:"id"`
+
+	// Made The workspace was made for this run
+	Made      bool         `json:"made"`
+	Name      string       `json:"name"`
+	Reason    string       `json:"reason"`
+	Session   *Session     `json:"session"`
+	State     AttemptState `json:"state"`
+	Workspace *Workspace   `json:"workspace"`
+}
+
+// AttemptState defines model for AttemptState.
+type AttemptState string
+
 // Attention Why a person should look, null when nobody needs to
 type Attention struct {
 	At        int64           `json:"at"`
@@ -1714,6 +1760,11 @@ type JournalPage struct {
 	Next *int64 `json:"next"`
 }
 
+// KeepRequest defines model for KeepRequest.
+type KeepRequest struct {
+	AttemptId string `json:"attempt_id"`
+}
+
 // Limits defines model for Limits.
 type Limits struct {
 	// ExistingLogin Whether you may use the server user's own agent logins
@@ -1821,6 +1872,18 @@ type NewAgentAccount struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// NewAttempt defines model for NewAttempt.
+type NewAttempt struct {
+	// AccountId The agent's account; without: your default, else the team's
+	AccountId *string `json:"account_id,omitempty"`
+	Agent     string  `json:"agent"`
+	Base      *string `json:"base,omitempty"`
+	Executor  *string `json:"executor,omitempty"`
+
+	// Name Of its workspace; default is made from the run's name and the agent
+	Name *string `json:"name,omitempty"`
+}
+
 // NewMember defines model for NewMember.
 type NewMember struct {
 	Email string `json:"email"`
@@ -1854,6 +1917,32 @@ type NewPushSubscription struct {
 	// Label The browser in words
 	Label  *string `json:"label,omitempty"`
 	P256dh string  `json:"p256dh"`
+}
+
+// NewRun defines model for NewRun.
+type NewRun struct {
+	// AccountId With workspace_ids: the agent's account
+	AccountId *string `json:"account_id,omitempty"`
+
+	// Agent With workspace_ids: who gets the prompt in each
+	Agent *string `json:"agent,omitempty"`
+
+	// Attempts A workspace is made for each
+	Attempts *[]NewAttempt `json:"attempts,omitempty"`
+
+	// Base For attempts that name none; default is the project's default branch
+	Base *string `json:"base,omitempty"`
+
+	// Executor For attempts that name none; default is the configured place
+	Executor *string `json:"executor,omitempty"`
+
+	// Name Default is the beginning of the prompt
+	Name      *string `json:"name,omitempty"`
+	ProjectId string  `json:"project_id"`
+	Prompt    string  `json:"prompt"`
+
+	// WorkspaceIds Workspaces of the project that are there, instead of attempts
+	WorkspaceIds *[]string `json:"workspace_ids,omitempty"`
 }
 
 // NewSession defines model for NewSession.
@@ -2136,6 +2225,27 @@ type Redelivery struct {
 
 // Role defines model for Role.
 type Role string
+
+// Run defines model for Run.
+type Run struct {
+	Attempts  []Attempt `json:"attempts"`
+	CreatedAt int64     `json:"created_at"`
+	CreatedBy string    `json:"created_by"`
+	Id        string    `json:"id"`
+
+	// Kept Id of the attempt somebody decided for
+	Kept        *string `json:"kept"`
+	Name        string  `json:"name"`
+	ProjectId   string  `json:"project_id"`
+	ProjectName string  `json:"project_name"`
+	Prompt      string  `json:"prompt"`
+}
+
+// RunList defines model for RunList.
+type RunList struct {
+	Items      []Run   `json:"items"`
+	NextCursor *string `json:"next_cursor"`
+}
 
 // Sandbox defines model for Sandbox.
 type Sandbox struct {
@@ -2707,6 +2817,17 @@ type CreateProjectParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListRunsParams defines parameters for ListRuns.
+type ListRunsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateRunParams defines parameters for CreateRun.
+type CreateRunParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListWorkspacesParams defines parameters for ListWorkspaces.
 type ListWorkspacesParams struct {
 	Limit     *Limit                    `form:"limit,omitempty" json:"limit,omitempty"`
@@ -2847,6 +2968,9 @@ type UpdateProjectJSONRequestBody = ProjectPatch
 // UpdatePromptJSONRequestBody defines body for UpdatePrompt for application/json ContentType.
 type UpdatePromptJSONRequestBody = PromptEdit
 
+// KeepRunJSONRequestBody defines body for KeepRun for application/json ContentType.
+type KeepRunJSONRequestBody = KeepRequest
+
 // AnswerQuestionJSONRequestBody defines body for AnswerQuestion for application/json ContentType.
 type AnswerQuestionJSONRequestBody = AnswerRequest
 
@@ -2885,6 +3009,9 @@ type UpdateMemberJSONRequestBody = MemberPatch
 
 // CreateProjectJSONRequestBody defines body for CreateProject for application/json ContentType.
 type CreateProjectJSONRequestBody = NewProject
+
+// CreateRunJSONRequestBody defines body for CreateRun for application/json ContentType.
+type CreateRunJSONRequestBody = NewRun
 
 // CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
 type CreateWebhookJSONRequestBody = NewWebhook
@@ -3011,6 +3138,12 @@ type ServerInterface interface {
 	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
 	// (PATCH /prompts/{id})
 	UpdatePrompt(ctx echo.Context, id Id) error
+	// GetRun A run and how far each attempt is
+	// (GET /runs/{id})
+	GetRun(ctx echo.Context, id Id) error
+	// KeepRun Decide for one attempt; the workspaces made for the others are archived and can be restored
+	// (POST /runs/{id}/keep)
+	KeepRun(ctx echo.Context, id Id) error
 	// GetSession A session
 	// (GET /sessions/{id})
 	GetSession(ctx echo.Context, id Id) error
@@ -3122,6 +3255,12 @@ type ServerInterface interface {
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx echo.Context, team TeamSlug, params CreateProjectParams) error
+	// ListRuns Prompts that were given to several agents at once, newest first
+	// (GET /teams/{team}/runs)
+	ListRuns(ctx echo.Context, team TeamSlug, params ListRunsParams) error
+	// CreateRun Give one prompt to several agents, each in a workspace of its own
+	// (POST /teams/{team}/runs)
+	CreateRun(ctx echo.Context, team TeamSlug, params CreateRunParams) error
 	// ListWebhooks The team's webhooks
 	// (GET /teams/{team}/webhooks)
 	ListWebhooks(ctx echo.Context, team TeamSlug) error
@@ -3692,6 +3831,38 @@ func (w *ServerInterfaceWrapper) UpdatePrompt(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdatePrompt(ctx, id)
+	return err
+}
+
+// GetRun converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRun(ctx, id)
+	return err
+}
+
+// KeepRun converts echo context to params.
+func (w *ServerInterfaceWrapper) KeepRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.KeepRun(ctx, id)
 	return err
 }
 
@@ -4560,6 +4731,74 @@ func (w *ServerInterfaceWrapper) CreateProject(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateProject(ctx, team, params)
+	return err
+}
+
+// ListRuns converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRuns(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRunsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRuns(ctx, team, params)
+	return err
+}
+
+// CreateRun converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateRunParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateRun(ctx, team, params)
 	return err
 }
 
@@ -5588,6 +5827,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/sessions/:id/state", wrapper.CorrectState, options.OperationMiddlewares["correctState"]...)
 	router.GET(options.BaseURL+"/sessions/:id/questions", wrapper.ListQuestions, options.OperationMiddlewares["listQuestions"]...)
 	router.POST(options.BaseURL+"/sessions/:id/answer", wrapper.AnswerQuestion, options.OperationMiddlewares["answerQuestion"]...)
+	router.GET(options.BaseURL+"/teams/:team/runs", wrapper.ListRuns, options.OperationMiddlewares["listRuns"]...)
+	router.POST(options.BaseURL+"/teams/:team/runs", wrapper.CreateRun, options.OperationMiddlewares["createRun"]...)
+	router.GET(options.BaseURL+"/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
+	router.POST(options.BaseURL+"/runs/:id/keep", wrapper.KeepRun, options.OperationMiddlewares["keepRun"]...)
 	router.GET(options.BaseURL+"/sessions/:id/prompts", wrapper.ListPrompts, options.OperationMiddlewares["listPrompts"]...)
 	router.POST(options.BaseURL+"/sessions/:id/prompts", wrapper.CreatePrompt, options.OperationMiddlewares["createPrompt"]...)
 	router.DELETE(options.BaseURL+"/prompts/:id", wrapper.DeletePrompt, options.OperationMiddlewares["deletePrompt"]...)
@@ -6799,6 +7042,85 @@ type UpdatePromptdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdatePromptdefaultApplicationProblemPlusJSONResponse) VisitUpdatePromptResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRunRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetRunResponseObject interface {
+	VisitGetRunResponse(w http.ResponseWriter) error
+}
+
+type GetRun200JSONResponse Run
+
+func (response GetRun200JSONResponse) VisitGetRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRundefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetRundefaultApplicationProblemPlusJSONResponse) VisitGetRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type KeepRunRequestObject struct {
+	Id   Id `json:"id"`
+	Body *KeepRunJSONRequestBody
+}
+
+type KeepRunResponseObject interface {
+	VisitKeepRunResponse(w http.ResponseWriter) error
+}
+
+type KeepRun200JSONResponse Run
+
+func (response KeepRun200JSONResponse) VisitKeepRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type KeepRundefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response KeepRundefaultApplicationProblemPlusJSONResponse) VisitKeepRunResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -8314,6 +8636,87 @@ type CreateProjectdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateProjectdefaultApplicationProblemPlusJSONResponse) VisitCreateProjectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunsRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ListRunsParams
+}
+
+type ListRunsResponseObject interface {
+	VisitListRunsResponse(w http.ResponseWriter) error
+}
+
+type ListRuns200JSONResponse RunList
+
+func (response ListRuns200JSONResponse) VisitListRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListRunsdefaultApplicationProblemPlusJSONResponse) VisitListRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRunRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params CreateRunParams
+	Body   *CreateRunJSONRequestBody
+}
+
+type CreateRunResponseObject interface {
+	VisitCreateRunResponse(w http.ResponseWriter) error
+}
+
+type CreateRun201JSONResponse Run
+
+func (response CreateRun201JSONResponse) VisitCreateRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRundefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateRundefaultApplicationProblemPlusJSONResponse) VisitCreateRunResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -9930,6 +10333,12 @@ type StrictServerInterface interface {
 	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
 	// (PATCH /prompts/{id})
 	UpdatePrompt(ctx context.Context, request UpdatePromptRequestObject) (UpdatePromptResponseObject, error)
+	// GetRun A run and how far each attempt is
+	// (GET /runs/{id})
+	GetRun(ctx context.Context, request GetRunRequestObject) (GetRunResponseObject, error)
+	// KeepRun Decide for one attempt; the workspaces made for the others are archived and can be restored
+	// (POST /runs/{id}/keep)
+	KeepRun(ctx context.Context, request KeepRunRequestObject) (KeepRunResponseObject, error)
 	// GetSession A session
 	// (GET /sessions/{id})
 	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
@@ -10041,6 +10450,12 @@ type StrictServerInterface interface {
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx context.Context, request CreateProjectRequestObject) (CreateProjectResponseObject, error)
+	// ListRuns Prompts that were given to several agents at once, newest first
+	// (GET /teams/{team}/runs)
+	ListRuns(ctx context.Context, request ListRunsRequestObject) (ListRunsResponseObject, error)
+	// CreateRun Give one prompt to several agents, each in a workspace of its own
+	// (POST /teams/{team}/runs)
+	CreateRun(ctx context.Context, request CreateRunRequestObject) (CreateRunResponseObject, error)
 	// ListWebhooks The team's webhooks
 	// (GET /teams/{team}/webhooks)
 	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
@@ -11192,6 +11607,79 @@ func (sh *strictHandler) UpdatePrompt(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(UpdatePromptResponseObject); ok {
 		return validResponse.VisitUpdatePromptResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetRun operation middleware
+func (sh *strictHandler) GetRun(ctx echo.Context, id Id) error {
+	var request GetRunRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetRun(ctx.Request().Context(), request.(GetRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetRunResponseObject); ok {
+		return validResponse.VisitGetRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// KeepRun operation middleware
+func (sh *strictHandler) KeepRun(ctx echo.Context, id Id) error {
+	var request KeepRunRequestObject
+
+	request.Id = id
+
+	var body KeepRunJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.KeepRun(ctx.Request().Context(), request.(KeepRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "KeepRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(KeepRunResponseObject); ok {
+		return validResponse.VisitKeepRunResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -12433,6 +12921,81 @@ func (sh *strictHandler) CreateProject(ctx echo.Context, team TeamSlug, params C
 		return err
 	} else if validResponse, ok := response.(CreateProjectResponseObject); ok {
 		return validResponse.VisitCreateProjectResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListRuns operation middleware
+func (sh *strictHandler) ListRuns(ctx echo.Context, team TeamSlug, params ListRunsParams) error {
+	var request ListRunsRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRuns(ctx.Request().Context(), request.(ListRunsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRuns")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListRunsResponseObject); ok {
+		return validResponse.VisitListRunsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateRun operation middleware
+func (sh *strictHandler) CreateRun(ctx echo.Context, team TeamSlug, params CreateRunParams) error {
+	var request CreateRunRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	var body CreateRunJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateRun(ctx.Request().Context(), request.(CreateRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateRunResponseObject); ok {
+		return validResponse.VisitCreateRunResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1,0 +1,138 @@
+package runs
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// attempt carries one attempt on from wherever an earlier server left it: each step is looked for before it is done, so that
+// no workspace is made and no agent is started twice.
+func (s *Service) attempt(ctx context.Context, r Run, a Attempt, again bool) {
+	actor, err := s.cfg.Accounts.Actor(ctx, r.CreatedBy)
+	if err == nil && a.WorkspaceID == "" {
+		a.WorkspaceID, err = s.makeWorkspace(ctx, actor, r, a)
+		if err == nil {
+			killpoint.Reach(killpoint.RunMade)
+			s.keep(ctx, r, &a, Making)
+		}
+	}
+	if err == nil {
+		err = s.ready(ctx, a.WorkspaceID, again && a.Made)
+	}
+	if err == nil {
+		was := a
+		if a.State != Starting {
+			s.keep(ctx, r, &a, Starting)
+			was = a
+		}
+		a.SessionID, err = s.start(ctx, actor, r, was)
+	}
+	switch {
+	case ctx.Err() != nil: // the next server goes on
+	case err != nil:
+		s.cfg.Log.Warn("attempt of a run failed", "run_id", r.ID, "attempt", a.Num, "error", err)
+		a.fail(err)
+		s.keep(ctx, r, &a, Failed)
+	default:
+		killpoint.Reach(killpoint.RunStarted)
+		s.keep(ctx, r, &a, Started)
+	}
+}
+
+// keep stores how far an attempt is, as soon as the store has room for it.
+func (s *Service) keep(ctx context.Context, r Run, a *Attempt, state State) {
+	a.State, a.StateAt = state, s.cfg.Now().UnixMilli()
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		err := s.cfg.Store.UpdateAttempt(ctx, *a)
+		if err == nil {
+			s.publish(r)
+			return
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+		s.cfg.Log.Error("attempt of a run not stored", "run_id", r.ID, "attempt", a.Num, "error", err)
+	}
+}
+
+// makeWorkspace creates the attempt's workspace, unless an earlier server did and died before it noted so.
+func (s *Service) makeWorkspace(ctx context.Context, actor accounts.Actor, r Run, a Attempt) (string, error) {
+	now, err := s.cfg.Store.Run(ctx, r.ID)
+	if err != nil {
+		return "", err
+	}
+	taken := map[string]bool{}
+	for _, other := range now.Attempts {
+		taken[other.WorkspaceID] = true
+	}
+	newest, _, err := s.cfg.Workspaces.List(ctx, r.TeamID, workspaces.Filter{ProjectID: r.ProjectID}, page.Page{Limit: 200})
+	if err != nil {
+		return "", err
+	}
+	for _, w := range newest {
+		if w.Name == a.Name && w.CreatedBy == r.CreatedBy && w.CreatedAt >= r.CreatedAt && !taken[w.ID] {
+			return w.ID, nil
+		}
+	}
+	w, err := s.cfg.Workspaces.Create(ctx, actor, r.TeamID, workspaces.NewWorkspace{ProjectID: r.ProjectID, Name: a.Name, Base: a.Base, Executor: a.Executor})
+	return w.ID, err
+}
+
+// ready waits until the workspace is ready. A creation that ended with the server that began it is begun once more.
+func (s *Service) ready(ctx context.Context, workspaceID string, again bool) error {
+	for {
+		w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+		switch {
+		case err != nil:
+			return err
+		case w.DeletedAt != 0 || w.State == workspaces.Archived:
+			return fault.New(fault.Conflict, "workspace_not_ready", "Its workspace was put away before the agent could start.")
+		case w.State == workspaces.Failed && again:
+			again = false
+			if _, err := s.cfg.Workspaces.RetryCreate(ctx, workspaceID); err != nil {
+				return err
+			}
+		case w.State == workspaces.Failed:
+			return fault.New(fault.Conflict, "workspace_not_made", "Its workspace could not be made: %s", w.StateReason)
+		case w.State == workspaces.Ready:
+			return nil
+		}
+		if !sleep(ctx, s.cfg.Look) {
+			return ctx.Err()
+		}
+	}
+}
+
+// start starts the session, unless an earlier server did and died before it noted so.
+func (s *Service) start(ctx context.Context, actor accounts.Actor, r Run, a Attempt) (string, error) {
+	there, err := s.cfg.Sessions.List(ctx, a.WorkspaceID)
+	if err != nil {
+		return "", err
+	}
+	for _, one := range there {
+		if one.Agent == a.Agent && one.Prompt == r.Prompt && one.CreatedBy == r.CreatedBy && one.StartedAt >= a.StateAt && one.State != sessions.Failed {
+			return one.ID, nil
+		}
+	}
+	one, err := s.cfg.Sessions.Start(ctx, actor, a.WorkspaceID, sessions.StartRequest{Agent: a.Agent, AccountID: a.AccountID, Prompt: r.Prompt})
+	return one.ID, err
+}
+
+// sleep waits for d; false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

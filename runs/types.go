@@ -1,0 +1,103 @@
+// Package runs gives one prompt to several agents at once, each in a workspace of its own, so that people can compare what comes
+// of it and keep one.
+package runs
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// State of an attempt until its session has started; from then on the session's own counts.
+type State string
+
+// States of an attempt.
+const (
+	Making   State = "making"   // its workspace is being made
+	Starting State = "starting" // its session is about to start
+	Started  State = "started"
+	Failed   State = "failed" // it never got so far; Code and Reason say why
+)
+
+// Run is one prompt in several workspaces.
+type Run struct {
+	ID, TeamID, ProjectID string
+	Name, Prompt          string
+	Kept                  string // id of the attempt somebody decided for
+	CreatedBy             string
+	CreatedAt             int64
+	Attempts              []Attempt
+}
+
+// Attempt is one agent's part of a run.
+type Attempt struct {
+	ID, RunID    string
+	Num          int
+	Name         string // of the workspace
+	Agent        string
+	AccountID    string
+	Base         string
+	Executor     string
+	WorkspaceID  string
+	Made         bool // the workspace was made for it
+	SessionID    string
+	State        State
+	Code, Reason string
+	StateAt      int64
+}
+
+// Request asks for a run. Either Attempts make workspaces, or WorkspaceIDs name some that are there, each told by Agent.
+type Request struct {
+	ProjectID string
+	Name      string // "" = from the prompt
+	Prompt    string
+	Attempts  []AttemptRequest
+}
+
+// AttemptRequest asks for one attempt.
+type AttemptRequest struct {
+	Agent       string
+	AccountID   string
+	Base        string
+	Executor    string
+	Name        string // "" = of the run and the agent
+	WorkspaceID string // of one that is there; "" = one is made
+}
+
+// Store is what the room needs of the storage. Errors: fault.NotFound for an id that is not there.
+type Store interface {
+	InsertRun(ctx context.Context, r Run) error
+	Run(ctx context.Context, id string) (Run, error)
+	// Runs returns a team's runs with their attempts, newest first.
+	Runs(ctx context.Context, teamID string, pg page.Page) (items []Run, next string, err error)
+	// OpenRuns returns every run that has an attempt being made or started.
+	OpenRuns(ctx context.Context) ([]Run, error)
+	UpdateAttempt(ctx context.Context, a Attempt) error
+	KeepAttempt(ctx context.Context, runID, attemptID string) error
+}
+
+// Workspaces is what the room needs of the workspaces.
+type Workspaces interface {
+	Project(ctx context.Context, id string) (workspaces.Project, error)
+	Create(ctx context.Context, actor accounts.Actor, teamID string, n workspaces.NewWorkspace) (workspaces.Workspace, error)
+	RetryCreate(ctx context.Context, id string) (workspaces.Workspace, error)
+	Workspace(ctx context.Context, id string) (workspaces.Workspace, error)
+	List(ctx context.Context, teamID string, f workspaces.Filter, pg page.Page) ([]workspaces.Workspace, string, error)
+	Archive(ctx context.Context, actor accounts.Actor, id string) (workspaces.Workspace, error)
+}
+
+// Sessions is what the room needs of the sessions.
+type Sessions interface {
+	CheckAgent(name string) error
+	AgentName(name string) string
+	Start(ctx context.Context, actor accounts.Actor, workspaceID string, req sessions.StartRequest) (sessions.Session, error)
+	List(ctx context.Context, workspaceID string) ([]sessions.Session, error)
+}
+
+// Accounts is what the room needs of users.
+type Accounts interface {
+	Actor(ctx context.Context, userID string) (accounts.Actor, error)
+}

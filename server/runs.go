@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/runs"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+)
+
+func byRun(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return "", err
+	}
+	r, err := s.cfg.Runs.Get(ctx, id)
+	return r.TeamID, err
+}
+
+func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (api.CreateRunResponseObject, error) {
+	call, b := callOf(ctx), req.Body
+	if err := call.can(accounts.TypeTerminal); err != nil {
+		return nil, err
+	}
+	if !plainID(b.ProjectId) || b.ProjectId == "" {
+		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
+	}
+	n := runs.Request{ProjectID: b.ProjectId, Name: val(b.Name), Prompt: b.Prompt}
+	ids := val(b.WorkspaceIds)
+	if len(ids) > 0 && len(val(b.Attempts)) > 0 {
+		return nil, fault.New(fault.Invalid, "invalid_run", "Give attempts or workspace_ids, not both.").With("field", "workspace_ids")
+	}
+	for _, id := range ids {
+		if !plainID(id) || id == "" {
+			return nil, fault.New(fault.NotFound, "workspace_not_found", "The project has no such workspace.").With("field", "workspace_ids")
+		}
+		n.Attempts = append(n.Attempts, runs.AttemptRequest{Agent: val(b.Agent), AccountID: val(b.AccountId), WorkspaceID: id})
+	}
+	places := map[string]bool{}
+	for _, a := range val(b.Attempts) {
+		one := runs.AttemptRequest{Agent: a.Agent, AccountID: val(a.AccountId), Base: val(a.Base), Executor: val(a.Executor), Name: val(a.Name)}
+		if one.Base == "" {
+			one.Base = val(b.Base)
+		}
+		if one.Executor == "" {
+			one.Executor = val(b.Executor)
+		}
+		places[one.Executor] = true
+		n.Attempts = append(n.Attempts, one)
+	}
+	for place := range places {
+		if err := h.checkPlace(ctx, place); err != nil {
+			return nil, err
+		}
+	}
+	r, err := h.cfg.Runs.Create(ctx, call.actor, call.team.ID, n)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.run(ctx, r)
+	return api.CreateRun201JSONResponse(out), err
+}
+
+func (h handlers) GetRun(ctx context.Context, req api.GetRunRequestObject) (api.GetRunResponseObject, error) {
+	r, err := h.cfg.Runs.Get(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.run(ctx, r)
+	return api.GetRun200JSONResponse(out), err
+}
+
+func (h handlers) ListRuns(ctx context.Context, req api.ListRunsRequestObject) (api.ListRunsResponseObject, error) {
+	items, next, err := h.cfg.Runs.List(ctx, callOf(ctx).team.ID, pageOf(req.Params.Limit, req.Params.Cursor))
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.composeRuns(ctx, callOf(ctx).team.ID, items)
+	return api.ListRuns200JSONResponse{Items: out, NextCursor: text(next)}, err
+}
+
+func (h handlers) KeepRun(ctx context.Context, req api.KeepRunRequestObject) (api.KeepRunResponseObject, error) {
+	r, err := h.cfg.Runs.Keep(ctx, callOf(ctx).actor, req.Id, req.Body.AttemptId)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.run(ctx, r)
+	return api.KeepRun200JSONResponse(out), err
+}
+
+func (h handlers) run(ctx context.Context, r runs.Run) (api.Run, error) {
+	out, err := h.composeRuns(ctx, r.TeamID, []runs.Run{r})
+	if err != nil {
+		return api.Run{}, err
+	}
+	return out[0], nil
+}
+
+// composeRuns makes the API's runs: what several rooms know of their attempts, read once.
+func (h handlers) composeRuns(ctx context.Context, teamID string, items []runs.Run) ([]api.Run, error) {
+	if len(items) == 0 {
+		return []api.Run{}, nil
+	}
+	p, err := h.parts(ctx, teamID)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]api.Run, 0, len(items))
+	for _, r := range items {
+		one := api.Run{Id: r.ID, ProjectId: r.ProjectID, ProjectName: p.projects[r.ProjectID].Name, Name: r.Name, Prompt: r.Prompt, Kept: text(r.Kept),
+			CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, Attempts: make([]api.Attempt, 0, len(r.Attempts))}
+		for _, a := range r.Attempts {
+			at := api.Attempt{Id: a.ID, Name: a.Name, Agent: a.Agent, AgentName: h.cfg.Sessions.AgentName(a.Agent), State: api.AttemptState(a.State),
+				Code: a.Code, Reason: a.Reason, Made: a.Made, Base: a.Base}
+			if a.WorkspaceID != "" {
+				w, err := h.cfg.Workspaces.Workspace(ctx, a.WorkspaceID)
+				if err := ignoreMissing(err); err != nil {
+					return nil, err
+				}
+				if err == nil && w.TeamID == teamID {
+					shown := p.workspace(w)
+					at.Workspace = &shown
+				}
+			}
+			if a.SessionID != "" {
+				s, err := h.cfg.Sessions.Get(ctx, a.SessionID)
+				if err := ignoreMissing(err); err != nil {
+					return nil, err
+				}
+				if err == nil && s.TeamID == teamID {
+					s = h.latest(ctx, s)
+					shown := sessionOf(s)
+					at.Session = &shown
+				}
+			}
+			one.Attempts = append(one.Attempts, at)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// latest is the session that went on with s's conversation, or s.
+func (h handlers) latest(ctx context.Context, s sessions.Session) sessions.Session {
+	if !s.State.Ended() || s.Conversation == "" {
+		return s
+	}
+	all, err := h.cfg.Sessions.List(ctx, s.WorkspaceID)
+	if err != nil {
+		return s
+	}
+	for _, o := range all { // newest first
+		if o.Agent == s.Agent && o.Conversation == s.Conversation {
+			return o
+		}
+	}
+	return s
+}
+
+// ignoreMissing passes on what is wrong, but not that something is gone.
+func ignoreMissing(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
