@@ -432,6 +432,44 @@ export interface paths {
         patch: operations["updatePrompt"];
         trace?: never;
     };
+    "/runs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** A run and how far each attempt is */
+        get: operations["getRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runs/{id}/keep": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Decide for one attempt; the workspaces made for the others are archived and can be restored */
+        post: operations["keepRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}": {
         parameters: {
             query?: never;
@@ -1085,6 +1123,30 @@ export interface paths {
          * @description A URL is cloned in the background (state `cloning`, with progress); a folder must lie below an allowed root.
          */
         post: operations["createProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** Prompts that were given to several agents at once, newest first */
+        get: operations["listRuns"];
+        put?: never;
+        /**
+         * Give one prompt to several agents, each in a workspace of its own
+         * @description What fails is told by the attempt it is about; the others go on.
+         */
+        post: operations["createRun"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1786,6 +1848,23 @@ export interface components {
              */
             via: "api" | "inbox" | "workspace" | "phone" | "notification";
         };
+        Attempt: {
+            agent: string;
+            agent_name: string;
+            base: string;
+            /** @description Of the error of a failed one */
+            code: string;
+            id: string;
+            /** @description The workspace was made for this run */
+            made: boolean;
+            name: string;
+            reason: string;
+            session: components["schemas"]["Session"] | null;
+            state: components["schemas"]["AttemptState"];
+            workspace: components["schemas"]["Workspace"] | null;
+        };
+        /** @enum {string} */
+        AttemptState: "making" | "starting" | "started" | "failed";
         /** @description Why a person should look, null when nobody needs to */
         Attention: {
             /** Format: int64 */
@@ -2174,6 +2253,9 @@ export interface components {
              */
             next: number | null;
         };
+        KeepRequest: {
+            attempt_id: string;
+        };
         Limits: {
             /** @description Whether you may use the server user's own agent logins */
             existing_login: boolean;
@@ -2250,6 +2332,15 @@ export interface components {
             /** @description Made up when it is empty */
             name?: string;
         };
+        NewAttempt: {
+            /** @description The agent's account; without: your default, else the team's */
+            account_id?: string;
+            agent: string;
+            base?: string;
+            executor?: string;
+            /** @description Of its workspace; default is made from the run's name and the agent */
+            name?: string;
+        };
         NewMember: {
             email: string;
             role: components["schemas"]["Role"];
@@ -2273,6 +2364,24 @@ export interface components {
             /** @description The browser in words */
             label?: string;
             p256dh: string;
+        };
+        NewRun: {
+            /** @description With workspace_ids: the agent's account */
+            account_id?: string;
+            /** @description With workspace_ids: who gets the prompt in each */
+            agent?: string;
+            /** @description A workspace is made for each */
+            attempts?: components["schemas"]["NewAttempt"][];
+            /** @description For attempts that name none; default is the project's default branch */
+            base?: string;
+            /** @description For attempts that name none; default is the configured place */
+            executor?: string;
+            /** @description Default is the beginning of the prompt */
+            name?: string;
+            project_id: string;
+            prompt: string;
+            /** @description Workspaces of the project that are there, instead of attempts */
+            workspace_ids?: string[];
         };
         NewSession: {
             /** @description The agent's account; without: your default, else the team's */
@@ -2487,6 +2596,23 @@ export interface components {
         };
         /** @enum {string} */
         Role: "owner" | "admin" | "member" | "viewer";
+        Run: {
+            attempts: components["schemas"]["Attempt"][];
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            id: string;
+            /** @description Id of the attempt somebody decided for */
+            kept: string | null;
+            name: string;
+            project_id: string;
+            project_name: string;
+            prompt: string;
+        };
+        RunList: {
+            items: components["schemas"]["Run"][];
+            next_cursor: string | null;
+        };
         Sandbox: {
             executor: string;
             /** Format: int64 */
@@ -3628,6 +3754,56 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    keepRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeepRequest"];
+            };
+        };
+        responses: {
+            /** @description The run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getSession: {
         parameters: {
             query?: never;
@@ -4644,6 +4820,63 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listRuns: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Runs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createRun: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRun"];
+            };
+        };
+        responses: {
+            /** @description Under way */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Run"];
                 };
             };
             default: components["responses"]["Problem"];
