@@ -49,6 +49,7 @@ export class TerminalHandle {
   private observer: ResizeObserver | undefined;
   private wishTimer: ReturnType<typeof setTimeout> | undefined;
   private opened = false;
+  private followed: number | undefined; // where the place was scrolled to by us
   private measuring = false; // the size of the letters is changing
   private disposed = false;
   private writerAt = -1; // the server's clock: only whether it moved counts; -1 = not told yet
@@ -266,15 +267,9 @@ export class TerminalHandle {
     this.term.focus();
   }
 
-  /** The height of the empty rows at the end of the screen, in px: what may be covered without hiding anything. */
+  /** The empty height in sight below the last row with something on it, in px: what may be covered without hiding anything. */
   blankBelow(): number {
-    const cell = this.cell();
-    if (!cell) return 0;
-    const b = this.term.buffer.active;
-    const cursor = b.baseY + b.cursorY - b.viewportY;
-    let y = this.term.rows - 1;
-    while (y > cursor && !b.getLine(b.viewportY + y)?.translateToString(true)) y--;
-    return (this.term.rows - 1 - y) * cell.height;
+    return Math.max(0, this.belowText());
   }
 
   scrollToEnd(): void {
@@ -315,6 +310,7 @@ export class TerminalHandle {
     });
     term.onScroll(this.watchScroll);
     term.onWriteParsed(this.watchScroll);
+    term.onWriteParsed(this.followText);
     term.attachCustomKeyEventHandler((e) => this.onKey(e));
     term.parser.registerOscHandler(52, (payload) => {
       const wish = readOsc52(payload);
@@ -494,6 +490,31 @@ export class TerminalHandle {
   private pan(width: string, height: string): void {
     this.element.style.width = width;
     this.element.style.height = height;
+    this.followText();
+  }
+
+  /** Keeps the last written row of a terminal that is higher than its place in sight, until somebody pans elsewhere. */
+  private readonly followText = (): void => {
+    const { host } = this;
+    if (!host || !this.element.style.height) {
+      this.followed = undefined;
+      return;
+    }
+    if (this.followed !== undefined && Math.abs(host.scrollTop - this.followed) > 4) return;
+    host.scrollTop -= this.belowText();
+    this.followed = host.scrollTop;
+  };
+
+  /** From the last row with something on it down to the end of what is in sight, in px; less than 0 when that row is below. */
+  private belowText(): number {
+    const cell = this.cell();
+    const screen = this.element.querySelector(".xterm-screen");
+    if (!cell || !screen || !this.host) return 0;
+    const b = this.term.buffer.active;
+    const cursor = b.baseY + b.cursorY - b.viewportY;
+    let y = this.term.rows - 1;
+    while (y > cursor && !b.getLine(b.viewportY + y)?.translateToString(true)) y--;
+    return this.host.getBoundingClientRect().bottom - screen.getBoundingClientRect().top - (y + 1) * cell.height;
   }
 
   private wish(finger: boolean): void {
