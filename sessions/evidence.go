@@ -25,6 +25,7 @@ type Basis struct {
 	Source   string     `json:"source,omitempty"` // whose word decided; "" = nobody's
 	Failed   bool       `json:"failed,omitempty"` // idle after an error
 	StuckAt  int64      `json:"stuck_at,omitempty"`
+	UpTo     int64      `json:"up_to,omitempty"`   // offset of the first byte of output nobody has heard
 	DoneAt   int64      `json:"done_at,omitempty"` // when the agent finished its turn, until somebody types
 	Evidence []Evidence `json:"evidence,omitempty"`
 }
@@ -46,7 +47,7 @@ func DecodeBasis(s string) (b Basis, err error) {
 
 // basis returns what the state rests on.
 func (m *machine) basis() Basis {
-	b := Basis{Source: m.source.String(), Failed: m.trouble, StuckAt: millis(m.stuckAt), DoneAt: millis(m.doneAt)}
+	b := Basis{Source: m.source.String(), Failed: m.trouble, StuckAt: millis(m.stuckAt), DoneAt: millis(m.doneAt), UpTo: m.upTo}
 	for i := range m.words {
 		w := &m.words[i]
 		if w.mood == agents.Unsaid {
@@ -83,7 +84,7 @@ func (m *machine) recall(now time.Time, b Basis) {
 	if b.DoneAt != 0 {
 		m.doneAt = time.UnixMilli(b.DoneAt)
 	}
-	m.source = agents.SourceNamed(b.Source)
+	m.source, m.upTo = agents.SourceNamed(b.Source), b.UpTo
 	switch m.state {
 	case Waiting, Working: // stored by a server that kept no evidence
 		if src := agents.FromNotice; m.winner() == 0 && (m.explicit || m.state == Waiting) {
@@ -93,6 +94,40 @@ func (m *machine) recall(now time.Time, b Basis) {
 			}
 			m.words[src] = said{mood: mood, text: m.reason, since: now, at: now}
 		}
+	}
+}
+
+// rehearMost bounds the output that is heard again after a restart.
+const rehearMost = 256 << 10
+
+// rehear hears, after a restart, what the log has and the stored state does not know of: the server may have died between the
+// two. Then the screen is read. Call it before output flows.
+func (l *live) rehear() {
+	first, end := l.log.Bounds()
+	quiet := scanner{signal: func(s agents.Signal) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		h := l.svc.cfg.Agents.Read(l.row.Agent, s)
+		h.Reason = cut(h.Reason, maxTitle)
+		l.machine.hint(time.Now(), h)
+	}}
+	l.mu.Lock()
+	off := max(first, l.machine.upTo, end-rehearMost)
+	l.machine.upTo = end
+	l.mu.Unlock()
+	buf := make([]byte, readSize)
+	for off < end {
+		n, at, err := l.log.ReadAt(buf[:min(readSize, end-off)], off)
+		if n == 0 || err != nil {
+			break
+		}
+		quiet.scan(buf[:n])
+		off = at + int64(n)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if end > 0 {
+		l.watchScreen()
 	}
 }
 

@@ -11,12 +11,16 @@ import (
 	"github.com/parawork/parawork/internal/killpoint"
 )
 
-// typed notes that a person types: v, or nil for the API. It refuses when somebody else holds the keyboard.
-func (l *live) typed(v *Viewer, user string) error {
+// typed notes that a person types p: v, or nil for the API. It refuses when somebody else holds the keyboard. What only tells of
+// the mouse or the focus passes unnoticed: to look at a question is not to answer it.
+func (l *live) typed(v *Viewer, user string, p []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.allows(user); err != nil {
 		return err
+	}
+	if gesture(p) {
+		return nil
 	}
 	now := time.Now()
 	l.machine.input(now)
@@ -26,6 +30,9 @@ func (l *live) typed(v *Viewer, user string) error {
 			l.typist, v.typingAt = v, now
 			l.bump()
 		}
+	}
+	if l.row.State == Waiting {
+		l.watchScreen() // a key that shows nothing may answer nothing
 	}
 	l.judge()
 	return nil
@@ -45,7 +52,7 @@ func (s *Service) Input(ctx context.Context, actor accounts.Actor, id, text stri
 	if row := l.snapshot(); row.State.Ended() {
 		return notRunning(row)
 	}
-	if err := l.typed(nil, actor.User.ID); err != nil {
+	if err := l.typed(nil, actor.User.ID, []byte(text)); err != nil {
 		return err
 	}
 	l.noteKeys(actor.User.ID, cut(clean(actor.User.Name), 64), len(text))

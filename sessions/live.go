@@ -173,7 +173,9 @@ func (s *Service) release(l *live) {
 	last := l.refs == 0 && s.lives[l.id] == l
 	if last {
 		delete(s.lives, l.id)
-		delete(s.dirty, l)
+		if !s.closed { // else the last save still stores what changed
+			delete(s.dirty, l)
+		}
 		delete(s.seats, l)
 	}
 	s.mu.Unlock()

@@ -22,10 +22,11 @@ func (k *looks) stop() {
 	}
 }
 
-// The screen is read when nothing was printed for a moment, once after each output. A screen that is being drawn says nothing.
+// The screen is read when nothing was printed or typed for a moment, once after each output. A screen that is being drawn says
+// nothing.
 const screenQuiet = 400 * time.Millisecond
 
-// watchScreen plans to read the screen once output has been quiet. It is called under mu, after output.
+// watchScreen plans to read the screen once it is quiet. It is called under mu, after output or a key.
 func (l *live) watchScreen() {
 	if l.looks.screen != nil || l.svc.cfg.Agents.Screen(l.row.Agent).Lines() == 0 {
 		return
@@ -36,7 +37,7 @@ func (l *live) watchScreen() {
 // readScreen reads the screen by the agent's rules, or waits on while output flows.
 func (l *live) readScreen() {
 	l.mu.Lock()
-	quiet := time.Since(l.machine.lastOut)
+	quiet := time.Since(later(l.machine.lastOut, l.machine.lastInput))
 	if quiet < screenQuiet && !l.row.State.Ended() {
 		l.looks.screen = l.svc.after(screenQuiet-quiet, l.readScreen)
 		l.mu.Unlock()

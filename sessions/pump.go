@@ -203,6 +203,7 @@ func (l *live) put(p []byte) {
 	l.scan.scan(p)
 	l.mu.Lock()
 	l.machine.output(time.Now(), len(p))
+	l.machine.upTo = end
 	l.watchScreen()
 	l.judge()
 	l.mu.Unlock()

@@ -38,13 +38,15 @@ type op struct {
 
 // recorder plays a person at the terminal of a real agent.
 type recorder struct {
-	t     *testing.T
-	s     *server
-	id    string
-	rec   recording
-	began time.Time
-	off   int64
-	shown *vt.Screen
+	t        *testing.T
+	s        *server
+	id       string
+	rec      recording
+	began    time.Time
+	off      int64
+	shown    *vt.Screen
+	restarts bool // also while it works
+	live     bool // the server is to be right at once, also after a restart; nothing is recorded
 }
 
 func (r *recorder) at() int64 { return time.Since(r.began).Milliseconds() }
@@ -58,6 +60,8 @@ func (r *recorder) hear() {
 	r.off = end
 	if len(b) > 0 {
 		r.shown.Write(b)
+	}
+	if len(b) > 0 && !r.live {
 		r.rec.Ops = append(r.rec.Ops, op{At: r.at(), Out: anonymous(b)})
 	}
 }
@@ -68,6 +72,9 @@ func (r *recorder) wait(pattern string, d time.Duration) {
 	var want *regexp.Regexp
 	if pattern != "" {
 		want = regexp.MustCompile(pattern)
+	}
+	if want == nil && r.live {
+		d = time.Second
 	}
 	for deadline := time.Now().Add(d); ; time.Sleep(10 * time.Millisecond) {
 		r.hear()
@@ -84,16 +91,47 @@ func (r *recorder) wait(pattern string, d time.Duration) {
 	}
 }
 
+// is says what the agent truly does from now on. A live server must say so within 5 s, and again after a restart.
 func (r *recorder) is(state, says string) {
+	r.t.Helper()
 	r.hear()
+	if r.live {
+		r.right(state)
+		if state != "working" || r.restarts { // a scripted turn is short
+			r.restarts = false
+			r.s.end()
+			r.s = r.s.h.start()
+			r.right(state)
+		}
+		return
+	}
 	r.rec.Ops = append(r.rec.Ops, op{At: r.at(), Is: state, Says: says})
+}
+
+func (r *recorder) right(state string) {
+	r.t.Helper()
+	began := time.Now()
+	for {
+		row := r.s.get(r.t, r.id)
+		got := string(row.State)
+		if row.Basis.Failed {
+			got = "failed"
+		}
+		if got == state {
+			return
+		}
+		if time.Since(began) > 5*time.Second {
+			r.hear()
+			r.t.Fatalf("%s (%s) by %q for 5 s while it is %s; %+v\n%s", got, row.StateReason, row.Basis.Source, state, row.Basis.Evidence,
+				strings.Join(r.shown.Text().Lines, "\n"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 func (r *recorder) key(keys string) {
 	r.hear()
-	if err := r.s.Input(r.t.Context(), r.s.h.actor, r.id, keys); err != nil {
-		r.t.Fatal(err)
-	}
+	r.s.types(r.t, r.id, keys)
 	r.rec.Ops = append(r.rec.Ops, op{At: r.at(), Key: keys})
 }
 
@@ -311,6 +349,23 @@ func TestRecordStates(t *testing.T) {
 }
 
 func record(t *testing.T, dir, address, agent string, c condition) {
+	r := perform(t, address, agent, c, false)
+	var out bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err := json.NewEncoder(z).Encode(r.rec); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, agent+"."+c.name+".json.gz"), out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes; the screen at the end:\n%s", out.Len(), strings.Join(r.shown.Text().Lines, "\n"))
+}
+
+// perform starts a real agent and plays the condition.
+func perform(t *testing.T, address, agent string, c condition, live bool) *recorder {
 	h := newHouse(t)
 	if out, err := exec.Command("git", "init", "-q", h.ws.Path).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v %s", err, out)
@@ -331,21 +386,31 @@ func record(t *testing.T, dir, address, agent string, c condition) {
 	row := s.begin(t, sessions.StartRequest{Agent: agent, Prompt: c.prompt, Argv: c.args, Env: c.env, Cols: 100, Rows: 30})
 	r := &recorder{t: t, s: s, id: row.ID, began: time.Now(), shown: vt.New(vt.Config{Cols: 100, Rows: 30}),
 		rec: recording{Agent: agent, Cols: 100, Rows: 30}}
+	r.live, r.restarts = live, live
 	c.play(r)
 	r.hear()
-	var out bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err := json.NewEncoder(z).Encode(r.rec); err != nil {
+	if _, err := r.s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, agent+"."+c.name+".json.gz"), out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d bytes; the screen at the end:\n%s", out.Len(), strings.Join(r.shown.Text().Lines, "\n"))
-	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
-		t.Fatal(err)
+	return r
+}
+
+// The state of real agents is right within five seconds, and still so after the server was restarted.
+func TestRealStates(t *testing.T) {
+	t.Parallel()
+	realAgent(t, "claude")
+	realAgent(t, "codex")
+	address := model(t)
+	for _, agent := range []string{agents.ClaudeCode, agents.Codex} {
+		all := claudeConditions
+		if agent == agents.Codex {
+			all = codexConditions
+		}
+		for _, c := range all {
+			switch c.name {
+			case "works", "permission-yes", "permission-escape", "question", "interrupt", "error-400", "error-401", "no-login":
+				t.Run(agent+"/"+c.name, func(t *testing.T) { perform(t, address, agent, c, true) })
+			}
+		}
 	}
 }

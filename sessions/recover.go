@@ -99,6 +99,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		s.deliverLate(l, row)
 		s.steerLate(ctx, l)
 	}
+	l.rehear()
 	l.mu.Lock()
 	l.judge()
 	l.mu.Unlock()

@@ -35,6 +35,7 @@ type machine struct {
 	anyMood   bool
 	confirmed time.Time // when the screen last showed that the question is open
 
+	upTo      int64 // what was heard: the offset of the next byte
 	lastOut   time.Time
 	lastInput time.Time
 	echoes    int // pieces that may still be the echo of a key

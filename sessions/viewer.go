@@ -340,7 +340,7 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
-	if err := v.l.typed(v, v.user); err != nil {
+	if err := v.l.typed(v, v.user, p); err != nil {
 		return err
 	}
 	v.l.noteKeys(v.user, v.name, len(p))
