@@ -113,7 +113,7 @@ func (l *live) settleQuestion(ctx context.Context, as *posed, q Question) bool {
 	as.q = q // it stays in memory until it is stored: who comes late is told the same by both
 	h := agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: "goes on after an answer"}
 	if q.State == QuestionWithdrawn {
-		h.Mood, h.Reason = agents.Ready, ""
+		h.Mood, h.Reason = agents.Unsaid, "" // what came of it others tell
 	}
 	if next := l.question(); next != nil {
 		h.Mood, h.Reason = agents.Asking, cut(next.Title, maxTitle)

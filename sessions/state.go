@@ -104,7 +104,8 @@ func (m *machine) hint(now time.Time, h agents.Hint) {
 	m.word(now, at, h)
 }
 
-// unsay: the question the screen showed is gone; other sources take nothing back by saying nothing, but a person can.
+// unsay: the question the screen showed or a hook asked is gone, nobody knows how; other sources take nothing back by saying
+// nothing, but a person can.
 func (m *machine) unsay(now time.Time, h agents.Hint) {
 	w := &m.words[h.Source]
 	switch h.Source {
@@ -114,11 +115,11 @@ func (m *machine) unsay(now time.Time, h agents.Hint) {
 			*w = said{}
 			m.dirty = true
 		}
-	case agents.FromScreen:
+	case agents.FromScreen, agents.FromHook:
 		if w.mood == agents.Asking {
 			m.answered(now)
 		}
-		if w.mood != agents.Unsaid {
+		if w.mood != agents.Unsaid && (h.Source == agents.FromScreen || w.mood == agents.Asking) {
 			*w = said{text: h.Reason, since: now, at: now}
 			m.dirty = true
 		}

@@ -247,6 +247,15 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 		p.from(hook, agents.Busy)
 		p.is(Working, "the hook was answered")
 	})
+	t.Run("a hook that gave up its question", func(t *testing.T) {
+		p := asks(t)
+		p.from(title, agents.Busy)
+		p.m.hint(p.now, agents.Hint{Source: hook})
+		p.is(Working, "it was answered in the terminal")
+		p = asks(t)
+		p.m.hint(p.now, agents.Hint{Source: hook})
+		p.is(Idle, "it was answered with no")
+	})
 	t.Run("an agent that spins while its hook asks", func(t *testing.T) {
 		p := works(t)
 		p.from(hook, agents.Asking)
