@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -135,6 +136,9 @@ func (s *Service) change(w *Webhook, c WebhookChange) error {
 	if c.URL != nil {
 		raw := strings.TrimSpace(*c.URL)
 		if err := s.cfg.Client.Check(raw); err != nil {
+			if f, ok := errors.AsType[*fault.Error](err); ok {
+				return f.With("field", "url")
+			}
 			return err
 		}
 		w.Shown = shownURL(raw)

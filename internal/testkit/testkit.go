@@ -248,6 +248,12 @@ func (h *House) close() {
 	select {
 	case <-h.done:
 	default:
+		// Guests outlive their server: every sandbox is taken down, whoever made it.
+		var all struct{ Items []struct{ ID string } }
+		_ = h.Try("GET", "/teams/"+h.Team+"/workspaces?limit=200", nil, &all)
+		for _, ws := range all.Items {
+			h.workspaces = append(h.workspaces, ws.ID)
+		}
 		for _, ws := range h.workspaces {
 			_ = h.Try("POST", "/workspaces/"+ws+"/destroy-sandbox", nil, nil)
 		}

@@ -7,6 +7,7 @@ import { Button } from "@/kit/button";
 import { Check, Segmented } from "@/kit/field";
 import { useStore } from "@/state/store";
 import { toast } from "@/state/toasts";
+import { Push } from "./push";
 
 const WORDS: Record<Kind, { name: string; about: string }> = {
   question: { name: "An agent needs me", about: "It asks for permission or for an answer." },
@@ -15,11 +16,12 @@ const WORDS: Record<Kind, { name: string; about: string }> = {
   finished: { name: "An agent has finished", about: "Its work is ready to be looked at." },
 };
 
-/** What makes itself heard, and how. Everything below is about one way of being told: this browser. */
+/** What makes itself heard, and how: in this browser while it is open, and through push services when it is not. */
 export default function NotificationSettings() {
   return (
     <div className="flex flex-col gap-8">
       <ThisBrowser />
+      <Push />
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useRouter } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { keys, membersQuery } from "@/api/queries";
@@ -10,6 +10,8 @@ import { Field, inputClass, TextField } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
+
+const Webhooks = lazy(() => import("./webhooks"));
 
 type Role = Schemas["Role"];
 
@@ -45,6 +47,11 @@ export default function TeamSettings() {
         )}
         {manage && <AddMember />}
       </section>
+      {manage && (
+        <Suspense fallback={<Skeleton rows={2} />}>
+          <Webhooks />
+        </Suspense>
+      )}
       <NewTeam />
     </div>
   );

@@ -1,0 +1,104 @@
+// Being told outside the page: a webhook added, tried and told of a failure on the screen; a push message shown by the service
+// worker, and its click.
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { after, before, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { House, password, until } from "../lib/house.mjs";
+
+let house;
+let browser;
+let hook;
+const told = [];
+before(async () => {
+  if (!haveChromium) return;
+  hook = createServer((req, res) => {
+    let body = "";
+    req.on("data", (d) => (body += d));
+    req.on("end", () => {
+      told.push({ event: req.headers["parawork-event"], signature: req.headers["parawork-signature"], body: JSON.parse(body) });
+      res.writeHead(204).end();
+    });
+  }).listen(0, "127.0.0.1");
+  await once(hook, "listening");
+  house = await House.start({ outgoing: { allow: ["127.0.0.0/8"] } });
+  await house.setUp();
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await house?.stop();
+  hook?.close();
+});
+
+const skip = !haveChromium && "Chromium is not installed";
+
+test("a webhook is added, tried and told", { skip }, async () => {
+  for (const colorScheme of ["dark", "light"]) {
+    const page = await newPage(browser, { colorScheme, reducedMotion: "reduce" });
+    await signIn(page, house, password);
+    await page.goto(`${house.url}/${house.team}/settings/team`);
+    await page.getByRole("button", { name: "Add a webhook" }).click();
+    await page.getByLabel("Address").fill("https://10.1.2.3/hook");
+    await page.getByRole("region", { name: "Webhooks" }).getByRole("button", { name: "Add", exact: true }).click();
+    await page.getByText("inside a network this server does not reach out to").waitFor();
+    assert.ok(page.problems.every((p) => /status of 400/.test(p)), String(page.problems));
+    page.problems.length = 0; // the refusal that was asked for
+    await page.getByLabel("Address").fill(`http://127.0.0.1:${hook.address().port}/secret-token-in-the-path`);
+    await page.getByRole("textbox", { name: "Name", exact: true }).fill(`Channel ${colorScheme}`);
+    await page.getByLabel("has finished").uncheck();
+    assert.deepEqual(await axe(page), [], `${colorScheme}: the form`);
+    await page.getByRole("region", { name: "Webhooks" }).getByRole("button", { name: "Add", exact: true }).click();
+    await page.getByText("its signing key is shown this once").waitFor();
+    await page.getByRole("button", { name: "Done" }).click();
+    assert.ok(!(await page.content()).includes("secret-token"), "the address is not shown again");
+    await page.getByRole("button", { name: `Send a test to Channel ${colorScheme}` }).click();
+    await page.getByText("It arrived").waitFor();
+    assert.equal(told.at(-1).body.type, "ping");
+    await page.getByRole("button", { name: `More about Channel ${colorScheme}` }).click();
+    await page.getByText("delivered · 204").waitFor();
+    assert.deepEqual(await axe(page), [], `${colorScheme}: the list`);
+    await shot(page, `webhooks-${colorScheme}`);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  }
+  const ws = await house.workspace("Break");
+  await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "exit 9"] });
+  await until("both are told of the failure", () => told.filter((t) => t.body.type === "attention.failed").length === 2);
+  assert.ok(told.every((t) => /^t=\d+,v1=[0-9a-f]{64}$/.test(t.signature)));
+});
+
+test("a push message is shown, and not about what is looked at", { skip }, async () => {
+  const page = await newPage(browser, {});
+  await page.context().grantPermissions(["notifications"], { origin: house.url });
+  await signIn(page, house, password);
+  await page.goto(`${house.url}/${house.team}/settings/notifications`);
+  await page.getByRole("heading", { name: "When Parawork is closed" }).waitFor();
+  await page.getByRole("group", { name: "Push: An agent has finished" }).getByRole("button", { name: "Everybody’s" }).click();
+  await until("the rule is kept", async () => (await house.api("GET", "/me/notifications")).rules.finished === "all");
+  assert.deepEqual(await axe(page), []);
+  await shot(page, "push");
+
+  const cdp = await page.context().newCDPSession(page);
+  const versions = [];
+  cdp.on("ServiceWorker.workerRegistrationUpdated", (e) => versions.push(...e.registrations));
+  await cdp.send("ServiceWorker.enable");
+  await page.evaluate(async () => {
+    await navigator.serviceWorker.register("/sw.js", { scope: "/" });
+    await navigator.serviceWorker.ready;
+  });
+  await until("the worker is known", () => versions.length > 0);
+  const push = (data) => cdp.send("ServiceWorker.deliverPushMessage", { origin: house.url, registrationId: versions[0].registrationId, data: typeof data === "string" ? data : JSON.stringify(data) });
+  const shown = () => page.evaluate(async () => (await (await navigator.serviceWorker.ready).getNotifications()).map((n) => ({ title: n.title, tag: n.tag, path: n.data.path })));
+
+  await push({ title: "Claude Code asks: Run npm test?", body: "PW-1 Break", tag: "ws_1", path: `/${house.team}/w/PW-1?session=s` });
+  await until("it is shown", async () => (await shown()).length === 1);
+  assert.deepEqual((await shown())[0], { title: "Claude Code asks: Run npm test?", tag: "ws_1", path: `/${house.team}/w/PW-1?session=s` });
+  await push({ title: "Newer", tag: "ws_1", path: "https://evil.example.com/" });
+  await until("the newer one takes its place", async () => (await shown())[0]?.title === "Newer");
+  assert.deepEqual(await shown(), [{ title: "Newer", tag: "ws_1", path: "/" }], "a message leads nowhere but to this server");
+  await push("not JSON");
+  await until("what cannot be read is told, too", async () => (await shown()).some((n) => n.title === "Something needs you"));
+  assert.deepEqual(page.problems, []);
+});
