@@ -8,14 +8,15 @@ import { Button } from "@/kit/button";
 import { Check, Choice, TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
 
-type Account = Schemas["AgentAccount"];
+export type Account = Schemas["AgentAccount"];
 type Kind = Account["kind"];
+export type Scope = Account["scope"];
 
-/** Which account an agent uses, in words. */
+/** What kind of account it is, in words. */
 export function accountWords(a: Account): string {
   switch (a.kind) {
     case "api_key":
-      return `Your API key${a.last_four ? ` ending in ${a.last_four}` : ""}${a.base_url ? ` at ${a.base_url}` : ""}`;
+      return `${a.scope === "team" ? "The team's" : "Your"} API key${a.last_four ? ` ending in ${a.last_four}` : ""}${a.base_url ? ` at ${a.base_url}` : ""}`;
     case "terminal":
       return "You log in inside the terminal";
     case "existing_login":
@@ -23,55 +24,88 @@ export function accountWords(a: Account): string {
   }
 }
 
+/** What has to be read again after an account changed. */
+export function useRefreshAccounts(): () => Promise<unknown> {
+  const team = useTeam();
+  const client = useQueryClient();
+  return () =>
+    Promise.all([
+      client.invalidateQueries({ queryKey: keys.agents(team.slug) }),
+      client.invalidateQueries({ queryKey: keys.accounts }),
+      client.invalidateQueries({ queryKey: keys.teamAccounts(team.slug) }),
+    ]);
+}
+
 interface Props {
   agent: string;
   name: string;
-  current: Account | undefined;
+  scope?: Scope;
+  /** The account to change; without one a new one is added. */
+  account?: Account | undefined;
   /** Whether this person may use the server user's own login. */
   existingLogin: boolean;
-  onSaved: () => void;
+  onSaved: (a: Account) => void;
 }
 
-/** Chooses the account an agent works with for this person. */
-export function AccountForm({ agent, name, current, existingLogin, onSaved }: Props) {
+/** Adds an account an agent works with, for this person or for the team, or changes one. */
+export function AccountForm({ agent, name, scope = "user", account, existingLogin, onSaved }: Props) {
   const team = useTeam();
-  const client = useQueryClient();
-  const [kind, setKind] = useState<Kind>(current?.kind ?? "api_key");
+  const refresh = useRefreshAccounts();
+  const [kind, setKind] = useState<Kind>(account?.kind ?? "api_key");
+  const [title, setTitle] = useState(account?.name ?? "");
   const [key, setKey] = useState("");
-  const [baseUrl, setBaseUrl] = useState(current?.base_url ?? "");
+  const [baseUrl, setBaseUrl] = useState(account?.base_url ?? "");
   const [consent, setConsent] = useState(false);
+  const moved = account !== undefined && baseUrl.trim() !== account.base_url;
   const save = useMutation({
-    mutationFn: () =>
-      data(
-        api.PUT("/me/agent-accounts/{agent}", {
-          params: { path: { agent } },
-          body: {
-            kind,
-            ...(kind === "api_key"
-              ? { api_key: key.trim(), ...(baseUrl.trim() ? { base_url: baseUrl.trim() } : {}) }
-              : {}),
-            ...(kind === "existing_login" ? { consent } : {}),
-          },
-        }),
-      ),
-    onSuccess: async () => {
+    mutationFn: () => {
+      const secret = kind === "api_key" && key.trim() ? { api_key: key.trim() } : {};
+      if (account) {
+        return data(
+          api.PATCH("/agent-accounts/{id}", {
+            params: { path: { id: account.id } },
+            body: { name: title.trim(), ...secret, ...(moved ? { base_url: baseUrl.trim() } : {}) },
+          }),
+        );
+      }
+      const body = {
+        agent,
+        kind,
+        ...(title.trim() ? { name: title.trim() } : {}),
+        ...secret,
+        ...(kind === "api_key" && baseUrl.trim() ? { base_url: baseUrl.trim() } : {}),
+        ...(kind === "existing_login" ? { consent } : {}),
+      };
+      return data(
+        scope === "team"
+          ? api.POST("/teams/{team}/agent-accounts", { params: { path: { team: team.slug } }, body })
+          : api.POST("/me/agent-accounts", { body }),
+      );
+    },
+    onSuccess: async (a) => {
       setKey("");
-      await Promise.all([
-        client.invalidateQueries({ queryKey: keys.agents(team.slug) }),
-        client.invalidateQueries({ queryKey: keys.accounts }),
-      ]);
-      onSaved();
+      await refresh();
+      onSaved(a);
     },
   });
-  const ready = kind === "api_key" ? key.trim() !== "" : kind === "existing_login" ? consent : true;
-  const keyError = fieldError(save.error, "api_key");
-  const urlError = fieldError(save.error, "base_url");
+  const again = scope === "team" && moved;
+  const ready =
+    (account === undefined || title.trim() !== "") &&
+    (kind === "api_key"
+      ? (account !== undefined && !again) || key.trim() !== ""
+      : kind !== "existing_login" || account !== undefined || consent);
+  const errors = {
+    name: fieldError(save.error, "name"),
+    key: fieldError(save.error, "api_key"),
+    url: fieldError(save.error, "base_url"),
+  };
+  const placed = errors.name || errors.key || errors.url;
 
   // Not a form of its own: it stands inside others, and forms do not nest.
   return (
     <div
       role="group"
-      aria-label={`Account of ${name}`}
+      aria-label={account ? `Account ${account.name} of ${name}` : `New account of ${name}`}
       className="flex flex-col gap-3 rounded-md border border-hairline bg-bg2 p-3"
       onKeyDown={(e) => {
         if (
@@ -87,31 +121,47 @@ export function AccountForm({ agent, name, current, existingLogin, onSaved }: Pr
         }
       }}
     >
-      <Choice<Kind>
-        name={`account-${agent}`}
-        legend={`Which account should ${name} use for you?`}
-        value={kind}
-        onChange={setKind}
-        options={[
-          {
-            value: "api_key",
-            label: "An API key",
-            hint: "Kept encrypted; given to your sessions only and never shown again.",
-          },
-          {
-            value: "terminal",
-            label: "Log in inside the terminal",
-            hint: `${name} asks when it starts. The login stays in your own home on the server.`,
-          },
-          {
-            value: "existing_login",
-            label: "Use my existing login",
-            hint: existingLogin
-              ? "The login of the user this server runs as, copied read only."
-              : "For operators of this server only.",
-            disabled: !existingLogin,
-          },
-        ]}
+      {!account && scope === "user" && (
+        <Choice<Kind>
+          name={`account-${agent}`}
+          legend={`Which account should ${name} use for you?`}
+          value={kind}
+          onChange={setKind}
+          options={[
+            {
+              value: "api_key",
+              label: "An API key",
+              hint: "Kept encrypted; given to your sessions only and never shown again.",
+            },
+            {
+              value: "terminal",
+              label: "Log in inside the terminal",
+              hint: `${name} asks when it starts. The login stays in your own home on the server.`,
+            },
+            {
+              value: "existing_login",
+              label: "Use my existing login",
+              hint: existingLogin
+                ? "The login of the user this server runs as, copied read only."
+                : "For operators of this server only.",
+              disabled: !existingLogin,
+            },
+          ]}
+        />
+      )}
+      {scope === "team" && (
+        <p className="text-meta text-fg3">
+          Members start sessions with it and are never shown the key. Whoever can type in such a session could get at
+          it: give the team a key with a budget of its own.
+        </p>
+      )}
+      <TextField
+        label="Name"
+        value={title}
+        maxLength={100}
+        error={errors.name}
+        placeholder={scope === "team" ? "Team account" : "My account"}
+        onChange={(e) => setTitle(e.target.value)}
       />
       {kind === "api_key" && (
         <div className="grid gap-3 sm:grid-cols-2">
@@ -122,8 +172,15 @@ export function AccountForm({ agent, name, current, existingLogin, onSaved }: Pr
             autoComplete="off"
             spellCheck={false}
             value={key}
-            error={keyError}
-            placeholder={current?.kind === "api_key" && current.last_four ? `…${current.last_four}` : ""}
+            error={errors.key}
+            placeholder={account?.last_four ? `…${account.last_four}` : ""}
+            hint={
+              again
+                ? "Enter it again: it would go to another address."
+                : account
+                  ? "Empty keeps the one that is kept."
+                  : undefined
+            }
             onChange={(e) => setKey(e.target.value)}
           />
           <TextField
@@ -131,13 +188,13 @@ export function AccountForm({ agent, name, current, existingLogin, onSaved }: Pr
             type="url"
             mono
             value={baseUrl}
-            error={urlError}
+            error={errors.url}
             placeholder="The usual one"
             onChange={(e) => setBaseUrl(e.target.value)}
           />
         </div>
       )}
-      {kind === "existing_login" && (
+      {kind === "existing_login" && !account && (
         <Check
           label="I agree that Parawork copies this login"
           hint={`It reads the credentials ${name} keeps in the home of the server's own user and gives a copy to your sessions. The originals are never changed. Whoever can type in your sessions could use the copy.`}
@@ -145,9 +202,9 @@ export function AccountForm({ agent, name, current, existingLogin, onSaved }: Pr
           onChange={(e) => setConsent(e.target.checked)}
         />
       )}
-      <FormError error={save.error && !keyError && !urlError ? save.error : null} />
+      <FormError error={save.error && !placed ? save.error : null} />
       <Button className="self-start" disabled={!ready} busy={save.isPending && "Saving"} onClick={() => save.mutate()}>
-        Use this account
+        {account ? "Save" : scope === "team" ? "Add for the team" : "Use this account"}
       </Button>
     </div>
   );

@@ -4,7 +4,7 @@ import type { Agent } from "@/api/client";
 import { refreshAgents } from "@/api/queries";
 import { useMe, useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
-import { Choice } from "@/kit/field";
+import { Choice, Field, inputClass } from "@/kit/field";
 import { CopyLine, Failure, Skeleton } from "@/kit/states";
 import { toastError } from "@/state/toasts";
 import { COMMAND, SHELL } from "@/workspaces/sessions";
@@ -15,21 +15,35 @@ export interface ChosenAgent {
   agent: string;
   set: (agent: string) => void;
   info: Agent | undefined;
+  /** Id of the account it shall work with; "" leaves that to the server: the default. */
+  account: string;
+  setAccount: (id: string) => void;
   /** It can be started as it stands. */
   ready: boolean;
 }
 
 /** Keeps a choice among the agents: what was used last, else the first that can be started. */
-export function useAgentChoice(agents: Agent[] | undefined, last: string | undefined): ChosenAgent {
+export function useAgentChoice(
+  agents: Agent[] | undefined,
+  last: string | undefined,
+  lastAccount: (agent: string) => string | undefined = () => undefined,
+): ChosenAgent {
   const [picked, setPicked] = useState<string | undefined>(undefined);
+  const [account, setAccount] = useState<string | undefined>(undefined);
   const usable = (agents ?? []).filter((a) => a.enabled && a.installed && a.agent !== SHELL && a.agent !== COMMAND);
   const first = usable.find((a) => a.agent === last) ?? usable.find((a) => !a.needs_account) ?? usable[0];
   const agent = picked ?? (last === SHELL || last === COMMAND ? last : first?.agent) ?? SHELL;
   const info = agents?.find((a) => a.agent === agent);
   const plain = agent === "" || agent === SHELL || agent === COMMAND;
+  const wanted = account ?? lastAccount(agent);
   return {
     agent,
-    set: setPicked,
+    set: (a) => {
+      setPicked(a);
+      setAccount(undefined);
+    },
+    account: info?.accounts.find((a) => a.id === wanted)?.id ?? "",
+    setAccount,
     info,
     ready: agents !== undefined && (plain || (info?.enabled === true && info.installed && !info.needs_account)),
   };
@@ -67,7 +81,9 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
     }
   };
   const { info } = choice;
-  const asks = info?.enabled && info.installed && (info.needs_account || changing);
+  const usable = info?.enabled && info.installed ? info : undefined;
+  const asks = usable && (usable.needs_account || changing);
+  const inUse = info?.accounts.find((a) => a.id === choice.account) ?? info?.account;
 
   return (
     <div className="flex flex-col gap-3">
@@ -97,7 +113,7 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
                 : a.needs_account
                   ? "Which account it uses is not chosen yet."
                   : a.account
-                    ? accountWords(a.account)
+                    ? accountWords((a.agent === choice.agent && inUse) || a.account)
                     : undefined,
             aside:
               a.agent === choice.agent && a.account && !a.needs_account ? (
@@ -107,7 +123,7 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
                   aria-expanded={changing}
                   className="min-h-6 text-meta text-accent hover:underline"
                 >
-                  {changing ? "Keep" : "Change"}
+                  {changing ? "Keep it" : "Add an account"}
                 </button>
               ) : undefined,
           })),
@@ -118,14 +134,36 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
             : []),
         ]}
       />
-      {asks && info && (
+      {usable && usable.accounts.length > 1 && (
+        <Field label="Account" className="max-w-sm" hint="Remembered for this project.">
+          {(ids) => (
+            <select
+              {...ids}
+              className={inputClass}
+              value={inUse?.id ?? ""}
+              onChange={(e) => choice.setAccount(e.target.value)}
+            >
+              {usable.accounts.map((a) => (
+                <option key={a.id} value={a.id}>
+                  {a.name}
+                  {a.scope === "team" ? " (team)" : ""}
+                  {a.id === usable.account?.id ? ", default" : ""}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      )}
+      {asks && (
         <AccountForm
-          key={info.agent}
-          agent={info.agent}
-          name={info.name}
-          current={info.account}
+          key={usable.agent}
+          agent={usable.agent}
+          name={usable.name}
           existingLogin={me.limits.existing_login}
-          onSaved={() => setChanging(false)}
+          onSaved={(a) => {
+            setChanging(false);
+            choice.setAccount(a.id);
+          }}
         />
       )}
       {missing.length > 0 && (

@@ -161,7 +161,7 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "member":
       return [keys.members(team), keys.me];
     case "agent":
-      return [keys.agents(team), keys.accounts];
+      return [keys.agents(team), keys.accounts, keys.teamAccounts(team)];
     default:
       return workspace ? [["workspace", workspace]] : [["team", team]];
   }

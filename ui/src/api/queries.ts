@@ -7,6 +7,7 @@ export const keys = {
   me: ["me"] as const,
   tokens: ["me", "tokens"] as const,
   accounts: ["me", "agent-accounts"] as const,
+  teamAccounts: (team: string) => ["team", team, "agent-accounts"] as const,
   members: (team: string) => ["team", team, "members"] as const,
   executors: (team: string) => ["team", team, "executors"] as const,
   agents: (team: string) => ["team", team, "agents"] as const,
@@ -43,8 +44,11 @@ export const meQuery = () =>
 export const tokensQuery = () =>
   queryOptions({ queryKey: keys.tokens, queryFn: async () => (await data(api.GET("/me/tokens"))).items });
 
-export const accountsQuery = () =>
-  queryOptions({ queryKey: keys.accounts, queryFn: async () => (await data(api.GET("/me/agent-accounts"))).items });
+export const teamAccountsQuery = (team: string) =>
+  queryOptions({
+    queryKey: keys.teamAccounts(team),
+    queryFn: async () => (await data(api.GET("/teams/{team}/agent-accounts", { params: { path: { team } } }))).items,
+  });
 
 export const membersQuery = (team: string) =>
   queryOptions({

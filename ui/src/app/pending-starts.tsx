@@ -20,7 +20,7 @@ export function PendingStarts() {
         // The key makes a second page that does the same answer with the same session.
         await startSession(
           p.workspaceId,
-          { agent: p.agent, prompt: p.prompt, argv: p.argv },
+          { agent: p.agent, prompt: p.prompt, argv: p.argv, account_id: p.account },
           `first-${p.workspaceId}-${p.at}`,
         );
       } catch (error) {

@@ -139,7 +139,16 @@ const projectRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/project"), "ProjectScreen"),
 });
 
-export const SECTIONS = ["profile", "notifications", "appearance", "agents", "tokens", "team", "about"] as const;
+export const SECTIONS = [
+  "profile",
+  "notifications",
+  "appearance",
+  "agents",
+  "tokens",
+  "team",
+  "team-agents",
+  "about",
+] as const;
 export type Section = (typeof SECTIONS)[number];
 
 const settingsRoute = createRoute({

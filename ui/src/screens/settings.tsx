@@ -14,6 +14,7 @@ const NAMES: Record<Section, string> = {
   agents: "Agents",
   tokens: "API tokens",
   team: "Team",
+  "team-agents": "Team's agents",
   about: "About",
 };
 
@@ -24,6 +25,7 @@ const VIEWS = {
   agents: lazy(() => import("./settings/agents")),
   tokens: lazy(() => import("./settings/tokens")),
   team: lazy(() => import("./settings/team")),
+  "team-agents": lazy(() => import("./settings/team-agents")),
   about: lazy(() => import("./settings/about")),
 } satisfies Record<Section, unknown>;
 

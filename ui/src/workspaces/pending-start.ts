@@ -6,6 +6,7 @@ export interface PendingStart {
   agent: string;
   prompt: string;
   argv?: string[];
+  account?: string;
   at: number;
 }
 

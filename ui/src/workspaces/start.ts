@@ -14,6 +14,7 @@ export function startSession(
         agent: body.agent,
         ...(body.prompt?.trim() || body.from_session ? { prompt: body.prompt ?? "" } : {}),
         ...(body.argv?.length ? { argv: body.argv } : {}),
+        ...(body.account_id ? { account_id: body.account_id } : {}),
         ...(body.env ? { env: body.env } : {}),
         ...(body.from_session ? { from_session: body.from_session, stop_from_session: body.stop_from_session } : {}),
         ...(isCoarse() ? {} : guessSize()),

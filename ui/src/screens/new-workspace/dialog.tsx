@@ -86,7 +86,9 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const [executor, setExecutor] = useState<string | undefined>(undefined);
 
   const agents = useQuery(agentsQuery(team.slug));
-  const choice = useAgentChoice(agents.data, recall(`agent.${project.id}`, isString));
+  const choice = useAgentChoice(agents.data, recall(`agent.${project.id}`, isString), (agent) =>
+    recall(`account.${project.id}.${agent}`, isString),
+  );
   const executors = useQuery(executorsQuery(team.slug));
   const settled = useSettled(name.trim(), 200);
   const suggestion = useQuery(branchNameQuery(project.id, settled));
@@ -111,6 +113,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
     onSuccess: async (w) => {
       remember("project", project.id);
       remember(`agent.${project.id}`, choice.agent);
+      if (choice.account) remember(`account.${project.id}.${choice.agent}`, choice.account);
       if (place) remember(`place.${project.id}`, place);
       if (choice.agent) {
         addPendingStart({
@@ -118,6 +121,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
           agent: choice.agent,
           prompt: talks ? prompt : "",
           ...(choice.agent === COMMAND ? { argv } : {}),
+          ...(choice.account ? { account: choice.account } : {}),
           at: Date.now(),
         });
       }

@@ -1,17 +1,15 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
-import { AccountForm, accountWords } from "@/agents/account";
-import { type Agent, api } from "@/api/client";
-import { agentsQuery, keys, refreshAgents } from "@/api/queries";
+import { AccountList } from "@/agents/account-list";
+import type { Agent } from "@/api/client";
+import { agentsQuery, refreshAgents } from "@/api/queries";
 import { useMe, useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { CopyLine, Empty, Failure, Skeleton } from "@/kit/states";
-import { confirm } from "@/state/confirm";
 import { toastError } from "@/state/toasts";
 import { COMMAND, SHELL } from "@/workspaces/sessions";
 
-/** The agents of the server and the account each of them uses for you. */
+/** The agents of the server and your accounts for each of them. */
 export default function AgentsSettings() {
   const team = useTeam();
   const client = useQueryClient();
@@ -29,7 +27,7 @@ export default function AgentsSettings() {
     <div className="flex flex-col gap-4">
       <p className="text-fg2">
         Each agent runs in a home of its own on the server, made for you. Your own settings and logins there are never
-        edited.
+        edited. Sessions use the account you choose when you start them, else your default, else the team's.
       </p>
       <ul className="divide-y divide-hairline border-y border-hairline">
         {agents.map((a) => (
@@ -44,90 +42,51 @@ export default function AgentsSettings() {
 }
 
 function AgentRow({ agent: a }: { agent: Agent }) {
-  const team = useTeam();
   const me = useMe();
-  const client = useQueryClient();
-  const [open, setOpen] = useState(false);
-  const forgetAccount = useMutation({
-    mutationFn: () => api.DELETE("/me/agent-accounts/{agent}", { params: { path: { agent: a.agent } } }),
-    onSuccess: () => {
-      void client.invalidateQueries({ queryKey: keys.agents(team.slug) });
-      void client.invalidateQueries({ queryKey: keys.accounts });
-    },
-    onError: (error) => toastError("The account was not forgotten", error),
-  });
-  const askForget = async () => {
-    const yes = await confirm({
-      title: `Forget your account for ${a.name}?`,
-      body: "Sessions that run now keep theirs. New ones ask again.",
-      action: "Forget",
-      danger: true,
-    });
-    if (yes) forgetAccount.mutate();
-  };
+  const own = a.accounts.filter((x) => x.scope === "user");
+  const shared = a.accounts.filter((x) => x.scope === "team");
   return (
     <li className="py-3">
-      <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
-        <div className="min-w-0 flex-1 basis-52">
-          <p className="flex flex-wrap items-baseline gap-x-2">
-            <span className="font-medium">{a.name}</span>
-            {!a.enabled ? (
-              <Mark kind="stopped" word="Turned off" className="text-meta" />
-            ) : a.installed ? (
-              <span className="font-mono text-[11px] text-fg3" title={a.path}>
-                {a.version || "installed"}
-              </span>
-            ) : (
-              <Mark kind="stopped" word="Not installed" className="text-meta" />
-            )}
-          </p>
-          <p className="text-meta text-fg3">
-            {a.account
-              ? accountWords(a.account)
-              : a.needs_account
-                ? "No account chosen."
-                : a.installed
-                  ? "Needs no account."
-                  : ""}
-          </p>
-        </div>
-        {a.enabled && (
-          <div className="flex gap-2">
-            {a.account && (
-              <Button
-                look="quiet"
-                busy={forgetAccount.isPending}
-                onClick={() => void askForget()}
-                aria-label={`Forget the account of ${a.name}`}
-              >
-                Forget
-              </Button>
-            )}
-            {(a.account || a.needs_account || !a.installed) && (
-              <Button aria-expanded={open} onClick={() => setOpen((o) => !o)}>
-                {open ? "Close" : a.account ? "Change" : "Choose an account"}
-                <span className="sr-only"> for {a.name}</span>
-              </Button>
-            )}
-          </div>
+      <h2 className="flex flex-wrap items-baseline gap-x-2">
+        <span className="font-medium">{a.name}</span>
+        {!a.enabled ? (
+          <Mark kind="stopped" word="Turned off" className="text-meta font-normal" />
+        ) : a.installed ? (
+          <span className="font-mono text-[11px] font-normal text-fg3" title={a.path}>
+            {a.version || "installed"}
+          </span>
+        ) : (
+          <Mark kind="stopped" word="Not installed" className="text-meta font-normal" />
         )}
-      </div>
+      </h2>
       {a.enabled && !a.installed && a.install && (
         <div className="mt-2">
           <p className="mb-1 text-meta text-fg3">Install it on the server, as the user that runs Parawork:</p>
           <CopyLine text={a.install} label={`the command that installs ${a.name}`} />
         </div>
       )}
-      {open && (
-        <div className="mt-2">
-          <AccountForm
+      {a.enabled && !a.takes_account && <p className="text-meta text-fg3">Needs no account.</p>}
+      {a.enabled && a.takes_account && (
+        <>
+          {own.length === 0 && (
+            <p className="text-meta text-fg3">
+              {shared.length === 0 ? "No account chosen." : "You have none of your own; your sessions use the team's."}
+            </p>
+          )}
+          <AccountList
             agent={a.agent}
             name={a.name}
-            current={a.account}
+            scope="user"
+            accounts={own}
+            manage
             existingLogin={me.limits.existing_login}
-            onSaved={() => setOpen(false)}
           />
-        </div>
+          {shared.length > 0 && (
+            <p className="mt-1 text-meta break-words text-fg3">
+              Shared by the team: {shared.map((x) => x.name).join(", ")}
+            </p>
+          )}
+        </>
       )}
     </li>
   );

@@ -24,7 +24,9 @@ export function SessionForm({ workspace: w, after, onStarted }: Props) {
   const team = useTeam();
   const client = useQueryClient();
   const agents = useQuery(agentsQuery(team.slug));
-  const choice = useAgentChoice(agents.data, recall(`agent.${w.project_id}`, isString));
+  const choice = useAgentChoice(agents.data, recall(`agent.${w.project_id}`, isString), (agent) =>
+    recall(`account.${w.project_id}.${agent}`, isString),
+  );
   const [prompt, setPrompt] = useState(after?.told ?? "");
   const [stopFirst, setStopFirst] = useState(true);
   const [command, setCommand] = useState("");
@@ -38,10 +40,12 @@ export function SessionForm({ workspace: w, after, onStarted }: Props) {
         agent: choice.agent,
         ...(talks ? { prompt } : {}),
         ...(isCommand ? { argv } : {}),
+        ...(choice.account ? { account_id: choice.account } : {}),
         ...(after && stopFirst ? { from_session: after.session.id, stop_from_session: true } : {}),
       }),
     onSuccess: (s) => {
       remember(`agent.${w.project_id}`, s.agent);
+      if (choice.account) remember(`account.${w.project_id}.${s.agent}`, choice.account);
       client.setQueryData<Session[]>(keys.sessions(w.id), (list) => [s, ...(list ?? []).filter((x) => x.id !== s.id)]);
       void client.invalidateQueries({ queryKey: keys.sessions(w.id) });
       onStarted(s);
