@@ -259,8 +259,8 @@ func (m matcher) item(it *Item) bool {
 }
 
 // searched are the fields people search in, those that say most first.
-func (it *Item) searched() [6]string {
-	return [6]string{it.Text, it.Title, it.Path, it.Tool, it.Input, it.Output}
+func (it *Item) searched() [7]string {
+	return [7]string{it.Text, it.Diff, it.Title, it.Path, it.Tool, it.Input, it.Output}
 }
 
 // Snippet returns the part of an item around the words, in one line.

@@ -103,13 +103,17 @@ const workspacesRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/workspaces"), "WorkspacesScreen"),
 });
 
-export type Tab = "terminal" | "changes" | "shell" | "activity";
+export type Tab = "terminal" | "conversation" | "changes" | "shell" | "activity";
+
+const TABS = ["conversation", "changes", "shell", "activity"] as const;
 
 export interface WorkspaceSearch {
   tab?: Exclude<Tab, "terminal">;
   session?: string;
   file?: string;
   dialog?: "merge" | "archive" | "delete";
+  /** A place in the conversation. */
+  at?: number;
   /** On a phone: the terminal itself instead of what it says. */
   live?: true;
 }
@@ -118,9 +122,10 @@ const workspaceRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/w/$key",
   validateSearch: (s: Record<string, unknown>): WorkspaceSearch => ({
-    tab: s.tab === "changes" || s.tab === "shell" || s.tab === "activity" ? s.tab : undefined,
+    tab: TABS.find((t) => t === s.tab),
     session: text(s.session),
     file: text(s.file),
+    at: Number.isSafeInteger(Number(s.at)) && Number(s.at) > 0 ? Number(s.at) : undefined,
     dialog: s.dialog === "merge" || s.dialog === "archive" || s.dialog === "delete" ? s.dialog : undefined,
     live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
   }),

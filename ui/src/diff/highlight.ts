@@ -33,6 +33,10 @@ function start(): Worker {
   return w;
 }
 
+/** Highlights a text by lines; none for one that is too long or in a language nobody knows. */
+export const highlightText = (language: string, text: string): Promise<Tokens[]> =>
+  text.length > MOST ? Promise.resolve([]) : ask(language, text);
+
 /** Tokens by line: the same line object is shown in several views. */
 const tokens = new WeakMap<DiffLine, Tokens>();
 const asked = new WeakSet<FileDiff>();

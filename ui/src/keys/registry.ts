@@ -5,7 +5,7 @@
  * A key is one chord ("mod+k", "ctrl+shift+e", "?") or a sequence of single keys ("g p"). "mod" is Cmd on a Mac and Ctrl
  * elsewhere. Single keys and sequences work only outside fields and terminals and can be turned off.
  */
-export type Scope = "global" | "workspace" | "terminal" | "changes" | "dialog" | "question" | "inbox";
+export type Scope = "global" | "workspace" | "terminal" | "changes" | "dialog" | "question" | "inbox" | "conversation";
 
 export interface Action {
   id: string;
@@ -104,6 +104,7 @@ export const ACTIONS = [
   { id: "inbox.done", label: "Done: take it out of the inbox", keys: ["x"], scope: "inbox", group: "Questions" },
 
   { id: "tab.terminal", label: "Terminal", keys: ["g t"], scope: "workspace", group: "Workspace" },
+  { id: "tab.conversation", label: "Conversation", keys: ["g o"], scope: "workspace", group: "Workspace" },
   { id: "tab.changes", label: "Changes", keys: ["g c"], scope: "workspace", group: "Workspace" },
   { id: "tab.shell", label: "Shell", keys: ["g h"], scope: "workspace", group: "Workspace" },
   { id: "tab.activity", label: "Activity", keys: ["g a"], scope: "workspace", group: "Workspace" },
@@ -173,6 +174,46 @@ export const ACTIONS = [
     keyOnly: true,
   },
 
+  {
+    id: "conversation.next",
+    label: "Next in the conversation",
+    keys: ["j"],
+    scope: "conversation",
+    group: "Review",
+    keyOnly: true,
+  },
+  {
+    id: "conversation.previous",
+    label: "Previous in the conversation",
+    keys: ["k"],
+    scope: "conversation",
+    group: "Review",
+    keyOnly: true,
+  },
+  {
+    id: "conversation.fold",
+    label: "Fold or unfold the step",
+    keys: ["x"],
+    scope: "conversation",
+    group: "Review",
+    keyOnly: true,
+  },
+  { id: "conversation.find", label: "Search the conversation", keys: ["/"], scope: "conversation", group: "Review" },
+  {
+    id: "conversation.end",
+    label: "To the end of the conversation",
+    keys: ["."],
+    scope: "conversation",
+    group: "Review",
+  },
+  {
+    id: "conversation.split",
+    label: "Terminal beside the conversation",
+    keys: ["s"],
+    scope: "conversation",
+    group: "Review",
+  },
+
   { id: "diff.nextHunk", label: "Next change", keys: ["j"], scope: "changes", group: "Review", keyOnly: true },
   { id: "diff.previousHunk", label: "Previous change", keys: ["k"], scope: "changes", group: "Review", keyOnly: true },
   { id: "diff.nextFile", label: "Next file", keys: ["n"], scope: "changes", group: "Review", keyOnly: true },
@@ -204,11 +245,12 @@ export function action(id: ActionId): Action {
 
 /** Scopes that can be active at the same time as a scope: their keys must not collide. */
 export const TOGETHER: Record<Scope, readonly Scope[]> = {
-  global: ["workspace", "terminal", "changes", "dialog", "question", "inbox"],
-  workspace: ["global", "terminal", "changes", "question"],
-  terminal: ["global", "workspace", "question"],
+  global: ["workspace", "terminal", "changes", "dialog", "question", "inbox", "conversation"],
+  workspace: ["global", "terminal", "changes", "question", "conversation"],
+  terminal: ["global", "workspace", "question", "conversation"],
   changes: ["global", "workspace"],
-  question: ["global", "workspace", "terminal", "inbox"],
+  conversation: ["global", "workspace", "terminal", "question"],
+  question: ["global", "workspace", "terminal", "inbox", "conversation"],
   inbox: ["global", "question"],
   dialog: ["global"],
 };

@@ -17,6 +17,7 @@ import { useShownSession } from "./workspace/shown-session";
 import { WorkspaceTabs } from "./workspace/tabs";
 
 const TerminalTab = lazy(() => import("./workspace/terminal-tab"));
+const ConversationTab = lazy(() => import("./conversation/tab"));
 const ChangesTab = lazy(() => import("./changes/tab"));
 const AskingElsewhere = lazy(() => import("@/attention/asking-elsewhere"));
 const ActivityTab = lazy(() => import("./workspace/activity-tab"));
@@ -46,7 +47,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   const tab: Tab = search.tab ?? "terminal";
   const away = Boolean(w.deleted_at) || w.state === "archived";
   const alive = !away && (w.state === "ready" || w.state === "paused");
-  const sessions = useQuery({ ...sessionsQuery(w.id), enabled: !away });
+  const sessions = useQuery({ ...sessionsQuery(w.id), enabled: !away || tab === "conversation" });
   // Kept fresh in whatever tab: its count is in the tab's name.
   const changes = useQuery({ ...changesQuery(w.id), enabled: alive });
 
@@ -54,9 +55,16 @@ function Open({ workspace: w }: { workspace: Workspace }) {
 
   const go = (next: Tab) =>
     void navigate({
-      search: (s) => ({ ...s, tab: next === "terminal" ? undefined : next, session: undefined, file: undefined }),
+      search: (s) => ({
+        ...s,
+        tab: next === "terminal" ? undefined : next,
+        session: undefined,
+        file: undefined,
+        at: undefined,
+      }),
     });
   useAction("tab.terminal", () => go("terminal"));
+  useAction("tab.conversation", () => go("conversation"));
   useAction("tab.changes", () => go("changes"));
   useAction("tab.shell", () => go("shell"));
   useAction("tab.activity", () => go("activity"));
@@ -73,6 +81,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         <Suspense fallback={<Skeleton label="Loading" />}>
           {tab === "activity" ? (
             <ActivityTab workspace={w} />
+          ) : tab === "conversation" ? (
+            <ConversationTab workspace={w} />
           ) : away ? (
             <PutAway workspace={w} />
           ) : !alive ? (

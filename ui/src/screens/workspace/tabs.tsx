@@ -22,6 +22,7 @@ export function WorkspaceTabs({ tab, files, sessions }: { tab: Tab; files: numbe
         </>
       ),
     },
+    { tab: "conversation", label: "Conversation" },
     { tab: "changes", label: "Changes", after: files > 0 && <span className="tabular-nums">{count(files)}</span> },
     { tab: "shell", label: "Shell", after: shells > 0 && <span className="text-fg3">{shells}</span> },
     { tab: "activity", label: "Activity" },
@@ -41,6 +42,7 @@ export function WorkspaceTabs({ tab, files, sessions }: { tab: Tab; files: numbe
             tab: i.tab === "terminal" ? undefined : i.tab,
             session: undefined,
             file: undefined,
+            at: undefined,
             dialog: undefined,
           })}
           aria-current={i.tab === tab ? "page" : undefined}

@@ -1,0 +1,63 @@
+import type { Item } from "./feed";
+
+export interface Row {
+  item: Item;
+  depth: number;
+  /** Steps inside of it that are not shown as edits of their own. */
+  steps: number;
+  open: boolean;
+}
+
+/** A diff of up to so many lines is shown without being asked for. */
+const SMALL_DIFF = 16;
+
+const lines = (text: string): number => (text === "" ? 0 : text.split("\n").length - (text.endsWith("\n") ? 1 : 0));
+
+/** Whether an item is unfolded before anybody said so. */
+export function opensByItself(item: Item): boolean {
+  return item.kind === "edit" && item.diff !== "" && lines(item.diff) <= SMALL_DIFF;
+}
+
+/** Whether there is anything to unfold. */
+export function unfolds(item: Item, steps: number): boolean {
+  switch (item.kind) {
+    case "tool":
+      return steps > 0 || item.input !== "" || item.output !== "";
+    case "edit":
+      return item.diff !== "" || item.output !== "";
+    case "thinking":
+      return true;
+    case "note":
+      return item.output !== "" || (item.topic === "output" && item.text.includes("\n"));
+    default:
+      return false;
+  }
+}
+
+/**
+ * The rows of a timeline. What happened inside of a call stands below it, indented, when the call is open; edits always do,
+ * because they are what stays. `toggled` are the ids somebody folded or unfolded.
+ */
+export function rowsOf(items: readonly Item[], toggled: ReadonlySet<string>): Row[] {
+  const known = new Set(items.map((i) => i.id));
+  const inside = new Map<string, Item[]>();
+  for (const item of items) {
+    if (!item.parent || !known.has(item.parent) || item.parent === item.id) continue;
+    const list = inside.get(item.parent);
+    if (list) list.push(item);
+    else inside.set(item.parent, [item]);
+  }
+  const rows: Row[] = [];
+  const done = new Set<string>();
+  const add = (item: Item, depth: number) => {
+    if (done.has(item.id)) return;
+    done.add(item.id);
+    const below = inside.get(item.id) ?? [];
+    const steps = below.filter((i) => i.kind !== "edit").length;
+    const open = opensByItself(item) !== toggled.has(item.id);
+    rows.push({ item, depth, steps, open });
+    for (const child of below) if (open || child.kind === "edit") add(child, Math.min(depth + 1, 4));
+  };
+  for (const item of items) if (!item.parent || !known.has(item.parent) || item.parent === item.id) add(item, 0);
+  return rows;
+}
