@@ -50,9 +50,9 @@ func (m *machine) look(now time.Time) time.Time {
 			} else if silent < lookUntil {
 				return w.lookedAt.Add(3 * time.Second)
 			}
-			return w.lookedAt.Add(lookSlow)
-		case m.lastOut.IsZero():
-			return later(m.started, w.lookedAt).Add(5 * time.Second)
+			return w.lookedAt.Add(rarely(now.Sub(heard)))
+		case m.lastOut.IsZero() && !m.anyMood:
+			return later(m.started, w.lookedAt).Add(max(5*time.Second, rarely(now.Sub(m.started))-lookSlow))
 		}
 		return time.Time{}
 	}
@@ -66,10 +66,13 @@ func (m *machine) look(now time.Time) time.Time {
 	case silent < lookUntil:
 		return later(moved.Add(lookFirst), w.lookedAt.Add(min(max(silent/2, lookFirst), 3*time.Second)))
 	case w.more:
-		return w.lookedAt.Add(lookSlow)
+		return w.lookedAt.Add(rarely(silent))
 	}
 	return time.Time{}
 }
+
+// rarely is how often to look at what has been silent so long: many such sessions must cost next to nothing.
+func rarely(silent time.Duration) time.Duration { return min(max(silent/4, lookSlow), 10*lookSlow) }
 
 // worked takes what the processes did.
 func (m *machine) worked(now time.Time, g guest.Work) {

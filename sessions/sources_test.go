@@ -1,0 +1,305 @@
+package sessions
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// The ways in which Claude Code's sources tell, or do not tell, what happened.
+func TestSourcesAgainstEachOther(t *testing.T) {
+	t.Parallel()
+	const hook, title = agents.FromHook, agents.FromTitle
+	works := func(t *testing.T) *play {
+		p := newPlay(t, true)
+		p.out(1000)
+		p.weak(agents.Ready)
+		p.key()
+		p.from(hook, agents.Busy)
+		p.from(title, agents.Busy)
+		for range 50 {
+			p.pass(100 * time.Millisecond)
+			p.out(20)
+			p.from(title, agents.Busy)
+		}
+		p.is(Working, "a prompt")
+		return p
+	}
+	asks := func(t *testing.T) *play {
+		p := works(t)
+		p.from(hook, agents.Asking)
+		p.weak(agents.Ready)
+		p.pass(6 * time.Second)
+		p.from(agents.FromNotice, agents.Asking)
+		p.pass(time.Minute)
+		p.is(Waiting, "a question")
+		return p
+	}
+	t.Run("the end of a turn", func(t *testing.T) {
+		p := works(t)
+		p.from(hook, agents.Ready)
+		p.from(title, agents.Busy) // a frame that was under way
+		p.weak(agents.Ready)
+		p.is(Idle, "it says so")
+		if p.m.doneAt.IsZero() {
+			t.Error("it has not finished")
+		}
+		p.key()
+		if p.m.evaluate(p.now); !p.m.doneAt.IsZero() {
+			t.Error("somebody typed")
+		}
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		p := works(t)
+		p.key()
+		p.weak(agents.Ready) // no hook tells
+		p.is(Idle, "the title does")
+		p.from(hook, agents.Busy)
+		p.from(title, agents.Busy)
+		p.is(Working, "the next prompt")
+		if !p.m.doneAt.IsZero() {
+			t.Error("it has finished")
+		}
+	})
+	t.Run("answered yes in the terminal", func(t *testing.T) {
+		p := asks(t)
+		p.key()
+		p.pass(100 * time.Millisecond)
+		p.from(title, agents.Busy)
+		p.is(Working, "it goes on")
+		p.weak(agents.Ready)
+		p.is(Idle, "the old question does not come back")
+	})
+	t.Run("answered no in the terminal", func(t *testing.T) {
+		p := asks(t)
+		p.key() // nothing tells
+		p.pass(2 * time.Second)
+		p.is(Idle, "the title was idle all along")
+	})
+	t.Run("a key that answers nothing", func(t *testing.T) {
+		p := asks(t)
+		p.key()
+		p.pass(600 * time.Millisecond)
+		p.from(agents.FromScreen, agents.Asking)
+		p.pass(time.Minute)
+		p.is(Waiting, "the dialog is still there")
+		p.m.hint(p.now, agents.Hint{Source: agents.FromScreen})
+		p.is(Idle, "and then it is not")
+	})
+	t.Run("answered elsewhere", func(t *testing.T) {
+		p := asks(t)
+		p.from(hook, agents.Busy)
+		p.is(Working, "the hook was answered")
+	})
+	t.Run("a hook that gave up its question", func(t *testing.T) {
+		p := asks(t)
+		p.from(title, agents.Busy)
+		p.m.hint(p.now, agents.Hint{Source: hook})
+		p.is(Working, "it was answered in the terminal")
+		p = asks(t)
+		p.m.hint(p.now, agents.Hint{Source: hook})
+		p.is(Idle, "it was answered with no")
+	})
+	t.Run("an agent that spins while its hook asks", func(t *testing.T) {
+		p := works(t)
+		p.from(hook, agents.Asking)
+		for range 100 {
+			p.pass(100 * time.Millisecond)
+			p.from(title, agents.Busy)
+			p.out(20)
+		}
+		p.is(Waiting, "the title spins on")
+		p.key()
+		p.pass(1600 * time.Millisecond)
+		p.from(title, agents.Busy)
+		p.is(Working, "answered, and it still spins")
+	})
+	t.Run("a stop that was not the end", func(t *testing.T) {
+		p := works(t)
+		p.from(hook, agents.Ready)
+		for range 40 {
+			p.pass(100 * time.Millisecond)
+			p.from(title, agents.Busy)
+		}
+		p.is(Working, "it goes on spinning")
+	})
+	t.Run("an error", func(t *testing.T) {
+		p := works(t)
+		p.m.hint(p.now, agents.Hint{Source: hook, Mood: agents.Trouble, Reason: "rate limit"})
+		p.weak(agents.Ready)
+		p.is(Idle, "an error")
+		if !p.m.trouble || p.m.reason != "rate limit" {
+			t.Errorf("trouble %v, %q", p.m.trouble, p.m.reason)
+		}
+	})
+	t.Run("a transcript that lags", func(t *testing.T) {
+		p := asks(t)
+		p.m.hint(p.now, agents.Hint{Source: agents.FromTranscript, Mood: agents.Busy, At: p.now.Add(-time.Minute)})
+		p.is(Waiting, "it tells of before the question")
+	})
+	t.Run("stuck", func(t *testing.T) {
+		p := works(t)
+		since := p.now
+		p.pass(stuckAfter + time.Second)
+		if p.is(Idle, "nothing moves"); !p.m.stuckAt.Equal(since) {
+			t.Errorf("stuck since %v, want %v", p.m.stuckAt, since)
+		}
+		p.out(10)
+		if p.is(Working, "it moves"); !p.m.stuckAt.IsZero() {
+			t.Error("stuck")
+		}
+	})
+	t.Run("a silent build", func(t *testing.T) {
+		p := works(t)
+		p.m.work.tool, p.m.work.toolAt = "make", p.now
+		for range 60 {
+			p.pass(10 * time.Second)
+			p.m.work.cpuAt, p.m.dirty = p.now, true
+			p.is(Working, "it uses CPU")
+		}
+		p.pass(stuckAfter - time.Second)
+		p.is(Working, "a tool that waits for something")
+		p.pass(2 * time.Second)
+		if p.is(Idle, "for too long"); p.m.stuckAt.IsZero() {
+			t.Error("not stuck")
+		}
+	})
+}
+
+// Whatever was said, silence ends "working" within a bound.
+func TestSilenceEndsWork(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		p := newPlay(t, seed%2 == 0)
+		for range 30 {
+			switch r.IntN(6) {
+			case 0:
+				p.out(r.IntN(3000))
+			case 1:
+				p.key()
+			case 2:
+				p.m.work = work{cpuAt: p.now, toolAt: p.now, tool: "x"}
+			default:
+				p.m.hint(p.now, agents.Hint{Source: agents.Source(r.IntN(agents.Sources + 1)), Mood: agents.Mood(r.IntN(7)), Weak: r.IntN(3) == 0,
+					At: p.now.Add(-time.Duration(r.IntN(20)-10) * time.Second)})
+			}
+			p.m.evaluate(p.now)
+			p.pass(time.Duration(r.IntN(8000)) * time.Millisecond)
+		}
+		bound := stuckAfter + time.Second
+		if p.m.winner() == agents.FromPerson {
+			bound = rules[agents.FromPerson][agents.Busy].life + time.Second
+		}
+		if p.pass(bound); p.m.state == Working || p.m.state == Starting {
+			t.Fatalf("seed %d: %s (%s) after %s of silence", seed, p.m.state, p.m.reason, bound)
+		}
+	}
+}
+
+// A thousand sessions that wait cost nothing: no timer, no look at their processes.
+func TestWaitingCostsNothing(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func() *play{
+		"an agent at its prompt": func() *play {
+			p := newPlay(t, true)
+			p.out(1000)
+			p.weak(agents.Ready)
+			return p
+		},
+		"a question": func() *play {
+			p := newPlay(t, true)
+			p.out(1000)
+			p.from(agents.FromHook, agents.Asking)
+			return p
+		},
+		"an error": func() *play {
+			p := newPlay(t, true)
+			p.say(agents.Trouble)
+			return p
+		},
+		"a shell at its prompt": func() *play {
+			p := newPlay(t, false)
+			p.out(1000)
+			return p
+		},
+		"a command that ended its output": func() *play {
+			p := newPlay(t, false)
+			for range 100 {
+				p.out(1000)
+			}
+			return p
+		},
+	} {
+		p := begin()
+		for range 100 { // looked at whenever it wants to be, and idle each time
+			at := p.m.look(p.now)
+			if at.IsZero() || at.Sub(p.now) > lookUntil {
+				break
+			}
+			p.pass(max(at.Sub(p.now), 10*time.Millisecond))
+			p.m.worked(p.now, guest.Work{Processes: 1})
+		}
+		p.pass(lookUntil + time.Second)
+		if _, next := p.m.evaluate(p.now); !next.IsZero() {
+			t.Errorf("%s: judged again at %v", name, next.Sub(p.now))
+		}
+		if at := p.m.look(p.now); !at.IsZero() {
+			t.Errorf("%s: looked at again in %v", name, at.Sub(p.now))
+		}
+	}
+}
+
+// What the processes do, told by the looks at them.
+func TestToolsOfATurn(t *testing.T) {
+	t.Parallel()
+	p := newPlay(t, true)
+	p.out(1000)
+	p.weak(agents.Ready)
+	begun := p.now
+	mcp := guest.Program{Pid: 7, Name: "mcp"} // begun long before the turn
+	p.pass(time.Minute)
+	p.from(agents.FromTitle, agents.Busy)
+	p.is(Working, "a prompt")
+	turn := p.now
+	look := func(cpu, tool int64) {
+		mcp.AgeMs = p.now.Sub(begun).Milliseconds()
+		w := guest.Work{CPUMs: cpu, Processes: 3, Programs: []guest.Program{{Pid: 9, Name: "npm", AgeMs: p.now.Sub(turn).Milliseconds(), CPUMs: tool}, mcp}}
+		p.m.worked(p.now, w)
+		p.m.evaluate(p.now)
+	}
+	spin := func(d time.Duration, each func(at time.Duration)) {
+		for at := time.Duration(0); at < d; at += time.Second {
+			p.pass(time.Second)
+			p.out(20)
+			p.from(agents.FromTitle, agents.Busy)
+			if at%lookSlow == 0 {
+				each(at)
+			}
+		}
+	}
+	cpu := int64(1000)
+	spin(20*time.Minute, func(time.Duration) { cpu += 10_000; look(cpu, cpu) })
+	if p.is(Working, "a long build"); !p.m.stuckAt.IsZero() {
+		t.Errorf("stuck: %s", p.m.reason)
+	}
+	spin(hungAfter+2*time.Minute, func(time.Duration) { look(cpu, cpu) })
+	if p.is(Working, "a tool that does nothing"); p.m.stuckAt.IsZero() || !strings.Contains(p.m.reason, "npm") {
+		t.Errorf("not stuck: %s; %+v, turn %v, now %v", p.m.reason, p.m.work, p.m.turn, p.now)
+	}
+	spin(time.Minute, func(time.Duration) { cpu += 5000; look(cpu, cpu) })
+	if !p.m.stuckAt.IsZero() {
+		t.Errorf("still stuck: %s", p.m.reason)
+	}
+	spin(hungAfter+2*time.Minute, func(time.Duration) {
+		mcp.AgeMs = p.now.Sub(begun).Milliseconds()
+		p.m.worked(p.now, guest.Work{CPUMs: cpu, Processes: 2, Programs: []guest.Program{mcp}})
+	})
+	if !p.m.stuckAt.IsZero() {
+		t.Error("a server the agent keeps beside it is no tool of the turn")
+	}
+}
