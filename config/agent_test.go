@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -65,6 +66,28 @@ func TestMistakesInAnAgentAreNamed(t *testing.T) {
 	} {
 		if _, err := loadAgents(t, agents); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", agents, err, want)
+		}
+	}
+}
+
+// What the documentation shows can be put into config.json as it stands.
+func TestDocumentedAgentsLoad(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
+	if len(blocks) < 2 {
+		t.Fatalf("%d examples were found", len(blocks))
+	}
+	for _, b := range blocks {
+		file := filepath.Join(t.TempDir(), "config.json")
+		if err := os.WriteFile(file, []byte(b[1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := config.Load(file, env(nil)); err != nil {
+			t.Errorf("%v in\n%s", err, b[1])
 		}
 	}
 }

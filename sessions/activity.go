@@ -23,6 +23,9 @@ func (s *Service) record(ctx context.Context, row Session) {
 	name := s.cfg.Agents.Name(row.Agent)
 	a := workspaces.Activity{TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, At: row.StartedAt, ActorID: row.CreatedBy, Kind: "session.started",
 		Text: "started " + name, Data: map[string]any{"session_id": row.ID, "agent": row.Agent}}
+	if row.AccountID != "" {
+		a.Data["account_id"] = row.AccountID
+	}
 	if row.Prompt != "" {
 		a.Data["prompt"] = cut(strings.ToValidUTF8(row.Prompt, ""), 500)
 	}

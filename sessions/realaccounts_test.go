@@ -101,6 +101,38 @@ func TestTwoRealAccountsSideBySide(t *testing.T) {
 	}
 }
 
+// Codex with an account that has a folder of its own: its conversation is found, and goes on with the other account.
+func TestRealCodexChangesItsAccount(t *testing.T) {
+	t.Parallel()
+	path := realAgent(t, "codex")
+	h := newHouse(t)
+	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"-m", "gpt-5.5", "-s", "danger-full-access"}}
+	for name, key := range map[string]string{"acc_one": "sk-proj-" + strings.Repeat("one-", 10), "acc_two": "sk-proj-" + strings.Repeat("two-", 10)} {
+		h.account(name, agents.Codex, key, modelFor(t, key)+"/v1", name == "acc_one")
+	}
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex, AccountID: "acc_two", Prompt: `#write {"path":"notes.txt","text":"hello\n"}`})
+	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })
+	s.reaches(t, row.ID, sessions.Idle)
+	eventually(t, "its conversation is known", func() bool { return s.get(t, row.ID).Conversation != "" })
+	if _, err := s.Stop(t.Context(), h.actor, row.ID, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	h.mu.Lock()
+	delete(h.accounts, "acc_two")
+	h.accounts[agents.Codex], h.secrets[agents.Codex] = h.accounts["acc_one"], h.secrets["acc_one"]
+	h.mu.Unlock()
+	next, err := s.Resume(t.Context(), h.actor, row.ID)
+	if err != nil || next.AccountID != "acc_one" {
+		t.Fatalf("%q, %v", next.AccountID, err)
+	}
+	s.reaches(t, next.ID, sessions.Idle)
+	eventually(t, "the conversation is shown again", func() bool { return strings.Contains(s.output(t, next.ID), "notes.txt") })
+	if _, err := s.Stop(t.Context(), h.actor, next.ID, 3*time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestRealGemini(t *testing.T) {
 	t.Parallel()
 	path := realAgent(t, "gemini")

@@ -78,6 +78,12 @@ func TestAccountsHaveFoldersOfTheirOwnAndShareConversations(t *testing.T) {
 	if err := os.Symlink(victim, filepath.Join(dirs[1], "elsewhere")); err != nil {
 		t.Fatal(err)
 	}
+	if err := h.Forget(agents.ClaudeCode, "usr_1", agents.Account{ID: "acc_1", InHome: true, Kind: agents.APIKey}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dirs[0], ".credentials.json")); err != nil {
+		t.Errorf("a deleted key took a login with it: %v", err)
+	}
 	for _, a := range []agents.Account{first, second} {
 		if err := h.Forget(agents.ClaudeCode, "usr_1", a); err != nil {
 			t.Fatal(err)

@@ -338,6 +338,9 @@ func (r *Registry) Forget(name, userID string, a Account) error {
 	if !ok || !plainName(a.ID) {
 		return nil
 	}
+	if a.InHome && a.Kind == APIKey {
+		return nil // the login beside it was typed in a terminal, and is not the key's
+	}
 	root, err := os.OpenRoot(r.cfg.HomesDir) // agents write in homes: no link leads out of them
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
