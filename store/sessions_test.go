@@ -52,6 +52,7 @@ func TestSessions(t *testing.T) {
 			t.Error("an id was stored twice")
 		}
 		row.State, row.Title, row.Conversation, row.PromptSentAt, row.Cols, row.Bytes, row.StateAt = sessions.Working, "t", "c-1", 11, 90, 1<<40, 12
+		row.Basis = sessions.Basis{Source: "title", StuckAt: 3, UpTo: 1 << 33, Evidence: []sessions.Evidence{{Source: "title", Says: "working", Text: "é \"x\"", At: 12, Since: 11, Counts: true}}}
 		if err := st.UpdateSession(ctx, row); err != nil {
 			t.Fatal(err)
 		}
