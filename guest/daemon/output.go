@@ -47,6 +47,14 @@ func (d *Daemon) serveOutput(w http.ResponseWriter, r *http.Request) error {
 	}
 	d.readers.Add(1)
 	defer d.readers.Add(-1)
+	took := func(int64) {}
+	for _, pu := range p.pumps {
+		if pu.log == l {
+			pu.followed(off)
+			defer pu.hosts.Add(-1)
+			took = pu.took
+		}
+	}
 	at := strconv.FormatInt(off, 10)
 	if wantsDirect(r) {
 		conn, rest, stop, err := direct(w, r, guest.HeaderOffset, at)
@@ -60,22 +68,23 @@ func (d *Daemon) serveOutput(w http.ResponseWriter, r *http.Request) error {
 			_, _ = rest.ReadByte()
 			cancel()
 		}()
-		_ = follow(ctx, directOutlet{conn}, l, off) // a pipe that is cut says so by itself
+		_ = follow(ctx, directOutlet{conn}, l, off, took) // a pipe that is cut says so by itself
 		return errHijacked
 	}
 	w.Header().Set(guest.HeaderOffset, at)
 	if err := begin(w); err != nil {
 		return errCut
 	}
-	return follow(r.Context(), sharedOutlet{w, http.NewResponseController(w)}, l, off)
+	return follow(r.Context(), sharedOutlet{w, http.NewResponseController(w)}, l, off, took)
 }
 
-// follow sends the log from off as it grows.
-func follow(ctx context.Context, out outlet, l *bytelog.Log, off int64) error {
+// follow sends the log from off as it grows, and tells took how far it is.
+func follow(ctx context.Context, out outlet, l *bytelog.Log, off int64, took func(int64)) error {
 	for {
 		changed := l.Changed()
 		n, err := sendBatch(out, l, off)
 		off += int64(n)
+		took(off)
 		switch {
 		case errors.Is(err, io.EOF):
 			return out.end()

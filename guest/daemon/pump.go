@@ -27,10 +27,60 @@ type pump struct {
 	read    atomic.Int64
 	discard atomic.Bool   // read to nowhere
 	ended   chan struct{} // closed when nothing more is read
+
+	most  int64        // bytes the log keeps
+	hosts atomic.Int32 // that follow the log
+	taken atomic.Int64 // offset the furthest of them has reached
+	slow  time.Time    // since when taken is what it was at seen; the pump's alone
+	seen  int64
 }
 
-func newPump(p *process, f *os.File, l *bytelog.Log) *pump {
-	return &pump{p: p, file: f, log: l, ended: make(chan struct{})}
+func newPump(p *process, f *os.File, l *bytelog.Log, most int64) *pump {
+	return &pump{p: p, file: f, log: l, ended: make(chan struct{}), most: most}
+}
+
+const (
+	heedEvery = 2 * time.Millisecond
+	heedFor   = 5 * time.Second // a host that takes nothing for so long holds up nobody
+)
+
+// heed lets a program wait that writes faster than its host reads, before what the host has not taken would be dropped: as any
+// terminal does. Without a host, or with one that takes nothing any more, a program never waits.
+func (pu *pump) heed() {
+	for pu.hosts.Load() > 0 {
+		_, end := pu.log.Bounds()
+		taken := pu.taken.Load()
+		if end-taken <= pu.most/2 {
+			return
+		}
+		now := time.Now()
+		if taken != pu.seen || pu.slow.IsZero() {
+			pu.seen, pu.slow = taken, now
+		}
+		if now.Sub(pu.slow) > heedFor {
+			return
+		}
+		select {
+		case <-pu.p.exited: // what it left in its pipe must be read before that is closed
+			return
+		case <-time.After(heedEvery):
+		}
+	}
+}
+
+// followed notes that a host follows the log from off.
+func (pu *pump) followed(off int64) {
+	if pu.hosts.Add(1) == 1 {
+		pu.taken.Store(off)
+		return
+	}
+	pu.took(off)
+}
+
+// took notes that a host has everything before off.
+func (pu *pump) took(off int64) {
+	for was := pu.taken.Load(); off > was && !pu.taken.CompareAndSwap(was, off); was = pu.taken.Load() {
+	}
 }
 
 func (pu *pump) run() {
@@ -82,6 +132,7 @@ var errEnd = errors.New("end of output")
 
 // step waits until there is something to read, and moves one batch.
 func (pu *pump) step(wait func(func(fd uintptr) bool) error) error {
+	pu.heed()
 	var buf *[batch]byte
 	var n int
 	var rerr error

@@ -272,7 +272,7 @@ func (p *process) follow(s guest.Stream, f *os.File, spec guest.ProcessSpec) err
 		}
 	}
 	p.logs[s] = l
-	p.pumps = append(p.pumps, newPump(p, f, l))
+	p.pumps = append(p.pumps, newPump(p, f, l, cfg.MaxBytes))
 	return nil
 }
 

@@ -79,6 +79,70 @@ func TestEveryByteArrives(t *testing.T) {
 	}
 }
 
+// A host that reads more slowly than a program writes gets every byte: the program waits, as at any terminal.
+func TestSlowHostGetsEveryByte(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	const n = 12 << 20
+	for name, c := range p.hosts() {
+		spec := program(name, "spew", strconv.Itoa(n))
+		spec.Stdin, spec.MaxLog = true, 2<<20
+		p.start(tty(spec))
+		o, err := c.Output(within(t), name, guest.Terminal, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, io.LimitReader(o, 1), "R")
+		in, err := c.Input(within(t), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Write(1, []byte("g")); err != nil {
+			t.Fatal(err)
+		}
+		want := make([]byte, n)
+		patternAt(want, 0)
+		buf := make([]byte, 64<<10)
+		for got := 0; got < n; {
+			k, err := o.Read(buf)
+			if err != nil {
+				t.Fatalf("%s: after %d bytes: %v", name, got, err)
+			}
+			if !bytes.Equal(buf[:k], want[got:got+k]) {
+				t.Fatalf("%s: other bytes at %d", name, got)
+			}
+			got += k
+			time.Sleep(time.Millisecond) // slower than any program
+		}
+		_, _ = o.Close(), in.Close()
+	}
+}
+
+// A host that is there but takes nothing holds up nobody for long.
+func TestHostThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	spec := program("a", "spew", strconv.Itoa(12<<20))
+	spec.Stdin, spec.MaxLog = true, 2<<20
+	p.start(tty(spec))
+	o, err := p.Output(within(t), "a", guest.Terminal, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	in, err := p.Input(within(t), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if err := in.Write(1, []byte("g")); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.wait("a"); got.Ends[guest.Terminal] != 12<<20+1 || *got.ExitCode != 0 {
+		t.Fatalf("process %+v", got)
+	}
+}
+
 // Nobody reads: the program goes on, and what is beyond the cap is dropped from the front.
 func TestNobodyAtTheOtherEnd(t *testing.T) {
 	t.Parallel()
