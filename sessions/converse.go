@@ -25,6 +25,9 @@ const (
 	readLate  = 2 * time.Second
 )
 
+// restAfter is how long a record that was replaced or cut is left alone once it was read anew.
+const restAfter = 10 * time.Second
+
 // endRead is how long the end of a session waits for the rest of its record.
 const endRead = 5 * time.Second
 
@@ -33,6 +36,7 @@ type converse struct {
 	ending chan struct{} // closed when the session ends: read the rest
 	over   chan struct{} // closed when nothing will be read any more; nil when nothing is
 	mask   *redact.Masker
+	since  int64  // what the record says of an earlier time is left out; 0 = the session's start
 	home   string // reads from the homes on this machine
 }
 
@@ -40,10 +44,21 @@ type converse struct {
 // their records can be read through the guest behind a conversation.Source.
 func homesHere(k executors.Kind) bool { return k != "docker" && k != "runner" && k != "e2b" }
 
-// followRecord starts following the record of a live session, until the session ends or the room closes.
-func (s *Service) followRecord(l *live, place *executors.Place) {
-	if place == nil || !homesHere(place.Kind) || !s.cfg.Agents.Records(l.row.Agent) { // Agent never changes
+// followRecord starts following the record of a live session, until the session ends or the room closes. place is nil when it is
+// gone: what the agent wrote last may still lie in its home.
+func (s *Service) followRecord(ctx context.Context, l *live, place *executors.Place) {
+	if place != nil && !homesHere(place.Kind) || !s.cfg.Agents.Records(l.row.Agent) { // Agent never changes
 		return
+	}
+	if l.worktree == "" {
+		w, err := s.cfg.Workspaces.Workspace(ctx, l.row.WorkspaceID)
+		if err != nil {
+			s.cfg.Log.Warn("an agent's record is not followed", "session_id", l.id, "error", err)
+			return
+		}
+		l.mu.Lock()
+		l.worktree = w.Path
+		l.mu.Unlock()
 	}
 	s.mu.Lock()
 	if s.closed {
@@ -90,6 +105,8 @@ func (l *live) converse(ctx context.Context) {
 			changed, wait = nil, time.After(readEvery)
 		case end != seen:
 			changed, wait = nil, time.After(readSoon)
+		case r.behind:
+			changed, wait = nil, time.After(readEvery)
 		case !settled:
 			wait = time.After(readLate)
 		}
@@ -115,7 +132,9 @@ type reading struct {
 	writer *conversation.Writer
 	of     string // the conversation reader reads
 	home   string
-	again  bool // what is kept already may come again
+	again  bool      // what is kept already may come again
+	behind bool      // there was more to read than one pass takes
+	rest   time.Time // until then nothing is read: the record was just read from its beginning again
 	told   string
 	moment conversation.Moment
 	marks  []outputMark // how far output had come at each of the last passes
@@ -180,7 +199,7 @@ func (r *reading) offsets(items []conversation.Item) func(at int64) int64 {
 }
 
 // open makes the reader, once the conversation is known; false before.
-func (r *reading) open() bool {
+func (r *reading) open(ctx context.Context) bool {
 	l := r.live
 	l.mu.Lock()
 	row, worktree := l.row, l.worktree
@@ -195,7 +214,10 @@ func (r *reading) open() bool {
 	if !ok {
 		return false
 	}
-	r.reader = conversation.NewReader(conversation.Config{Record: rec, Root: worktree, Since: row.StartedAt, Mask: func(s string) string {
+	if r.reader != nil { // the agent began another conversation: nothing more comes of this one
+		r.finish(ctx)
+	}
+	r.reader = conversation.NewReader(conversation.Config{Record: rec, Root: worktree, Since: max(row.StartedAt, l.talk.since), Mask: func(s string) string {
 		masked := string(l.talk.mask.Write([]byte(s)))
 		return masked + string(l.talk.mask.Flush())
 	}})
@@ -208,7 +230,10 @@ func (r *reading) open() bool {
 
 // pass reads what was added and keeps it.
 func (r *reading) pass(ctx context.Context) {
-	if !r.open() {
+	if !r.open(ctx) {
+		return
+	}
+	if r.behind = time.Now().Before(r.rest); r.behind {
 		return
 	}
 	src, err := conversation.OpenDir(r.home)
@@ -218,16 +243,12 @@ func (r *reading) pass(ctx context.Context) {
 	}
 	defer src.Close()
 	defer r.mark() // what is read next is newer than this
-	for {
-		items, more, err := r.reader.Read(ctx, src)
-		r.complain(err)
-		r.keep(ctx, items)
-		if err != nil || !more {
-			break
-		}
-	}
+	items, more, err := r.reader.Read(ctx, src)
+	r.complain(err)
+	r.keep(ctx, items)
+	r.behind = more
 	r.feel(!r.again)
-	if r.again {
+	if r.again && !more {
 		r.again = false
 		r.writer.Settle()
 	}
@@ -235,9 +256,13 @@ func (r *reading) pass(ctx context.Context) {
 
 // end reads the rest and closes what is open.
 func (r *reading) end(ctx context.Context) {
-	if !r.open() {
-		return
+	if r.open(ctx) {
+		r.finish(ctx)
 	}
+}
+
+// finish reads the rest of the record that is open now.
+func (r *reading) finish(ctx context.Context) {
 	src, err := conversation.OpenDir(r.home)
 	if err != nil {
 		r.complain(err)
@@ -252,7 +277,11 @@ func (r *reading) end(ctx context.Context) {
 // keep appends items to the session's timeline and says so.
 func (r *reading) keep(ctx context.Context, items []conversation.Item) {
 	l := r.live
-	again := r.reader.Again() || r.again
+	if r.reader.Again() {
+		// Whoever replaces the record again and again is not read each time.
+		r.again, r.rest = true, time.Now().Add(restAfter)
+	}
+	again := r.again
 	n, grew, err := r.writer.Append(items, r.offsets(items), again)
 	if err != nil {
 		r.complain(err)

@@ -53,6 +53,9 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if err != nil {
 		return err
 	}
+	if err != nil || len(s.cfg.Key) == 0 {
+		l.talk.since = s.now() // what the record told before could not be masked any more
+	}
 	if row.ExitSignal == stopping {
 		l.stopper = row.StateReason
 	}
@@ -67,7 +70,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if !s.add(l) {
 		return ErrRestarting
 	}
-	s.followRecord(l, place)
+	s.followRecord(ctx, l, place)
 	if !ok || place.SandboxID != row.SandboxID {
 		l.finish(ctx, ending{state: Lost, reason: "the place it ran in is gone"})
 		s.release(l)

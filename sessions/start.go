@@ -119,7 +119,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	if !s.add(l) {
 		return Session{}, ErrRestarting
 	}
-	s.followRecord(l, place)
+	s.followRecord(ctx, l, place)
 	// From here on the session must come to something, whoever hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()

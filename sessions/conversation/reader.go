@@ -3,6 +3,8 @@ package conversation
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,7 +73,8 @@ func NewReader(cfg Config) *Reader {
 	default:
 		return nil
 	}
-	r.sink = sink{cfg: &r.cfg, open: map[string]*Item{}}
+	sum := sha256.Sum256([]byte(cfg.Record.Name))
+	r.sink = sink{cfg: &r.cfg, open: map[string]*Item{}, record: hex.EncodeToString(sum[:4])}
 	return r
 }
 
@@ -193,6 +196,7 @@ type sink struct {
 	cfg    *Config
 	parent string // of what is read now
 	file   string // name of the record that is read, "" for the main one
+	record string // tells this conversation from another one of the same session
 	off    int64  // of the line that is read
 	at     int64  // time of the record that is read
 	open   map[string]*Item
@@ -217,7 +221,7 @@ func (s *sink) take() []Item {
 
 // fallback returns an ID for a record that has none.
 func (s *sink) fallback(what string) string {
-	return ident(fmt.Sprintf("%s-%s%d", what, s.file, s.off))
+	return ident(fmt.Sprintf("%s-%s%s-%d", what, s.record, s.file, s.off))
 }
 
 // now sets the time of what follows; 0 leaves it as it was.

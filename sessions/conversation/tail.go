@@ -9,7 +9,7 @@ import (
 
 const (
 	maxLine  = 8 << 20  // bytes of one record; a longer one is skipped
-	maxPass  = 64 << 20 // bytes read of one file in one pass
+	maxPass  = 16 << 20 // bytes read of one file in one pass
 	readSize = 256 << 10
 )
 

@@ -113,7 +113,7 @@ export interface WorkspaceSearch {
   file?: string;
   dialog?: "merge" | "archive" | "delete";
   /** A place in the conversation. */
-  at?: number;
+  place?: number;
   /** On a phone: the terminal itself instead of what it says. */
   live?: true;
 }
@@ -125,7 +125,7 @@ const workspaceRoute = createRoute({
     tab: TABS.find((t) => t === s.tab),
     session: text(s.session),
     file: text(s.file),
-    at: Number.isSafeInteger(Number(s.at)) && Number(s.at) > 0 ? Number(s.at) : undefined,
+    place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
     dialog: s.dialog === "merge" || s.dialog === "archive" || s.dialog === "delete" ? s.dialog : undefined,
     live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
   }),

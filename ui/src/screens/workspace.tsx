@@ -60,7 +60,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         tab: next === "terminal" ? undefined : next,
         session: undefined,
         file: undefined,
-        at: undefined,
+        place: undefined,
       }),
     });
   useAction("tab.terminal", () => go("terminal"));

@@ -250,7 +250,7 @@ function Edit({ row, toggle }: { row: Row; toggle: (() => void) | undefined }) {
       {item.path && !item.path.startsWith("/") && (
         <Link
           to="."
-          search={(s) => ({ ...s, tab: "changes", file: item.path, session: undefined, at: undefined })}
+          search={(s) => ({ ...s, tab: "changes", file: item.path, session: undefined, place: undefined })}
           aria-label={`${item.path} in Changes`}
           title="Show it in Changes"
           className="grid h-6 w-6 place-items-center rounded-sm text-fg2 hover:bg-bg2 hover:text-fg pointer-coarse:h-11 pointer-coarse:w-11"

@@ -67,7 +67,7 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
   const open = (session: string, at?: number) => {
     setEverywhere(false);
     setWords("");
-    void navigate({ search: (s) => ({ ...s, session, at }) });
+    void navigate({ search: (s) => ({ ...s, session, place: at }) });
   };
   const beside = split && wide && !hasEnded(shown);
   return (
@@ -107,7 +107,7 @@ export default function ConversationTab({ workspace: w }: { workspace: Workspace
             session={shown}
             words={words.trim()}
             kinds={FILTERS[filter]!.kinds}
-            at={search.at}
+            at={search.place}
             onSession={open}
           />
           {beside && (

@@ -42,7 +42,7 @@ export function WorkspaceTabs({ tab, files, sessions }: { tab: Tab; files: numbe
             tab: i.tab === "terminal" ? undefined : i.tab,
             session: undefined,
             file: undefined,
-            at: undefined,
+            place: undefined,
             dialog: undefined,
           })}
           aria-current={i.tab === tab ? "page" : undefined}
