@@ -38,6 +38,7 @@ type Hello struct {
 	Arch      string `json:"arch"`
 	Pid       int    `json:"pid"`
 	StartedAt int64  `json:"started_at"` // ms UTC
+	Hooks     bool   `json:"hooks"`      // it hears the hooks of agents
 	Degraded  string `json:"degraded"`   // "" or why the log lives in memory only (disk full)
 }
 

@@ -2,6 +2,9 @@
 // its host for them, for files and for git's changes. See guest/daemon.
 //
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen-fd 3 --token-file FILE
+//	parawork-guest hook [--wait DURATION] AGENT
+//
+// The second is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
 //
 // The host's pipes are accepted from an inherited listening socket. The token is read from --token-file, from --token-fd, or from
 // PARAWORK_GUEST_TOKEN, which is removed from the environment at once.
@@ -26,12 +29,14 @@ import (
 
 	"github.com/parawork/parawork/guest/changes"
 	"github.com/parawork/parawork/guest/daemon"
+	"github.com/parawork/parawork/guest/hook"
 )
 
 // version is set by the linker.
 var version = "dev"
 
 const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--listen-fd 3] [--token-file FILE | --token-fd FD]
+       parawork-guest hook [--wait DURATION] AGENT
        parawork-guest version
 `
 
@@ -48,6 +53,8 @@ func main() {
 	switch args[0] {
 	case "serve", "guest":
 		err = serve(args[1:])
+	case "hook":
+		err = relay(args[1:])
 	case "version", "--version":
 		fmt.Println("parawork-guest", version)
 	default:
@@ -58,6 +65,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "parawork-guest:", err)
 		os.Exit(1)
 	}
+}
+
+// relay hands one hook of an agent to the guest. What it is told ends with the program.
+func relay(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	return hook.Run(ctx, args, os.Getenv, os.Stdin, os.Stdout)
 }
 
 // options are the flags of serve.
@@ -111,8 +125,12 @@ func serve(args []string) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	poller := changes.New(changes.Config{Root: o.root, Dir: filepath.Join(o.dir, "git"), Log: log})
 	defer poller.Close()
+	self, err := os.Executable()
+	if err != nil {
+		log.Warn("guest does not know its own program", "error", err) // then no hooks are heard
+	}
 	d, err := daemon.New(daemon.Config{Dir: o.dir, Root: o.root, SandboxID: o.sandbox, Token: token, Build: version,
-		Env: os.Environ(), Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
+		Env: os.Environ(), Self: self, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
 	if err != nil {
 		return err
 	}

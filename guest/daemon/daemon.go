@@ -38,6 +38,7 @@ type Config struct {
 	Token     string        // every request must carry it
 	Build     string        // version of this build
 	Env       []string      // what the allow-list for processes picks from; nil = nothing
+	Self      string        // path of the guest's program as its processes see it, for the hooks of agents; "" = none are heard
 	Changes   Changes       // nil: changes and diffs are answered as unsupported
 	Reap      bool          // the program has made itself the reaper of orphans, and has no children but its processes and git
 	MaxLog    int64         // bytes of unacknowledged output kept per stream where the process's spec does not say; default 64 MiB
@@ -88,6 +89,8 @@ type Daemon struct {
 	quitOnce sync.Once
 	work     sync.WaitGroup // goroutines that outlive their request
 
+	hooks *hooks
+
 	readers    atomic.Int64 // outputs being followed
 	lastOutput atomic.Int64 // ms UTC
 	hinted     atomic.Int64 // ns since started
@@ -114,6 +117,7 @@ func New(cfg Config) (*Daemon, error) {
 		_ = root.Close()
 		return nil, err
 	}
+	d.hooks = newHooks(d)
 	return d, nil
 }
 
@@ -144,6 +148,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	if d.cfg.Reap {
 		d.work.Go(func() { d.reap(ctx) })
 	}
+	d.work.Go(d.hooks.serve)
 	var err error
 	select {
 	case <-ctx.Done():
@@ -158,6 +163,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 		time.Sleep(lastWordsIn / 100) // hosts read what ended programs have written
 	}
 	cancel()
+	d.hooks.close()
 	_ = srv.Close()
 	<-served
 	if !ended {
@@ -217,7 +223,7 @@ func (d *Daemon) wrote() {
 // hello is what the guest says of itself.
 func (d *Daemon) hello() guest.Hello {
 	h := guest.Hello{Version: guest.Version, Build: d.cfg.Build, SandboxID: d.cfg.SandboxID, Root: d.cfg.Root,
-		OS: runtime.GOOS, Arch: runtime.GOARCH, Pid: os.Getpid(), StartedAt: d.started.UnixMilli()}
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Pid: os.Getpid(), StartedAt: d.started.UnixMilli(), Hooks: d.hooks.sock != ""}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range d.procs {

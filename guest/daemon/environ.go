@@ -35,6 +35,9 @@ func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 	for name, value := range spec.Env {
 		env[name] = value
 	}
+	if spec.Tty {
+		d.hooks.environ(spec.ID, env)
+	}
 	env[sandboxMark], env[processMark] = d.cfg.SandboxID, spec.ID
 	out := make([]string, 0, len(env))
 	for name, value := range env {

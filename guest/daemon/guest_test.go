@@ -51,7 +51,7 @@ func guestMain() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	d, err := daemon.New(daemon.Config{Dir: os.Getenv("GUEST_DIR"), Root: os.Getenv("GUEST_ROOT"), SandboxID: os.Getenv("GUEST_ID"),
-		Token: testToken, Build: "test", Env: os.Environ(), Reap: true, Changes: &fakeChanges{}, Grace: 200 * time.Millisecond,
+		Token: testToken, Build: "test", Self: os.Args[0], Env: os.Environ(), Reap: true, Changes: &fakeChanges{}, Grace: 200 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err

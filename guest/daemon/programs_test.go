@@ -4,14 +4,19 @@ package daemon_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/parawork/parawork/guest/hook"
 )
 
 // programs are what the guest runs in tests, by re-executing the test binary.
@@ -20,6 +25,17 @@ var programs = map[string]func(){
 	"echo":   programEcho,
 	"listen": programListen,
 	"deaf":   programDeaf,
+	"hook":   programHook,
+}
+
+// programHook is what the hooks of an agent run.
+func programHook() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := hook.Run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // patternAt fills p with the bytes of a stream from offset off in which every place can be told from its neighbours.

@@ -44,6 +44,8 @@ func (d *Daemon) handler() http.Handler {
 		"PUT /v1/files":                          d.serveWriteFile,
 		"DELETE /v1/files":                       d.serveRemoveFile,
 		"POST /v1/mkdir":                         d.serveMkdir,
+		"GET /v1/hooks":                          d.serveHooks,
+		"POST /v1/hooks/{id}/answer":             d.serveAnswerHook,
 		"GET /v1/changes/watch":                  d.serveWatch,
 		"POST /v1/changes/poll":                  d.servePoll,
 		"POST /v1/changes/diff":                  d.serveDiff,

@@ -1,0 +1,377 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+const (
+	maxSocketPath = 100             // bytes of an address, everywhere
+	hookReadIn    = 5 * time.Second // a hook says what it has to say at once
+	hookTakeIn    = 5 * time.Second // and takes its answer at once
+	keptHooks     = 256             // calls kept for a host that is away
+	keptHookBytes = 2 << 20         // of them
+	hookBurst     = 200             // calls at once, and a second
+)
+
+// hooks takes what the hooks of agents say, on a socket of its own, and keeps it for the host. A hook may wait for an answer:
+// as long as it lives, whether the host is there or not.
+type hooks struct {
+	d    *Daemon
+	sock string // "" = none could be made
+	l    net.Listener
+
+	mu      sync.Mutex
+	tokens  map[string]string // process by token
+	waiting map[string]*hookCall
+	kept    []keptRecord // the newest records, oldest first
+	bytes   int          // in kept
+	taken   []*hookCall  // the last ones that were answered: a host that was cut off asks again
+	seq     uint64       // of the newest record
+	given   uint64       // the newest record a host was given
+	changed chan struct{}
+	conns   int
+
+	tokensLeft float64 // of the rate
+	tokensAt   time.Time
+}
+
+type keptRecord struct {
+	seq uint64
+	raw []byte // a guest.HookRecord
+}
+
+// hookCall is a hook that waits.
+type hookCall struct {
+	guest.HookCall
+	raw    []byte
+	answer chan []byte // takes one answer, nil for no opinion
+	given  bool        // under hooks.mu: out is what it is answered
+	out    []byte
+	taken  chan struct{} // closed when the hook has read it
+	gone   chan struct{} // closed when it waits no more
+}
+
+// newHooks opens the socket in the guest's own folder, or in a private one of the temp folder where that path is too long.
+func newHooks(d *Daemon) *hooks {
+	h := &hooks{d: d, tokens: map[string]string{}, waiting: map[string]*hookCall{}, changed: make(chan struct{}), tokensLeft: hookBurst, tokensAt: d.cfg.Now()}
+	if d.cfg.Self == "" {
+		return h
+	}
+	if err := h.listen(); err != nil {
+		d.cfg.Log.Warn("hooks of agents cannot be heard", "error", err)
+	}
+	return h
+}
+
+func (h *hooks) listen() error {
+	dir := filepath.Join(h.d.cfg.Dir, "hooks")
+	if len(dir) > maxSocketPath-2 {
+		var err error
+		if dir, err = os.MkdirTemp("", "parawork-hooks-"); err != nil {
+			return err
+		}
+	} else if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	sock := filepath.Join(dir, "s")
+	if err := os.Remove(sock); err != nil && !errors.Is(err, os.ErrNotExist) { // of a guest that was killed
+		return err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: sock, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(sock, 0o600); err != nil {
+		_ = l.Close()
+		return err
+	}
+	h.l, h.sock = l, sock
+	return nil
+}
+
+// serve takes hooks until close.
+func (h *hooks) serve() {
+	if h.l == nil {
+		return
+	}
+	for {
+		conn, err := h.l.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			h.d.cfg.Log.Warn("hook not accepted", "error", err)
+			time.Sleep(50 * time.Millisecond) // out of descriptors: others may give some back
+			continue
+		}
+		if !h.enter() {
+			_ = conn.Close() // no opinion
+			continue
+		}
+		h.d.work.Go(func() {
+			defer h.leave()
+			defer conn.Close()
+			h.take(conn)
+		})
+	}
+}
+
+func (h *hooks) close() {
+	if h.l != nil {
+		_ = h.l.Close()
+		_ = os.Remove(filepath.Dir(h.sock))
+	}
+}
+
+// enter makes room for a connection: not too many at once, not too many a second.
+func (h *hooks) enter() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.d.cfg.Now()
+	h.tokensLeft = min(hookBurst, h.tokensLeft+now.Sub(h.tokensAt).Seconds()*hookBurst)
+	h.tokensAt = now
+	if h.tokensLeft < 1 || h.conns >= 2*guest.MaxHooksOpen {
+		return false
+	}
+	h.tokensLeft--
+	h.conns++
+	return true
+}
+
+func (h *hooks) leave() {
+	h.mu.Lock()
+	h.conns--
+	h.mu.Unlock()
+}
+
+// environ adds what a program needs so that its hooks reach the guest. The token goes with the process.
+func (h *hooks) environ(id string, env map[string]string) {
+	if h.sock == "" {
+		return
+	}
+	token := rand.Text()
+	h.mu.Lock()
+	h.tokens[token] = id
+	h.mu.Unlock()
+	env[guest.EnvGuest], env[guest.EnvHooks], env[guest.EnvHookToken] = h.d.cfg.Self, h.sock, token
+}
+
+// forget ends the token and the waiting hooks of a process that has ended.
+func (h *hooks) forget(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for t, of := range h.tokens {
+		if of == id {
+			delete(h.tokens, t)
+		}
+	}
+	for _, c := range h.waiting {
+		if c.Process == id {
+			c.give(nil)
+		}
+	}
+}
+
+// take reads what one hook says, and hands it its answer when it waits for one.
+func (h *hooks) take(conn net.Conn) {
+	_ = conn.SetDeadline(time.Now().Add(hookReadIn))
+	var req guest.HookRequest
+	if err := json.NewDecoder(io.LimitReader(conn, guest.MaxHookEvent)).Decode(&req); err != nil {
+		return
+	}
+	if len(req.Agent) > 64 || len(req.Event) == 0 || bytes.TrimSpace(req.Event)[0] != '{' {
+		return
+	}
+	c := h.call(req)
+	if c == nil || !req.Waits {
+		return
+	}
+	defer h.end(c)
+	_ = conn.SetDeadline(time.Time{})
+	// The hook says nothing more but that it has passed its answer on; else it has left.
+	said := make(chan bool, 1)
+	go func() { // ends with the connection
+		n, _ := conn.Read(make([]byte, 1))
+		said <- n == 1
+		close(said)
+	}()
+	select {
+	case out := <-c.answer:
+		_ = conn.SetDeadline(time.Now().Add(hookTakeIn))
+		if _, err := conn.Write(out); err == nil && conn.(*net.UnixConn).CloseWrite() == nil && <-said {
+			close(c.taken)
+			return
+		}
+	case <-said:
+		return
+	case <-h.d.over:
+	}
+	_ = conn.Close()
+	<-said
+}
+
+// call takes a hook into the record; nil for one that is refused.
+func (h *hooks) call(req guest.HookRequest) *hookCall {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	process, ok := h.tokens[req.Token]
+	if !ok {
+		return nil
+	}
+	if req.Waits && len(h.waiting) >= guest.MaxHooksOpen {
+		return nil
+	}
+	c := &hookCall{HookCall: guest.HookCall{Seq: h.seq + 1, ID: "hook_" + rand.Text(), Process: process, Agent: req.Agent, Waits: req.Waits, At: req.At, Event: req.Event},
+		answer: make(chan []byte, 1), taken: make(chan struct{}), gone: make(chan struct{})}
+	raw, err := json.Marshal(guest.HookRecord{Call: &c.HookCall})
+	if err != nil {
+		return nil
+	}
+	c.raw = raw
+	h.keep(raw)
+	if req.Waits {
+		h.waiting[c.ID] = c
+	}
+	return c
+}
+
+// end notes that a hook waits no more.
+func (h *hooks) end(c *hookCall) {
+	defer close(c.gone)
+	raw, err := json.Marshal(guest.HookRecord{Ended: c.ID})
+	if err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waiting, c.ID)
+	c.raw, c.Event = nil, nil
+	if c.given {
+		if h.taken = append(h.taken, c); len(h.taken) > guest.MaxHooksOpen {
+			h.taken = h.taken[1:]
+		}
+	}
+	h.keep(raw)
+}
+
+// keep keeps a record for the host. It is called under mu.
+func (h *hooks) keep(raw []byte) {
+	h.seq++
+	h.kept = append(h.kept, keptRecord{h.seq, raw})
+	h.bytes += len(raw)
+	for len(h.kept) > 1 && (len(h.kept) > keptHooks || h.bytes > keptHookBytes) {
+		h.bytes -= len(h.kept[0].raw)
+		h.kept[0].raw = nil
+		h.kept = h.kept[1:]
+	}
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// follow hands the host every record after since, beginning with the calls that wait now. 0 begins after what any host was given.
+func (h *hooks) follow(ctx context.Context, since uint64, send func(raw []byte) error) error {
+	h.mu.Lock()
+	if since == 0 || since > h.seq {
+		since = h.given
+	}
+	begin := make([][]byte, 0, len(h.waiting)+1)
+	for _, c := range h.waiting {
+		begin = append(begin, c.raw)
+	}
+	h.mu.Unlock()
+	synced, err := json.Marshal(guest.HookRecord{Synced: true})
+	if err != nil {
+		return err
+	}
+	for _, raw := range append(begin, synced) {
+		if err := send(raw); err != nil {
+			return err
+		}
+	}
+	for {
+		h.mu.Lock()
+		var raw []byte
+		for _, k := range h.kept {
+			if k.seq > since {
+				raw, since = k.raw, k.seq
+				break
+			}
+		}
+		changed := h.changed
+		h.mu.Unlock()
+		if raw == nil {
+			select {
+			case <-changed:
+				continue
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-h.d.over:
+				return errCut
+			}
+		}
+		if err := send(raw); err != nil {
+			return err
+		}
+		h.mu.Lock()
+		h.given = max(h.given, since)
+		h.mu.Unlock()
+	}
+}
+
+// answerHook hands a waiting hook its answer. It returns once the hook has taken it, or with fault.Gone when it never will.
+func (h *hooks) answerHook(ctx context.Context, id string, out []byte) error {
+	h.mu.Lock()
+	c := h.waiting[id]
+	for _, old := range h.taken {
+		if old.ID == id {
+			c = old
+		}
+	}
+	ours := c != nil && (c.give(out) || bytes.Equal(c.out, out))
+	h.mu.Unlock()
+	if !ours {
+		return errHookGone // or somebody was faster
+	}
+	select {
+	case <-c.taken:
+		return nil
+	case <-c.gone:
+		select {
+		case <-c.taken:
+			return nil
+		default:
+			return errHookGone
+		}
+	case <-ctx.Done():
+		return fmt.Errorf("answering a hook: %w", ctx.Err())
+	}
+}
+
+// give answers the call, once. It is called under mu.
+func (c *hookCall) give(out []byte) bool {
+	if c.given {
+		return false
+	}
+	c.given, c.out = true, out
+	c.answer <- out
+	return true
+}
+
+var errHookGone = fault.New(fault.Gone, "hook_gone", "The agent's hook waits for no answer any more.")
