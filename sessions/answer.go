@@ -2,6 +2,7 @@ package sessions
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -33,10 +34,29 @@ func (s *Service) Questions(ctx context.Context, sessionID string, pg page.Page)
 		return nil, "", err
 	}
 	names := map[string]string{}
+	l := s.running(sessionID)
 	for i := range all {
+		if l != nil {
+			all[i] = l.answerHeld(all[i])
+		}
 		all[i].AnsweredByName = s.nameOf(ctx, all[i].AnsweredBy, names)
 	}
 	return all, next, nil
+}
+
+// answerHeld returns q as people should see it: also as answered when its answer is kept until others are given.
+func (l *live) answerHeld(q Question) Question {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	as := l.posedOf(func(as *posed) bool { return as.q.ID == q.ID })
+	switch {
+	case as == nil:
+	case as.held != nil:
+		return *as.held
+	case as.q.State != QuestionOpen:
+		return as.q
+	}
+	return q
 }
 
 // nameOf returns a user's name, "" of nobody. seen remembers it within one answer.
@@ -88,9 +108,11 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 	}
 	defer func() { as.turn <- struct{}{} }()
 	l.mu.Lock()
-	q, by := as.q, as.by
+	q, by, held := as.q, as.by, as.held
 	l.mu.Unlock()
 	switch {
+	case held != nil:
+		return Question{}, s.tooLate(ctx, *held)
 	case q.State != QuestionOpen:
 		return Question{}, s.tooLate(ctx, q)
 	case by == nil:
@@ -98,11 +120,22 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 	}
 	open := q
 	q.State, q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via = QuestionAnswered, actor.User.ID, s.now(), cut(lines(choice.Words()), maxAskDetail), or(req.Via, "api")
-	switch err := by(ctx, choice); {
+	switch err := by(ctx, actor, choice); {
+	case errors.Is(err, errHeld):
+		l.mu.Lock()
+		as.held = &q
+		l.bump()
+		l.mu.Unlock()
+		s.tell(ctx, q)
+		s.touch(l)
+		q.AnsweredByName = actor.User.Name
+		return q, nil
 	case fault.Is(err, fault.Gone), fault.Is(err, fault.NotFound):
 		open.State, open.AnsweredAt = QuestionWithdrawn, s.now()
 		l.settleQuestion(ctx, as, open)
 		return Question{}, errGone()
+	case fault.Is(err, fault.Invalid):
+		return Question{}, err
 	case err != nil:
 		return Question{}, fault.Wrap(err, fault.Unavailable, "answer_not_delivered", "The answer did not reach the agent; the question is still open. Try again, or answer in the terminal.")
 	}

@@ -290,7 +290,10 @@ func (r *reading) keep(ctx context.Context, items []conversation.Item) {
 		r.writer.Settle()
 	}
 	if grew && l.svc.cfg.Events != nil {
-		l.svc.cfg.Events.Publish(ctx, events.Event{Type: "session.conversation", ID: l.id, WorkspaceID: l.row.WorkspaceID, TeamID: l.row.TeamID, Version: n})
+		l.mu.Lock()
+		row := l.row
+		l.mu.Unlock()
+		l.svc.cfg.Events.Publish(ctx, events.Event{Type: "session.conversation", ID: l.id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID, Version: n})
 	}
 }
 

@@ -82,7 +82,7 @@ func (s *Service) answering(q Question) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	as := l.posedOf(func(as *posed) bool { return as.q.ID == q.ID })
-	return as == nil || as.q.State != QuestionOpen
+	return as == nil || as.q.State != QuestionOpen || as.held != nil
 }
 
 // itemOf is the item of a session somebody should look at; false when nobody needs to.

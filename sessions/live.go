@@ -51,6 +51,10 @@ type live struct {
 	notice   string        // what viewers should know beside the state
 	seeks    int           // looks in vain since the state changed
 	asked    []*posed      // open questions, oldest first
+	coming   *agents.Ask   // what the dialog that opens next asks
+	comingAt time.Time
+	hookAt   time.Time // of the newest word of a hook
+	watching bool      // somebody looks at the screen for dialogs
 
 	outMu    sync.Mutex // guards what follows: the stream between guest and log
 	masker   *redact.Masker
@@ -261,6 +265,9 @@ func (l *live) judge() {
 		l.row.StateAt = l.svc.now()
 	}
 	l.row.State, l.row.StateReason = l.machine.state, l.machine.reason
+	if l.row.State == Waiting {
+		l.svc.run(l.watchDialog)
+	}
 	l.note(journal.State, journal.Change{State: string(l.row.State), Reason: l.row.StateReason})
 	l.steered()
 	l.bump()

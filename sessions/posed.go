@@ -11,24 +11,25 @@ import (
 	"github.com/parawork/parawork/sessions/journal"
 )
 
-// pose opens a question, or takes up again the open one with this key, and returns its id; "" when it was not taken. by hands
-// over the answer.
-func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by handOver) string {
+// pose opens a question, or takes up again the open one with this key, and returns it; nil when it was not taken. by hands over
+// the answer.
+func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by handOver) *posed {
 	l.mu.Lock()
 	if l.row.State.Ended() {
 		l.mu.Unlock()
-		return ""
+		return nil
 	}
 	if old := l.posedOf(func(as *posed) bool { return as.q.Key == key && as.q.State == QuestionOpen }); old != nil {
 		old.by = by
 		l.poses(old)
 		l.mu.Unlock()
-		return old.q.ID
+		l.watchDialog()
+		return old
 	}
 	if len(l.asked) >= maxAsked {
 		l.mu.Unlock()
 		l.svc.cfg.Log.Warn("question dropped: too many are open", "session_id", l.id)
-		return ""
+		return nil
 	}
 	as := newPosed(Question{ID: id.New("qst"), TeamID: l.row.TeamID, WorkspaceID: l.row.WorkspaceID, SessionID: l.id, Key: key, Ask: cleanAsk(a),
 		Source: source, AskedAt: l.svc.now(), State: QuestionOpen}, by)
@@ -42,14 +43,16 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 		l.mu.Lock()
 		l.dropQuestion(as)
 		l.mu.Unlock()
-		return ""
+		return nil
 	}
 	l.mu.Lock()
+	as.kept = true
 	l.poses(as)
 	l.note(journal.Question, map[string]any{"question_id": q.ID, "kind": q.Kind, "title": q.Title})
 	l.mu.Unlock()
 	l.svc.tell(ctx, q)
-	return q.ID
+	l.watchDialog()
+	return as
 }
 
 func newPosed(q Question, by handOver) *posed {
@@ -90,7 +93,7 @@ func (l *live) posedOf(fits func(*posed) bool) *posed {
 
 // question returns a copy of the oldest open question, nil without one. It is called under mu.
 func (l *live) question() *Question {
-	as := l.posedOf(func(as *posed) bool { return as.q.State == QuestionOpen })
+	as := l.posedOf(func(as *posed) bool { return as.q.State == QuestionOpen && as.held == nil && as.kept })
 	if as == nil {
 		return nil
 	}
@@ -113,10 +116,10 @@ func (l *live) settleQuestion(ctx context.Context, as *posed, q Question) bool {
 	as.q = q // it stays in memory until it is stored: who comes late is told the same by both
 	h := agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: "goes on after an answer"}
 	if q.State == QuestionWithdrawn {
-		h.Mood, h.Reason = agents.Unsaid, "" // what came of it others tell
+		h.Source, h.Mood, h.Reason = as.source(), agents.Unsaid, "" // what came of it others tell
 	}
 	if next := l.question(); next != nil {
-		h.Mood, h.Reason = agents.Asking, cut(next.Title, maxTitle)
+		h.Source, h.Mood, h.Reason = agents.FromHook, agents.Asking, cut(next.Title, maxTitle)
 	}
 	l.machine.hint(time.Now(), h)
 	l.judge()
@@ -159,25 +162,27 @@ func (l *live) keepEnd(ctx context.Context, as *posed) {
 
 // withdraw ends the open questions that fit: the agent waits for no answer any more. An answer under way is waited for.
 func (l *live) withdraw(ctx context.Context, fits func(*posed) bool) {
-	l.closeQuestions(ctx, fits, func(q *Question) { q.State = QuestionWithdrawn })
+	l.closeQuestions(ctx, fits, func(_ *posed, q *Question) { q.State = QuestionWithdrawn })
 }
 
-// answeredThere notes that somebody answered the questions that fit in the terminal itself.
-func (l *live) answeredThere(ctx context.Context, fits func(*posed) bool, answer string) {
-	l.closeQuestions(ctx, fits, func(q *Question) {
-		q.State, q.Via, q.Answer = QuestionAnswered, ViaTerminal, cut(lines(answer), maxAskDetail)
-	})
-}
-
-func (l *live) closeQuestions(ctx context.Context, fits func(*posed) bool, how func(*Question)) {
+// closeQuestions ends the open questions that fit without an answer of ours. how, nil to tell by posed.there whether somebody
+// answered in the terminal, says how they ended. Both are called under mu.
+func (l *live) closeQuestions(ctx context.Context, fits func(*posed) bool, how func(*posed, *Question)) {
 	l.mu.Lock()
 	var all []*posed
 	for _, as := range l.asked {
-		if fits(as) {
+		if as.q.State == QuestionOpen && fits(as) {
 			all = append(all, as)
 		}
 	}
 	l.mu.Unlock()
+	if how == nil {
+		how = func(as *posed, q *Question) {
+			if q.State = QuestionWithdrawn; as.there != "" {
+				q.State, q.Via, q.Answer = QuestionAnswered, ViaTerminal, cut(lines(as.there), maxAskDetail)
+			}
+		}
+	}
 	for _, as := range all {
 		select {
 		case <-as.turn:
@@ -185,12 +190,30 @@ func (l *live) closeQuestions(ctx context.Context, fits func(*posed) bool, how f
 			return
 		}
 		l.mu.Lock()
-		q := as.q
-		l.mu.Unlock()
+		q, free := as.q, as.free
 		q.AnsweredAt = l.svc.now()
-		how(&q)
-		l.settleQuestion(ctx, as, q)
+		how(as, &q)
+		l.mu.Unlock()
+		if l.settleQuestion(ctx, as, q) && free != nil {
+			free()
+		}
 		as.turn <- struct{}{}
+	}
+}
+
+// settleHeld stores an answer that was kept until others were given.
+func (l *live) settleHeld(ctx context.Context, as *posed) {
+	select {
+	case <-as.turn:
+	case <-ctx.Done():
+		return
+	}
+	defer func() { as.turn <- struct{}{} }()
+	l.mu.Lock()
+	held := as.held
+	l.mu.Unlock()
+	if held != nil {
+		l.settleQuestion(ctx, as, *held)
 	}
 }
 
@@ -225,7 +248,9 @@ func (l *live) recallQuestions(ctx context.Context) error {
 	defer l.mu.Unlock()
 	for _, q := range open {
 		if q.SessionID == l.id {
-			l.asked = append(l.asked, newPosed(q, nil))
+			as := newPosed(q, nil)
+			as.kept = true
+			l.asked = append(l.asked, as)
 		}
 	}
 	return nil

@@ -26,6 +26,8 @@ var errNonsense = errors.New("the guest's offsets make no sense")
 // holds one reference to l.
 func (l *live) pump(ctx context.Context) {
 	defer l.svc.release(l)
+	defer l.svc.deafen(l.svc.hear(l))
+	l.watchDialog()
 	l.svc.hold(l)
 	if !l.svc.run(func() { l.model.follow(ctx) }) {
 		l.svc.release(l)

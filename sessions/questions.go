@@ -4,8 +4,10 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions/agents"
 )
@@ -74,15 +76,21 @@ const (
 	maxAsked      = 32   // open questions of one session
 )
 
-// posed is an open question of a live session.
+// posed is an open question of a live session. All but turn is guarded by the session's mu.
 type posed struct {
-	q    Question      // guarded by the session's mu
 	turn chan struct{} // holds one token: who has it may settle the question
+	q    Question      // never changes once it is not open
+	kept bool          // it is stored: from then on people see it
 	by   handOver      // hands the answer to the agent; nil while the agent is not heard of
+	free func()        // lets the agent go on when others than by have ended the question; nil: nothing waits
+
+	held  *Question // what it will be once the answers to the questions that go with it are given; nil: not answered yet
+	there string    // what was answered in the terminal, as far as that is known
+	shown time.Time // when its dialog was last seen on the screen
 }
 
 // handOver hands an answer to the agent. An error of kind Gone or NotFound says that the agent waits for no answer any more.
-type handOver func(ctx context.Context, c agents.Answer) error
+type handOver func(ctx context.Context, who accounts.Actor, a agents.Answer) error
 
 // cleanAsk bounds what an agent asks and makes it safe to show.
 func cleanAsk(a agents.Ask) agents.Ask {

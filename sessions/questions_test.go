@@ -19,7 +19,7 @@ import (
 var mayRun = agents.Ask{Kind: agents.Permission, Title: "Run \x1b[31mrm\x07?", Detail: "rm -rf\r\n\x1b]0;x\x07 /", FreeText: true,
 	Options: []agents.Option{{ID: "allow", Label: "Allow", Role: agents.Allow}, {ID: "deny", Label: "Deny", Role: agents.Deny}}}
 
-func reached(context.Context, agents.Answer) error { return nil }
+func reached(context.Context, accounts.Actor, agents.Answer) error { return nil }
 
 func (s *server) question(t *testing.T, session, id string) sessions.Question {
 	t.Helper()
@@ -43,7 +43,7 @@ func TestQuestionIsAnsweredOnce(t *testing.T) {
 	row := s.run(t, "sh", "-c", "read x")
 	var took atomic.Int32
 	inside, on := make(chan struct{}), make(chan struct{})
-	q := s.Ask(t.Context(), row.ID, "k", mayRun, func(_ context.Context, a agents.Answer) error {
+	q := s.Ask(t.Context(), row.ID, "k", mayRun, func(context.Context, accounts.Actor, agents.Answer) error {
 		if took.Add(1) == 1 {
 			close(inside)
 		}
@@ -53,7 +53,7 @@ func TestQuestionIsAnsweredOnce(t *testing.T) {
 	if got := s.get(t, row.ID); got.Question == nil || got.Question.ID != q || got.State != sessions.Waiting || strings.ContainsAny(got.Question.Title+got.Question.Detail, "\x1b\x07\r") {
 		t.Fatalf("session %+v, question %+v", got, got.Question)
 	}
-	if again := s.Ask(t.Context(), row.ID, "k", mayRun, func(_ context.Context, a agents.Answer) error {
+	if again := s.Ask(t.Context(), row.ID, "k", mayRun, func(context.Context, accounts.Actor, agents.Answer) error {
 		if took.Add(1) == 1 {
 			close(inside)
 		}
@@ -98,7 +98,7 @@ func TestAnswerThatDidNotArriveIsNone(t *testing.T) {
 	s := h.start()
 	row := s.run(t, "sh", "-c", "read x")
 	fail := errors.New("cut")
-	q := s.Ask(t.Context(), row.ID, "k", mayRun, func(context.Context, agents.Answer) error { return fail })
+	q := s.Ask(t.Context(), row.ID, "k", mayRun, func(context.Context, accounts.Actor, agents.Answer) error { return fail })
 	ans := sessions.AnswerRequest{QuestionID: q, OptionIDs: []string{"deny"}, Text: "not here"}
 	if _, err := s.Answer(t.Context(), h.actor, row.ID, ans); fault.CodeOf(err) != "answer_not_delivered" {
 		t.Fatalf("got %v", err)
@@ -112,7 +112,9 @@ func TestAnswerThatDidNotArriveIsNone(t *testing.T) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	// The agent went on by itself before the answer reached it.
-	q = s.Ask(t.Context(), row.ID, "k2", mayRun, func(context.Context, agents.Answer) error { return fault.New(fault.Gone, "hook_gone", "gone") })
+	q = s.Ask(t.Context(), row.ID, "k2", mayRun, func(context.Context, accounts.Actor, agents.Answer) error {
+		return fault.New(fault.Gone, "hook_gone", "gone")
+	})
 	ans.QuestionID = q
 	for range 2 {
 		if _, err := s.Answer(t.Context(), h.actor, row.ID, ans); fault.CodeOf(err) != "question_gone" {

@@ -149,14 +149,12 @@ func (s *Service) deliverLate(l *live, row Session) {
 	if row.Prompt == "" || row.PromptSentAt != 0 {
 		return
 	}
-	for _, a := range row.Argv {
-		if strings.Contains(a, row.Prompt) { // it went with the command line
-			l.mu.Lock()
-			l.row.PromptSentAt = row.StartedAt
-			l.mu.Unlock()
-			s.touch(l)
-			return
-		}
+	if n := len(row.Argv); n > 0 && strings.HasSuffix(row.Argv[n-1], row.Prompt) { // it went with the command line
+		l.mu.Lock()
+		l.row.PromptSentAt = row.StartedAt
+		l.mu.Unlock()
+		s.touch(l)
+		return
 	}
 	// What was printed tells whether pastes are to be bracketed.
 	first, end := l.log.Bounds()

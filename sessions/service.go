@@ -145,6 +145,7 @@ type Service struct {
 
 	mu     sync.Mutex
 	lives  map[string]*live
+	ears   map[string]*ears   // by sandbox
 	dirty  map[*live]struct{} // has something to store
 	seats  map[*live]struct{} // who is at its terminal changed: told, not stored
 	closed bool
@@ -167,7 +168,7 @@ func New(cfg Config) *Service {
 		panic(err)
 	}
 	hard, end := context.WithCancelCause(context.Background())
-	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
+	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
 		screens: make(chan struct{}, screensBuilt)}
 }

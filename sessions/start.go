@@ -68,7 +68,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		row.Rows = req.Rows
 	}
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
-		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID()}
+		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks}
 	if l.Resume = resumed != nil; l.Resume && resumed.Conversation != "" {
 		l.Conversation, l.Known = resumed.Conversation, true
 	}

@@ -41,6 +41,7 @@ type Launch struct {
 	Conversation string   // the agent's own id of a conversation: known when Resume, else one the agent may take, a UUID
 	Resume       bool
 	Known        bool // with Resume: Conversation is the agent's own, else one it may take
+	Hooks        bool // the place hears the hooks of agents
 	Account      Account
 
 	program string // absolute

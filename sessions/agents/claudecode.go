@@ -20,10 +20,6 @@ func (claudeCode) facts() facts {
 		shared: []string{".claude/projects", ".claude/file-history", ".claude/plans", ".claude/commands", ".claude/agents", ".claude/skills"}}
 }
 
-// claudeSettings are given on the command line and merged by Claude with the person's and the project's own: notifications as
-// OSC 9, and no question about the MCP servers a project of a trusted folder brings.
-const claudeSettings = `{"preferredNotifChannel":"iterm2","enableAllProjectMcpServers":true}`
-
 const claudeLogin = ".claude/.credentials.json"
 
 // maxApproved bounds the keys that are remembered as approved.
@@ -52,7 +48,7 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 		p.Argv = append(p.Argv, "--session-id", l.Conversation)
 	}
 	if !slices.Contains(l.args, "--settings") && !slices.Contains(l.Args, "--settings") {
-		p.Argv = append(p.Argv, "--settings", claudeSettings)
+		p.Argv = append(p.Argv, "--settings", c.settings(l.Hooks))
 	}
 	p.Argv = append(p.Argv, l.Args...)
 	return p.withPrompt(l.Prompt), nil

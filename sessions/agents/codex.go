@@ -44,7 +44,11 @@ func (c codex) plan(l Launch) (Plan, error) {
 	}
 	// Without --no-daemon Codex leaves a background server that runs the agent outside the terminal and outlives the session.
 	p.Argv = append(p.Argv, "--no-daemon")
-	for _, v := range c.overrides(l) {
+	overrides := c.overrides(l)
+	if l.Hooks {
+		overrides = append(overrides, c.hookOverrides()...)
+	}
+	for _, v := range overrides {
 		p.Argv = append(p.Argv, "-c", v)
 	}
 	if l.Account.Kind == APIKey && l.Account.Secret != "" {

@@ -1,0 +1,180 @@
+package testkit_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/internal/testkit"
+)
+
+// realAgent returns the path of an agent's real CLI, which scripts/test-setup.sh installs; the test is skipped without it.
+func realAgent(t *testing.T, name string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("real agents take a while")
+	}
+	for _, dir := range []string{os.Getenv("PARAWORK_TEST_AGENTS"), "../../.cache/agents/node_modules/.bin"} {
+		path, err := filepath.Abs(filepath.Join(dir, name))
+		if dir != "" && err == nil && exec.Command(path, "--version").Run() == nil {
+			return path
+		}
+	}
+	t.Skipf("%s is not installed: run scripts/test-setup.sh, or name its folder in PARAWORK_TEST_AGENTS", name)
+	return ""
+}
+
+// scripted starts the scripted model server and returns its address.
+func scripted(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "modelserver")
+	if out, err := exec.Command("go", "build", "-o", bin, "../../e2e/modelserver").CombinedOutput(); err != nil {
+		t.Fatalf("building the model server: %v\n%s", err, out)
+	}
+	cmd := exec.Command(bin)
+	pipe, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(pipe).ReadString('\n')
+	must(t, err)
+	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+}
+
+// tool is a step of a script in which the model uses a tool.
+func tool(name string, input any) map[string]any {
+	return map[string]any{"tools": []any{map[string]any{"name": name, "input": input}}}
+}
+
+// script is a prompt that makes the model answer step by step.
+func script(t *testing.T, steps ...map[string]any) string {
+	t.Helper()
+	b, err := json.Marshal(steps)
+	must(t, err)
+	return "#script " + string(b)
+}
+
+// agentHouse boots a house in which a real agent works under the scripted model.
+func agentHouse(t *testing.T, agent string, extra ...string) *testkit.House {
+	t.Helper()
+	program, args, base := "claude", "[]", ""
+	key := "sk-ant-api03-" + strings.Repeat("abcdefghij", 5)
+	if agent == "codex" {
+		program, args, base = "codex", `["-m","gpt-5.5","-a","on-request","-s","workspace-write"]`, "/v1"
+		key = "sk-proj-" + strings.Repeat("abcdefghij", 5)
+	}
+	h := testkit.Start(t, append(extra, fmt.Sprintf(`"agents":{%q:{"enabled":true,"command":%q,"defaultArgs":%s}}`, agent, realAgent(t, program), args))...)
+	h.API("PUT", "/me/agent-accounts/"+agent, map[string]any{"kind": "api_key", "api_key": key, "base_url": scripted(t) + base}, nil)
+	return h
+}
+
+// question is what tests need of a question's JSON.
+type question struct {
+	ID, Kind, Title, Detail, Source, State, Answer, Via string
+	Multi                                               bool
+	FreeText                                            bool   `json:"free_text"`
+	AnsweredBy                                          string `json:"answered_by_name"`
+	Options                                             []struct{ ID, Label, Role, Description string }
+}
+
+// work is a session of a real agent.
+type work struct {
+	t  *testing.T
+	h  *testkit.House
+	ws testkit.Workspace
+	id string
+}
+
+// ask starts an agent on a script in a workspace of its own.
+func ask(t *testing.T, h *testkit.House, agent string, steps ...map[string]any) *work {
+	t.Helper()
+	w := &work{t: t, h: h, ws: h.Workspace(h.Sample(), "Ask")}
+	var s testkit.Session
+	h.API("POST", "/workspaces/"+w.ws.ID+"/sessions", map[string]any{"agent": agent, "prompt": script(t, steps...), "cols": 120, "rows": 40}, &s)
+	w.id = s.ID
+	return w
+}
+
+func (w *work) now() (state string, q *question) {
+	w.t.Helper()
+	var s struct {
+		State       string
+		StateReason string `json:"state_reason"`
+		Question    *question
+	}
+	w.h.API("GET", "/sessions/"+w.id, nil, &s)
+	return s.State, s.Question
+}
+
+func (w *work) screen() string {
+	w.t.Helper()
+	var s struct{ Lines []string }
+	w.h.API("GET", "/sessions/"+w.id+"/screen", nil, &s)
+	return strings.Join(s.Lines, "\n")
+}
+
+// waits waits until ok holds; the screen is shown when it never does.
+func (w *work) waits(what string, ok func() bool) {
+	w.t.Helper()
+	defer func() {
+		if w.t.Failed() {
+			state, q := w.now()
+			w.t.Logf("state %s, question %+v, screen:\n%s", state, q, w.screen())
+		}
+	}()
+	w.h.Wait(what, ok)
+}
+
+// asked waits for an open question whose title contains text.
+func (w *work) asked(text string) (q question) {
+	w.t.Helper()
+	w.waits("it asks: "+text, func() bool {
+		state, now := w.now()
+		if now == nil || !strings.Contains(now.Title, text) || state != "waiting" {
+			return false
+		}
+		q = *now
+		return true
+	})
+	return q
+}
+
+func (w *work) reply(q question, more map[string]any) question {
+	w.t.Helper()
+	body := map[string]any{"question_id": q.ID}
+	for k, v := range more {
+		body[k] = v
+	}
+	var out question
+	w.h.API("POST", "/sessions/"+w.id+"/answer", body, &out)
+	return out
+}
+
+// stored is the question as it is kept.
+func (w *work) stored(id string) question {
+	w.t.Helper()
+	var all struct{ Items []question }
+	w.h.API("GET", "/sessions/"+w.id+"/questions", nil, &all)
+	for _, q := range all.Items {
+		if q.ID == id {
+			return q
+		}
+	}
+	w.t.Fatalf("question %s is not among %+v", id, all.Items)
+	return question{}
+}
+
+func (w *work) reaches(state string) {
+	w.t.Helper()
+	w.waits("it is "+state, func() bool { now, _ := w.now(); return now == state })
+}
+
+func (w *work) made(name string) bool {
+	_, err := os.Stat(filepath.Join(w.ws.Path, name))
+	return err == nil
+}

@@ -1,0 +1,100 @@
+package agents
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+)
+
+// toolInput are the fields of the tools that both agents know.
+type toolInput struct {
+	Command     string `json:"command"`
+	Description string `json:"description"`
+	FilePath    string `json:"file_path"`
+	Content     string `json:"content"`
+	Old         string `json:"old_string"`
+	New         string `json:"new_string"`
+	Edits       []struct {
+		Old string `json:"old_string"`
+		New string `json:"new_string"`
+	} `json:"edits"`
+	URL   string `json:"url"`
+	Query string `json:"query"`
+	Plan  string `json:"plan"`
+}
+
+// toolAsk puts the wish to use a tool into a question of permission, without its options. cwd is where the agent works.
+func toolAsk(tool string, raw json.RawMessage, cwd string) Ask {
+	a := Ask{Kind: Permission, FreeText: true}
+	var in toolInput
+	_ = json.Unmarshal(raw, &in) // what is not there is empty
+	file := in.FilePath
+	if rel, err := filepath.Rel(cwd, file); err == nil && filepath.IsAbs(file) && filepath.IsLocal(rel) {
+		file = rel
+	}
+	switch {
+	case tool == "apply_patch":
+		a.Title, a.Detail = "Apply this change?", in.Command
+	case in.Command != "":
+		first, _, more := strings.Cut(in.Command, "\n")
+		if more {
+			first += " …"
+		}
+		a.Title, a.Detail = "Run "+first+"?", in.Command
+		if in.Description != "" {
+			a.Detail += "\n\n" + in.Description
+		}
+	case tool == "Write" && file != "":
+		a.Title, a.Detail = "Write "+file+"?", file+"\n"+diffLines("+", in.Content)
+	case file != "" && (in.Old != "" || in.New != "" || len(in.Edits) > 0):
+		a.Title, a.Detail = "Edit "+file+"?", file+"\n"
+		if len(in.Edits) == 0 {
+			a.Detail += diffLines("-", in.Old) + diffLines("+", in.New)
+		}
+		for _, e := range in.Edits {
+			a.Detail += diffLines("-", e.Old) + diffLines("+", e.New) + "\n"
+		}
+	case file != "":
+		a.Title, a.Detail = "Use "+toolName(tool)+" on "+file+"?", file
+	case in.Plan != "":
+		a.Title, a.Detail = "Go ahead with this plan?", in.Plan
+	case in.URL != "":
+		a.Title, a.Detail = "Fetch "+in.URL+"?", in.URL
+	case in.Query != "":
+		a.Title, a.Detail = "Search the web for "+in.Query+"?", in.Query
+	default:
+		a.Title, a.Detail = "Use "+toolName(tool)+"?", pretty(raw)
+	}
+	return a
+}
+
+// diffLines puts a mark before each line, as in a diff.
+func diffLines(mark, text string) string {
+	if text == "" {
+		return ""
+	}
+	return mark + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+mark) + "\n"
+}
+
+func pretty(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// toolName is a tool's name for people: those of MCP servers are mcp__server__tool.
+func toolName(name string) string {
+	if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
+		server, tool, ok := strings.Cut(rest, "__")
+		if ok {
+			return tool + " of " + server
+		}
+	}
+	if name == "" {
+		return "a tool"
+	}
+	return name
+}

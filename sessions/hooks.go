@@ -1,0 +1,486 @@
+package sessions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+const (
+	hookAnswerIn = 15 * time.Second // for an answer on its way to the agent's hook
+	hookRate     = 100              // hooks a second of one sandbox that are looked at
+	maxCalls     = 4 * guest.MaxHooksOpen
+	overSoon     = 700 * time.Millisecond // for a hook that ran beside the agent to be heard
+)
+
+// ears hears the hooks of one sandbox for all its sessions, as long as one of them runs.
+type ears struct {
+	svc                    *Service
+	workspaceID, sandboxID string
+	refs                   int // under svc.mu
+	cancel                 context.CancelFunc
+
+	mu     sync.Mutex
+	synced bool
+	calls  map[string]*hookCall // that wait
+}
+
+// hookCall is a hook that waits for an answer.
+type hookCall struct {
+	guest.HookCall
+	mu     sync.Mutex
+	asks   []agents.Ask
+	posed  []*posed        // one for each of asks so far
+	given  []agents.Answer // one for each but the last
+	over   bool
+	before bool // it was handed to its session
+}
+
+// hear lets the session's sandbox be listened to. The caller calls deafen when the session has ended.
+func (s *Service) hear(l *live) *ears {
+	l.mu.Lock()
+	row := l.row
+	l.mu.Unlock()
+	if !s.cfg.Agents.Hooks(row.Agent) {
+		return nil
+	}
+	s.mu.Lock()
+	e := s.ears[row.SandboxID]
+	fresh := e == nil
+	if fresh {
+		ctx, cancel := context.WithCancel(s.hard)
+		e = &ears{svc: s, workspaceID: row.WorkspaceID, sandboxID: row.SandboxID, cancel: cancel, calls: map[string]*hookCall{}}
+		s.ears[row.SandboxID] = e
+		defer func() {
+			if !s.run(func() { e.listen(ctx) }) {
+				cancel()
+			}
+		}()
+	}
+	e.refs++
+	s.mu.Unlock()
+	if !fresh {
+		e.joined(s.hard, l)
+	}
+	return e
+}
+
+func (s *Service) deafen(e *ears) {
+	if e == nil {
+		return
+	}
+	s.mu.Lock()
+	e.refs--
+	last := e.refs == 0
+	if last && s.ears[e.sandboxID] == e {
+		delete(s.ears, e.sandboxID)
+	}
+	s.mu.Unlock()
+	if last {
+		e.cancel()
+	}
+}
+
+// guest is the sandbox's guest now; false while it cannot be reached.
+func (e *ears) guest() (*client.Client, bool) {
+	p, ok := e.svc.cfg.Places.Live(e.workspaceID)
+	if !ok || p.SandboxID != e.sandboxID {
+		return nil, false
+	}
+	return p.Guest, true
+}
+
+// listen follows the hooks, dialling again after each cut. A guest that hears none ends it.
+func (e *ears) listen(ctx context.Context) {
+	var since uint64
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		began := time.Now()
+		if g, ok := e.guest(); ok {
+			err := e.follow(ctx, g, &since)
+			if ctx.Err() != nil {
+				return
+			}
+			if kind := fault.KindOf(err); kind == fault.Unsupported || kind == fault.NotFound {
+				return
+			}
+			e.svc.cfg.Log.Debug("hooks were cut", "sandbox_id", e.sandboxID, "error", err)
+		}
+		if time.Since(began) > 5*time.Second {
+			wait = 50 * time.Millisecond
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+func (e *ears) follow(ctx context.Context, g *client.Client, since *uint64) error {
+	h, err := g.Hooks(ctx, *since)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	named := map[string]bool{}
+	pace := time.NewTicker(time.Second / hookRate)
+	defer pace.Stop()
+	for {
+		r, err := h.Next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case r.Call != nil:
+			*since = max(*since, r.Call.Seq)
+			named[r.Call.ID] = true
+			e.take(ctx, *r.Call)
+		case r.Ended != "":
+			e.ended(ctx, r.Ended)
+		case r.Synced:
+			e.sync(ctx, named)
+		}
+		select { // a guest that says too much is heard more slowly
+		case <-pace.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// session is the live session a call belongs to, nil when there is none of this sandbox.
+func (e *ears) session(c guest.HookCall) *live {
+	l := e.svc.running(c.Process)
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.row.SandboxID != e.sandboxID || l.row.Agent != c.Agent || l.row.State.Ended() {
+		return nil
+	}
+	return l
+}
+
+// take hears one call.
+func (e *ears) take(ctx context.Context, c guest.HookCall) {
+	call := &hookCall{HookCall: c}
+	if c.Waits {
+		e.mu.Lock()
+		if old := e.calls[c.ID]; old != nil {
+			call = old
+		} else if len(e.calls) < maxCalls {
+			e.calls[c.ID] = call
+		}
+		e.mu.Unlock()
+	}
+	if l := e.session(c); l != nil {
+		e.hand(ctx, l, call)
+	}
+}
+
+// hand tells a session what its agent's hook says.
+func (e *ears) hand(ctx context.Context, l *live, call *hookCall) {
+	call.mu.Lock()
+	again := call.before
+	call.before = true
+	call.mu.Unlock()
+	if again {
+		return
+	}
+	ev := agents.HookEvent{At: time.UnixMilli(call.At), Waits: call.Waits, Raw: call.Event}
+	h := e.svc.cfg.Agents.Hook(call.Agent, ev)
+	l.heardHook(ctx, h)
+	if !call.Waits {
+		return
+	}
+	if len(h.Asks) == 0 {
+		e.release(call)
+		return
+	}
+	call.mu.Lock()
+	call.asks = h.Asks
+	call.mu.Unlock()
+	e.pose(ctx, l, call, h.Key)
+}
+
+// pose asks the next of the call's questions.
+func (e *ears) pose(ctx context.Context, l *live, call *hookCall, key string) {
+	call.mu.Lock()
+	i := len(call.given)
+	ask := call.asks[i]
+	call.mu.Unlock()
+	as := l.pose(ctx, key+"#"+strconv.Itoa(i), AskedByHook, ask, func(ctx context.Context, _ accounts.Actor, a agents.Answer) error {
+		return e.answer(ctx, l, call, key, a)
+	})
+	if as == nil {
+		e.release(call)
+		return
+	}
+	l.mu.Lock()
+	as.free = func() { e.release(call) }
+	l.mu.Unlock()
+	call.mu.Lock()
+	call.posed = append(call.posed, as)
+	over := call.over
+	call.mu.Unlock()
+	if over { // it ended meanwhile
+		l.withdraw(ctx, func(o *posed) bool { return o == as })
+	}
+}
+
+// answer takes the answer to the call's newest question. The hook is answered when it has them all.
+func (e *ears) answer(ctx context.Context, l *live, call *hookCall, key string, a agents.Answer) error {
+	call.mu.Lock()
+	all := append(append([]agents.Answer(nil), call.given...), a)
+	more := len(all) < len(call.asks)
+	if more {
+		call.given = all
+	}
+	call.mu.Unlock()
+	if more {
+		e.svc.run(func() { e.pose(e.svc.hard, l, call, key) })
+		return errHeld
+	}
+	out, err := e.svc.cfg.Agents.HookReply(call.Agent, agents.HookEvent{Waits: true, Raw: call.Event}, all)
+	if err != nil {
+		return err
+	}
+	if err := e.send(ctx, call.ID, out); err != nil {
+		return err
+	}
+	e.forget(call)
+	call.mu.Lock()
+	held := call.posed[:len(call.posed)-1]
+	call.mu.Unlock()
+	for _, as := range held {
+		l.settleHeld(ctx, as)
+	}
+	return nil
+}
+
+// send hands an output to a hook, trying again over cuts: the guest knows an answer it has had.
+func (e *ears) send(ctx context.Context, id string, out json.RawMessage) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), hookAnswerIn)
+	defer cancel()
+	err := error(fault.New(fault.Unavailable, "sandbox_unreachable", "The place the session runs in cannot be reached now."))
+	for wait := 100 * time.Millisecond; ; wait *= 2 {
+		if g, ok := e.guest(); ok {
+			if err = g.AnswerHook(ctx, id, out); fault.KindOf(err) != fault.Unavailable {
+				return err
+			}
+		}
+		if !sleep(ctx, wait) {
+			return err
+		}
+	}
+}
+
+// release lets the agent go on without an opinion of ours: its dialog, if it has one, decides.
+func (e *ears) release(call *hookCall) {
+	if !e.forget(call) {
+		return
+	}
+	e.svc.run(func() {
+		if err := e.send(e.svc.hard, call.ID, nil); err != nil && !fault.Is(err, fault.Gone) {
+			e.svc.cfg.Log.Debug("hook not released", "sandbox_id", e.sandboxID, "error", err)
+		}
+	})
+}
+
+// forget ends a call; false when it had ended.
+func (e *ears) forget(call *hookCall) bool {
+	call.mu.Lock()
+	first := !call.over
+	call.over = true
+	call.mu.Unlock()
+	e.mu.Lock()
+	if e.calls[call.ID] == call {
+		delete(e.calls, call.ID)
+	}
+	e.mu.Unlock()
+	return first
+}
+
+// ended hears that a hook waits no more: it was answered, or its agent gave it up.
+func (e *ears) ended(ctx context.Context, id string) {
+	e.mu.Lock()
+	call := e.calls[id]
+	e.mu.Unlock()
+	if call == nil {
+		return
+	}
+	e.forget(call)
+	l := e.svc.running(call.Process)
+	if l == nil {
+		return
+	}
+	call.mu.Lock()
+	all := append([]*posed(nil), call.posed...)
+	call.mu.Unlock()
+	// An answer under way is waited for, and a word of what came of a dialog that was answered in the terminal.
+	e.svc.run(func() {
+		if sleep(e.svc.hard, overSoon) {
+			l.closeQuestions(e.svc.hard, func(as *posed) bool {
+				if !slices.Contains(all, as) {
+					return false
+				}
+				if as.there == "" && l.works() {
+					as.there = inTerminal
+				}
+				return true
+			}, nil)
+		}
+	})
+}
+
+// sync ends the calls that were not named: all that wait were.
+func (e *ears) sync(ctx context.Context, named map[string]bool) {
+	e.mu.Lock()
+	e.synced = true
+	var gone []string
+	for id := range e.calls {
+		if !named[id] {
+			gone = append(gone, id)
+		}
+	}
+	e.mu.Unlock()
+	for _, id := range gone {
+		e.ended(ctx, id)
+	}
+	for _, l := range e.svc.livesIn(e.sandboxID) {
+		e.orphans(ctx, l)
+	}
+}
+
+// joined lets a session hear what was said before it was known.
+func (e *ears) joined(ctx context.Context, l *live) {
+	e.mu.Lock()
+	synced := e.synced
+	var mine []*hookCall
+	for _, c := range e.calls {
+		if c.Process == l.id {
+			mine = append(mine, c)
+		}
+	}
+	e.mu.Unlock()
+	for _, c := range mine {
+		if e.session(c.HookCall) == l {
+			e.hand(ctx, l, c)
+		}
+	}
+	if synced {
+		e.orphans(ctx, l)
+	}
+}
+
+// orphans withdraws questions of an earlier server whose hooks are gone.
+func (e *ears) orphans(ctx context.Context, l *live) {
+	l.withdraw(ctx, func(as *posed) bool {
+		return as.by == nil && as.q.Source == AskedByHook && !strings.HasPrefix(as.q.Key, onScreen)
+	})
+}
+
+func (s *Service) livesIn(sandboxID string) []*live {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.lives))
+	s.mu.Unlock()
+	return slices.DeleteFunc(all, func(l *live) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.row.SandboxID != sandboxID
+	})
+}
+
+// heardHook takes what a hook of the agent says of it.
+func (l *live) heardHook(ctx context.Context, h agents.Heard) {
+	if h.Conversation != "" {
+		l.heardConversation(ctx, h.Conversation)
+	}
+	if h.OverSoon && l.asksStill() {
+		h.OverSoon = false
+		l.svc.after(overSoon, func() { l.heardHook(l.svc.hard, h) })
+		return
+	}
+	if h.Over != nil {
+		wait, cancel := context.WithTimeout(ctx, hookAnswerIn)
+		l.heardOver(wait, h.Over)
+		cancel()
+	}
+	l.mu.Lock()
+	if h.Coming != nil {
+		l.coming, l.comingAt = h.Coming, time.Now()
+	}
+	// Hooks that run beside the agent come in any order: an older word says nothing after a newer one. And while a question is
+	// open, that decides.
+	late := h.Hint.At.Before(l.hookAt)
+	if !late && h.Hint.Mood != agents.Unsaid {
+		l.hookAt = h.Hint.At
+	}
+	open := l.question() != nil
+	l.mu.Unlock()
+	if h.Coming != nil {
+		l.watchDialog()
+	}
+	if h.Hint.Mood != agents.Unsaid && !late && !open {
+		l.evidence(h.Hint)
+	}
+}
+
+func (l *live) asksStill() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.question() != nil
+}
+
+// heardOver closes the questions a hook shows to be over.
+func (l *live) heardOver(ctx context.Context, tell func(key string) (bool, string)) {
+	l.closeQuestions(ctx, func(as *posed) bool {
+		key, _, _ := strings.Cut(as.q.Key, "#")
+		if strings.HasPrefix(key, onScreen) {
+			return false // the screen tells of these
+		}
+		over, answer := tell(key)
+		if over {
+			as.there = answer
+		}
+		return over
+	}, nil)
+}
+
+// heardConversation notes the agent's own id of its conversation, unless another session holds it.
+func (l *live) heardConversation(ctx context.Context, id string) {
+	l.mu.Lock()
+	row := l.row
+	l.mu.Unlock()
+	if row.Conversation == id {
+		return
+	}
+	taken, err := l.svc.cfg.Store.Conversations(ctx, row.Agent, row.StartedAt)
+	if err != nil {
+		l.svc.cfg.Log.Warn("conversations not read", "session_id", l.id, "error", err)
+		return
+	}
+	for _, t := range taken {
+		if t == id {
+			return
+		}
+	}
+	l.mu.Lock()
+	l.row.Conversation = id
+	l.mu.Unlock()
+	l.svc.touch(l)
+}
+
+// errHeld says that an answer is kept until the others are given.
+var errHeld = errors.New("held until the other questions are answered")
