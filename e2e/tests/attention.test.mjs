@@ -54,6 +54,7 @@ describe("attention", { skip: !haveChromium && "Chromium is not installed" }, ()
     await page.getByRole("listitem", { name: ws.name }).waitFor();
 
     await page.keyboard.press("Escape");
+    await page.getByRole("listitem", { name: ws.name }).locator("kbd", { hasText: /^x$/ }).waitFor();
     await page.keyboard.press("x");
     await page.getByText("Nothing needs you.").waitFor();
     await until("the server knows", async () => (await inbox()).items.length === 0);

@@ -65,22 +65,22 @@ export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, mark
         </p>
       )}
       <div className="-ml-2.5 flex flex-wrap items-center gap-x-1 pointer-coarse:ml-0 pointer-coarse:gap-2">
-        <Button look="quiet" onClick={onOpen} keys={selected ? "enter" : undefined}>
+        <Button look="quiet" onClick={onOpen} keys={keys ? "enter" : undefined}>
           <span>
             Open<span className="sr-only"> {i.workspace_name}</span>
           </span>
         </Button>
-        <Button look="quiet" onClick={() => marks.snooze(i, "hour")} keys={selected ? "s" : undefined}>
+        <Button look="quiet" onClick={() => marks.snooze(i, "hour")} keys={keys ? "s" : undefined}>
           <span>
             Snooze 1 h<span className="sr-only">, {i.workspace_name}</span>
           </span>
         </Button>
-        <Button look="quiet" onClick={() => marks.snooze(i, "tomorrow")} keys={selected ? "t" : undefined}>
+        <Button look="quiet" onClick={() => marks.snooze(i, "tomorrow")} keys={keys ? "t" : undefined}>
           <span>
             Tomorrow<span className="sr-only">, {i.workspace_name}</span>
           </span>
         </Button>
-        <Button look="quiet" onClick={() => marks.finish(i)} keys={selected ? "x" : undefined}>
+        <Button look="quiet" onClick={() => marks.finish(i)} keys={keys ? "x" : undefined}>
           <span>
             Done<span className="sr-only"> with {i.workspace_name}</span>
           </span>
