@@ -232,6 +232,11 @@ func (s *Service) List(ctx context.Context, teamID string, pg page.Page) ([]Run,
 	return s.cfg.Store.Runs(ctx, teamID, pg)
 }
 
+// ByWorkspace returns the newest run of every workspace of the team that is part of one.
+func (s *Service) ByWorkspace(ctx context.Context, teamID string) (map[string]string, error) {
+	return s.cfg.Store.RunsByWorkspace(ctx, teamID)
+}
+
 // Keep decides for one attempt: the workspaces made for the others are archived, which keeps everything in them restorable.
 // Those that were there before the run are left alone. It returns the archiving that failed beside the run. Errors: not_found.
 func (s *Service) Keep(ctx context.Context, actor accounts.Actor, runID, attemptID string) (Run, error) {

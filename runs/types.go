@@ -75,6 +75,8 @@ type Store interface {
 	Runs(ctx context.Context, teamID string, pg page.Page) (items []Run, next string, err error)
 	// OpenRuns returns every run that has an attempt being made or started.
 	OpenRuns(ctx context.Context) ([]Run, error)
+	// RunsByWorkspace returns, for every workspace that is part of a run of the team, the newest such run.
+	RunsByWorkspace(ctx context.Context, teamID string) (map[string]string, error)
 	UpdateAttempt(ctx context.Context, a Attempt) error
 	KeepAttempt(ctx context.Context, runID, attemptID string) error
 }

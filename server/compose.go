@@ -17,6 +17,7 @@ type parts struct {
 	sessions  map[string]sessions.Summary
 	changes   map[string]filesync.Summary
 	sandboxes map[string]executors.Record
+	runs      map[string]string
 }
 
 func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
@@ -33,6 +34,9 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 	}
 	if p.sandboxes, err = h.cfg.Places.Sandboxes(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading sandboxes: %w", err)
+	}
+	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID); err != nil {
+		return p, fmt.Errorf("reading runs: %w", err)
 	}
 	return p, nil
 }
@@ -64,6 +68,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		Steps: list(w.Steps, stepOf), MergedAt: ptr(w.MergedAt), MergedCommit: w.MergedCommit, CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt,
 		UpdatedAt: w.UpdatedAt, ArchivedAt: ptr(w.ArchivedAt), DeletedAt: ptr(w.DeletedAt),
 		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}
+	out.RunId = text(p.runs[w.ID])
 	if sb, ok := p.sandboxes[w.ID]; ok {
 		out.Sandbox = &api.SandboxSummary{Id: sb.Handle.ID, State: api.SandboxState(sb.State)}
 	}

@@ -130,6 +130,25 @@ func (s *Runs) attempts(ctx context.Context, all []runs.Run) error {
 	return rows.Err()
 }
 
+// RunsByWorkspace returns, for every workspace that is part of a run of the team, the newest such run.
+func (s *Runs) RunsByWorkspace(ctx context.Context, teamID string) (map[string]string, error) {
+	rows, err := s.db.Query(ctx, `SELECT a.workspace_id, r.id FROM runs r JOIN run_attempts a ON a.run_id = r.id
+		WHERE r.team_id = ? AND a.workspace_id <> '' ORDER BY r.created_at, r.id`, teamID)
+	if err != nil {
+		return nil, fmt.Errorf("reading runs of workspaces: %w", err)
+	}
+	defer rows.Close()
+	out := map[string]string{}
+	for rows.Next() {
+		var ws, run string
+		if err := rows.Scan(&ws, &run); err != nil {
+			return nil, fmt.Errorf("reading runs of workspaces: %w", err)
+		}
+		out[ws] = run
+	}
+	return out, rows.Err()
+}
+
 // UpdateAttempt writes how far an attempt is.
 func (s *Runs) UpdateAttempt(ctx context.Context, a runs.Attempt) error {
 	_, err := s.db.Exec(ctx, `UPDATE run_attempts SET workspace_id = ?, session_id = ?, state = ?, code = ?, reason = ?, state_at = ? WHERE id = ? AND run_id = ?`,

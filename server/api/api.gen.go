@@ -2630,19 +2630,22 @@ type Workspace struct {
 	Id         string         `json:"id"`
 
 	// Key The human id such as PW-1
-	Key          string          `json:"key"`
-	MergedAt     *int64          `json:"merged_at"`
-	MergedCommit string          `json:"merged_commit"`
-	Name         string          `json:"name"`
-	Path         string          `json:"path"`
-	ProjectId    string          `json:"project_id"`
-	ProjectName  string          `json:"project_name"`
-	Sandbox      *SandboxSummary `json:"sandbox"`
-	Snapshot     *Snapshot       `json:"snapshot"`
-	State        WorkspaceState  `json:"state"`
-	StateReason  string          `json:"state_reason"`
-	Steps        []Step          `json:"steps"`
-	UpdatedAt    int64           `json:"updated_at"`
+	Key          string `json:"key"`
+	MergedAt     *int64 `json:"merged_at"`
+	MergedCommit string `json:"merged_commit"`
+	Name         string `json:"name"`
+	Path         string `json:"path"`
+	ProjectId    string `json:"project_id"`
+	ProjectName  string `json:"project_name"`
+
+	// RunId The run it is an attempt of
+	RunId       *string         `json:"run_id,omitempty"`
+	Sandbox     *SandboxSummary `json:"sandbox"`
+	Snapshot    *Snapshot       `json:"snapshot"`
+	State       WorkspaceState  `json:"state"`
+	StateReason string          `json:"state_reason"`
+	Steps       []Step          `json:"steps"`
+	UpdatedAt   int64           `json:"updated_at"`
 }
 
 // WorkspaceState defines model for Workspace.State.

@@ -147,6 +147,12 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       ];
     case "session":
       return [...lists, keys.inbox(team), keys.sessions(workspace), keys.activity(workspace), keys.sandbox(workspace)];
+    case "run":
+      return [
+        ["run", e.id],
+        ["team", team, "runs"],
+        ["team", team, "workspaces"],
+      ];
     case "prompt":
       return [keys.prompts(workspace, e.id), keys.activity(workspace)];
     case "inbox":

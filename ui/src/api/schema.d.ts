@@ -2958,6 +2958,8 @@ export interface components {
             path: string;
             project_id: string;
             project_name: string;
+            /** @description The run it is an attempt of */
+            run_id?: string;
             sandbox: components["schemas"]["SandboxSummary"] | null;
             snapshot: components["schemas"]["Snapshot"] | null;
             /** @enum {string} */

@@ -35,6 +35,7 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   useAction("theme", () => setLook({ theme: isDark() ? "light" : "dark" }));
   useAction("go.inbox", () => void navigate({ to: "/$team/inbox", params }));
   useAction("go.workspaces", () => void navigate({ to: "/$team/w", params }));
+  useAction("go.runs", () => void navigate({ to: "/$team/runs", params }));
   useAction("go.projects", () => void navigate({ to: "/$team/p", params }));
   useAction(
     "go.settings",

@@ -132,6 +132,18 @@ const workspaceRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/workspace"), "WorkspaceScreen"),
 });
 
+const runsRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/runs",
+  component: lazyRouteComponent(() => import("@/screens/runs"), "RunsScreen"),
+});
+
+const runRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/runs/$run",
+  component: lazyRouteComponent(() => import("@/screens/run"), "RunScreen"),
+});
+
 const projectsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/p",
@@ -171,6 +183,8 @@ const routeTree = rootRoute.addChildren([
     inboxRoute,
     workspacesRoute,
     workspaceRoute,
+    runsRoute,
+    runRoute,
     projectsRoute,
     projectRoute,
     settingsRoute,

@@ -51,6 +51,7 @@ export const ACTIONS = [
   { id: "go.inbox", label: "Inbox", keys: ["g i"], scope: "global", group: "Go to" },
   { id: "go.workspaces", label: "Workspaces", keys: ["g w"], scope: "global", group: "Go to" },
   { id: "go.projects", label: "Projects", keys: ["g p"], scope: "global", group: "Go to" },
+  { id: "go.runs", label: "Comparisons", keys: ["g r"], scope: "global", group: "Go to" },
   { id: "go.settings", label: "Settings", keys: ["g s"], scope: "global", group: "Go to" },
   {
     id: "go.next",

@@ -26,7 +26,14 @@ export function WorkspacesScreen() {
   useTitle(show === "trash" ? "Trash" : show === "archived" ? "Archived" : "Workspaces");
 
   return (
-    <Page title="Workspaces">
+    <Page
+      title="Workspaces"
+      actions={
+        <Link to="/$team/runs" params={{ team: team.slug }} className={buttonClass("plain")}>
+          Comparisons
+        </Link>
+      }
+    >
       <nav aria-label="Which workspaces" className="mb-3 flex gap-4 border-b border-hairline">
         {(
           [

@@ -2,7 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
-import { api, data, type Project } from "@/api/client";
+import { type Agent, api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { agentsQuery, branchNameQuery, executorsQuery, projectsQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
@@ -17,6 +17,7 @@ import { addPendingStart } from "@/workspaces/pending-start";
 import { COMMAND, SHELL } from "@/workspaces/sessions";
 import { BaseBranch } from "./base-branch";
 import { Place } from "./place";
+import { Several, type Try, usable } from "./several";
 import { useSettled } from "./use-settled";
 
 /** A new workspace: what, by whom, from where, in which place. */
@@ -84,6 +85,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const [prompt, setPrompt] = useState("");
   const [command, setCommand] = useState("");
   const [executor, setExecutor] = useState<string | undefined>(undefined);
+  const [tries, setTries] = useState<Try[] | undefined>(undefined); // several agents; undefined: one
 
   const agents = useQuery(agentsQuery(team.slug));
   const choice = useAgentChoice(agents.data, recall(`agent.${project.id}`, isString), (agent) =>
@@ -133,15 +135,42 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
       });
     },
   });
-  const field = (f: string) => fieldError(create.error, f);
+  const run = useMutation({
+    mutationFn: (list: Try[]) =>
+      data(
+        api.POST("/teams/{team}/runs", {
+          params: { path: { team: team.slug }, header: { "Idempotency-Key": runKey } },
+          body: {
+            project_id: project.id,
+            prompt,
+            ...(name.trim() ? { name: name.trim() } : {}),
+            ...(base ? { base } : {}),
+            ...(place ? { executor: place } : {}),
+            attempts: list.map((t) => ({ agent: t.agent, ...(t.accountId ? { account_id: t.accountId } : {}) })),
+          },
+        }),
+      ),
+    onSuccess: async (r) => {
+      remember("project", project.id);
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+      await navigate({ to: "/$team/runs/$run", params: { team: team.slug, run: r.id } });
+    },
+    onError: () => setRunKey(newKey()),
+  });
+  const [runKey, setRunKey] = useState(newKey);
+  const several = tries !== undefined;
+  const field = (f: string) => fieldError(several ? run.error : create.error, f);
   const named = ["name", "base", "branch", "executor"].some(field);
-  const ready =
-    name.trim() !== "" &&
-    (choice.agent === "" || choice.ready) &&
-    (choice.agent !== COMMAND || argv.length > 0) &&
-    !create.isPending;
+  const ready = several
+    ? prompt.trim() !== "" && tries.length > 0 && !run.isPending
+    : name.trim() !== "" &&
+      (choice.agent === "" || choice.ready) &&
+      (choice.agent !== COMMAND || argv.length > 0) &&
+      !create.isPending;
   const go = () => {
-    if (ready) create.mutate();
+    if (!ready) return;
+    if (several) run.mutate(tries);
+    else create.mutate();
   };
 
   return (
@@ -162,7 +191,8 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         <div className="grid gap-4 sm:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
           <TextField
             label="Name"
-            required
+            required={!several}
+            hint={several ? "Empty takes the beginning of the prompt." : undefined}
             autoFocus
             maxLength={200}
             placeholder="Retry webhook delivery with jitter"
@@ -189,30 +219,45 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         </div>
         <div className="grid gap-4 sm:grid-cols-2">
           <BaseBranch project={project} value={base} onChange={setBase} error={field("base")} />
-          <TextField
-            label="Branch"
-            mono
-            spellCheck={false}
-            autoCapitalize="none"
-            value={branch ?? (settled ? (suggestion.data ?? "") : "")}
-            placeholder="From the name"
-            error={field("branch")}
-            hint={branch === undefined ? "Made from the name; change it if you like." : undefined}
-            onChange={(e) => setBranch(e.target.value)}
-            onBlur={() => branch?.trim() === "" && setBranch(undefined)}
-          />
+          {!several && (
+            <TextField
+              label="Branch"
+              mono
+              spellCheck={false}
+              autoCapitalize="none"
+              value={branch ?? (settled ? (suggestion.data ?? "") : "")}
+              placeholder="From the name"
+              error={field("branch")}
+              hint={branch === undefined ? "Made from the name; change it if you like." : undefined}
+              onChange={(e) => setBranch(e.target.value)}
+              onBlur={() => branch?.trim() === "" && setBranch(undefined)}
+            />
+          )}
         </div>
-        <AgentChoice query={agents} choice={choice} withShell withNone />
-        {talks && (
+        {several ? (
+          <Several agents={agents.data} tries={tries} onChange={setTries} />
+        ) : (
+          <AgentChoice query={agents} choice={choice} withShell withNone />
+        )}
+        <Button
+          className="self-start"
+          aria-pressed={several}
+          disabled={agents.data === undefined}
+          onClick={() => setTries(several ? undefined : firstTries(agents.data, choice.agent))}
+        >
+          {several ? "Run with one agent" : "Run with several agents"}
+        </Button>
+        {(several || talks) && (
           <TextArea
             label="Prompt"
             rows={4}
-            placeholder="What should it do? Empty starts it without a task."
+            placeholder={several ? "What should they do?" : "What should it do? Empty starts it without a task."}
+            required={several}
             value={prompt}
             onChange={(e) => setPrompt(e.target.value)}
           />
         )}
-        {choice.agent === COMMAND && (
+        {!several && choice.agent === COMMAND && (
           <TextField
             label="Command"
             mono
@@ -223,16 +268,32 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
           />
         )}
         <Place query={executors} value={place} onChange={setExecutor} error={field("executor")} />
-        <FormError error={create.error && !named ? create.error : null} />
+        <FormError error={several ? run.error : create.error && !named ? create.error : null} />
       </DialogBody>
       <DialogFoot>
         <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="primary" keys="mod+enter" disabled={!ready} busy={create.isPending && "Creating"}>
-          Create
+        <Button
+          type="submit"
+          look="primary"
+          keys="mod+enter"
+          disabled={!ready}
+          busy={(create.isPending || run.isPending) && "Creating"}
+        >
+          {several ? "Run and compare" : "Create"}
         </Button>
       </DialogFoot>
     </form>
   );
+}
+
+const newKey = () => crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+
+/** What several agents begin with: each that can be started, the chosen one first; two of the only one. */
+function firstTries(agents: Agent[] | undefined, chosen: string): Try[] {
+  const can = usable(agents).filter((a) => a.agent !== SHELL);
+  const order = [...can.filter((a) => a.agent === chosen), ...can.filter((a) => a.agent !== chosen)].slice(0, 3);
+  const list = order.length === 1 ? [order[0]!, order[0]!] : order;
+  return list.map((a) => ({ agent: a.agent, accountId: "" }));
 }
 
 function defaultPlace(

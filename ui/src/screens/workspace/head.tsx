@@ -1,11 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Session, type Workspace } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { useAction } from "@/keys/keyboard";
-import { Button, IconButton } from "@/kit/button";
+import { Button, buttonClass, IconButton } from "@/kit/button";
 import { inputClass } from "@/kit/field";
 import { Icon } from "@/kit/icon";
 import { Mark } from "@/kit/mark";
@@ -110,6 +110,11 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           >
             Stop
           </Button>
+        )}
+        {w.run_id && (
+          <Link to="/$team/runs/$run" params={{ team: team.slug, run: w.run_id }} className={buttonClass("plain")}>
+            Compare
+          </Link>
         )}
         {canCommit && <Button onClick={commit}>Commit</Button>}
         {canMerge && (

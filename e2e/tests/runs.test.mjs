@@ -1,0 +1,111 @@
+// One prompt for several agents at once: the dialog, the compare screen while they work, keeping one, and the way back.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { House, password, until } from "../lib/house.mjs";
+import { talker } from "../lib/talker.mjs";
+
+describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
+  let house;
+  let browser;
+  let project;
+  before(async () => {
+    if (!haveChromium) return;
+    house = await House.start(talker());
+    await house.setUp();
+    await house.api("PUT", "/me/agent-accounts/codex", { kind: "terminal" });
+    project = await house.api("POST", `/teams/${house.team}/projects`, { source: { kind: "sample" } });
+    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
+    browser = await launch();
+  });
+  after(async () => {
+    await browser?.close();
+    await house?.stop();
+  });
+
+  test("run with several agents, compare, keep one", async () => {
+    const page = await newPage(browser);
+    await signIn(page, house, password);
+    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Run with several agents" }).click();
+    await until("two attempts", async () => (await dialog.getByLabel(/Agent of attempt/).count()) === 2);
+    await dialog.getByRole("button", { name: "Add an attempt" }).click();
+    await dialog.getByLabel("Agent of attempt 3").selectOption("shell");
+    await dialog.getByLabel("Prompt").fill("touch made-here 30");
+    assert.deepEqual(await axe(page, [".xterm"]), []);
+    await shot(page, "run-dialog");
+    await dialog.getByRole("button", { name: "Run and compare" }).click();
+    await page.waitForURL(/\/runs\/run_/);
+    const rows = page.getByRole("region", { name: "Attempts" }).getByRole("row");
+    await until("three attempts are shown", async () => (await rows.count()) === 4);
+    await page.getByText("Working").first().waitFor();
+    // The talker writes what it is told; the shell does what it is told.
+    await until("files have changed", async () => (await page.getByRole("rowheader", { name: "told" }).count()) === 1);
+    await page.getByRole("rowheader", { name: "made-here" }).waitFor();
+    await shot(page, "run-compare");
+    assert.deepEqual(await axe(page), []);
+
+    const id = page.url().split("/").at(-1);
+    const run = await house.api("GET", `/runs/${id}`);
+    assert.deepEqual(run.attempts.map((a) => a.state), ["started", "started", "started"]);
+    assert.equal(new Set(run.attempts.map((a) => a.workspace.id)).size, 3);
+    await rows.nth(2).getByRole("button", { name: /Keep this one/ }).click();
+    await page.getByRole("alertdialog").getByText(/Nothing is lost/).waitFor();
+    assert.deepEqual(await axe(page), []);
+    await page.getByRole("alertdialog").getByRole("button", { name: "Keep this one" }).click();
+    await page.getByText("· kept").waitFor();
+    await until("the others are archived", async () => {
+      const now = await house.api("GET", `/runs/${id}`);
+      return now.attempts.map((a) => a.workspace.state).join() === "archived,ready,archived";
+    });
+    await rows.nth(2).getByRole("link", { name: /^Open/ }).click();
+    await page.getByRole("link", { name: "Compare" }).click();
+    await page.waitForURL(/\/runs\/run_/);
+    await page.goto(`${house.url}/${house.team}/runs`);
+    await page.getByRole("link", { name: /touch made-here/ }).waitFor();
+    assert.deepEqual(await axe(page), []);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
+  test("what fails is told by its attempt; a repeated request happens once", async () => {
+    const body = { project_id: project.id, prompt: "Do it 1", attempts: [{ agent: "codex" }, { agent: "claude-code" }, { agent: "codex", base: "no-such-branch" }] };
+    const ask = () =>
+      fetch(`${house.url}/api/v1/teams/${house.team}/runs`, {
+        method: "POST",
+        headers: { Authorization: `Bearer ${house.token}`, "Content-Type": "application/json", "Idempotency-Key": "once" },
+        body: JSON.stringify(body),
+      }).then((r) => r.json());
+    const first = await ask();
+    const again = await ask();
+    assert.equal(again.id, first.id);
+    const done = await until("all are settled", async () => {
+      const r = await house.api("GET", `/runs/${first.id}`);
+      return r.attempts.every((a) => a.state === "started" || a.state === "failed") && r;
+    });
+    assert.equal(done.attempts[0].state, "started");
+    assert.equal(done.attempts[2].state, "failed");
+    assert.ok(done.attempts[2].reason, "it says why");
+    for (const attempts of [[], Array.from({ length: 9 }, () => ({ agent: "codex" })), undefined]) {
+      const r = await house.raw("POST", `/teams/${house.team}/runs`, { project_id: project.id, prompt: "x", attempts });
+      assert.equal(r.status, 400);
+      assert.equal((await r.json()).code, "invalid_run");
+    }
+  });
+
+  for (const colorScheme of ["dark", "light"]) {
+    test(`on a phone, ${colorScheme}`, async () => {
+      const page = await newPage(browser, { colorScheme, viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
+      await signIn(page, house, password);
+      const run = (await house.api("GET", `/teams/${house.team}/runs`)).items.at(-1);
+      await page.goto(`${house.url}/${house.team}/runs/${run.id}`);
+      await page.getByRole("region", { name: "Attempts" }).waitFor();
+      await shot(page, `run-phone-${colorScheme}`);
+      assert.deepEqual(await axe(page), []);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page does not scroll sideways");
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+    });
+  }
+});
