@@ -13,8 +13,8 @@ import (
 )
 
 // runs is a prompt of two lines that makes the model run a command with the agent's own tool.
-func runs(tool, field, command string) string {
-	script, err := json.Marshal([]any{map[string]any{"tools": []any{map[string]any{"name": tool, "input": map[string]string{field: command}}}},
+func runs(tool string, input map[string]any) string {
+	script, err := json.Marshal([]any{map[string]any{"tools": []any{map[string]any{"name": tool, "input": input}}},
 		map[string]string{"text": "Ran it."}})
 	if err != nil {
 		panic(err)
@@ -29,7 +29,7 @@ func TestSteerRealClaudeCode(t *testing.T) {
 	h.settings[agents.ClaudeCode] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"--allowedTools", "Bash"}}
 	h.accounts[agents.ClaudeCode] = accounts.AgentAccount{Agent: agents.ClaudeCode, Kind: accounts.APIKey, BaseURL: model(t)}
 	h.secrets[agents.ClaudeCode] = "sk-ant-api03-" + strings.Repeat("abcdefghij", 5)
-	steerReal(t, h, agents.ClaudeCode, func(command string) string { return runs("Bash", "command", command) })
+	steerReal(t, h, agents.ClaudeCode, func(command string) string { return runs("Bash", map[string]any{"command": command}) })
 }
 
 func TestSteerRealCodex(t *testing.T) {
@@ -39,7 +39,10 @@ func TestSteerRealCodex(t *testing.T) {
 	h.settings[agents.Codex] = agents.Settings{Enabled: true, Command: path, DefaultArgs: []string{"-m", "gpt-5.5", "-s", "danger-full-access", "-a", "never"}}
 	h.accounts[agents.Codex] = accounts.AgentAccount{Agent: agents.Codex, Kind: accounts.APIKey, BaseURL: model(t) + "/v1"}
 	h.secrets[agents.Codex] = "sk-proj-" + strings.Repeat("abcdefghij", 5)
-	steerReal(t, h, agents.Codex, func(command string) string { return runs("exec_command", "cmd", command) })
+	steerReal(t, h, agents.Codex, func(command string) string {
+		// Else it goes on without waiting for a command of some seconds.
+		return runs("exec_command", map[string]any{"cmd": command, "yield_time_ms": 30000})
+	})
 }
 
 // steerReal steers a real agent through a day: a queue while it works, an interrupt, a server that dies, resume and send.

@@ -8,7 +8,9 @@ const program = String.raw`#!/bin/bash
 stty -echoctl
 say() { printf '\033]7501;state=%s:app=codex\033\\' "$1"; }
 printf '\033[?2004hready\r\n'; say idle
-while IFS= read -r line; do
+first=
+[ "$1" != resume ] && [ "$#" -gt 1 ] && [ "${"$"}{@: -2:1}" = -- ] && first=${"$"}{@: -1}
+while line=$first; first=; [ -n "$line" ] || IFS= read -r line; do
   line=$(printf %s "$line" | sed 's/\x1b\[20[01]~//g; s/\x1b//g')
   case $line in *deaf* | "") continue ;; esac
   say working; echo "$line" >>told

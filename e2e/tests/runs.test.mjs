@@ -63,7 +63,7 @@ describe("runs", { skip: !haveChromium && "Chromium is not installed" }, () => {
     await page.getByRole("link", { name: "Compare" }).click();
     await page.waitForURL(/\/runs\/run_/);
     await page.goto(`${house.url}/${house.team}/runs`);
-    await page.getByRole("link", { name: /touch made-here/ }).waitFor();
+    await page.getByRole("link", { name: "touch made-here 30", exact: true }).waitFor();
     assert.deepEqual(await axe(page), []);
     assert.deepEqual(page.problems, []);
     await page.context().close();

@@ -226,9 +226,11 @@ function DiffStat({ attempts }: { attempts: Attempt[] }) {
                           to="/$team/w/$key"
                           params={{ team: team.slug, key: a.workspace!.key }}
                           search={{ tab: "changes", file: path }}
-                          aria-label={`${visible(path)} in ${a.workspace!.key}`}
                           className="hover:underline"
                         >
+                          <span className="sr-only">
+                            {visible(path)} in {a.workspace!.key}:{" "}
+                          </span>
                           {f.binary ? "binary" : <Counts additions={f.additions} deletions={f.deletions} />}
                         </Link>
                       ) : (

@@ -44,7 +44,10 @@ export function reordered(all: readonly Prompt[], id: string, to: number): Promp
 
 /** Everything a session was told, for another one that is to do the same. */
 export function toldTo(session: { prompt: string }, all: readonly Prompt[] | undefined): string {
-  return [session.prompt, ...(all ?? []).filter((p) => p.state === "sent").map((p) => p.text)]
+  return [
+    session.prompt,
+    ...(all ?? []).filter((p) => p.state === "sent" && p.text !== session.prompt).map((p) => p.text),
+  ]
     .filter((t) => t.trim() !== "")
     .join("\n\n");
 }

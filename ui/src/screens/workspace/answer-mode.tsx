@@ -15,6 +15,7 @@ import { Mark } from "@/kit/mark";
 import { Failure, Skeleton } from "@/kit/states";
 import { hasEnded, sessionMark } from "@/workspaces/sessions";
 import { EndedBar } from "./ended-bar";
+import QueuePeek from "./queue-peek";
 import { Replies } from "./replies";
 
 /**
@@ -48,6 +49,7 @@ export default function AnswerMode({ session: s }: { session: Session }) {
         via="phone"
         className="max-h-[50vh] overflow-y-auto border-t border-hairline bg-bg2 px-3 py-2.5"
       />
+      <QueuePeek session={s} />
       {ended && <EndedBar session={s} exit={undefined} />}
       {!ended && team.can("terminal.type") && <Replies session={s} onSent={() => void screen.refetch()} />}
     </div>
