@@ -62,7 +62,7 @@ func (s *Service) Told(ctx context.Context, row Session) (string, error) {
 		return "", err
 	}
 	for _, p := range prompts {
-		if p.State == PromptSent {
+		if p.State == PromptSent && p.Text != row.Prompt { // one too long for the command line went through the queue
 			all = append(all, p.Text)
 		}
 	}

@@ -2,13 +2,14 @@ package sessions
 
 import (
 	"context"
+	"math"
 	"strings"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/id"
 )
 
 // typed notes that a person types p: v, or nil for the API. It refuses when somebody else holds the keyboard. What only tells of
@@ -74,9 +75,11 @@ const (
 	pasteEnter = 100 * time.Millisecond // agents take an Enter glued to a paste for a part of it
 )
 
-// deliver pastes the initial prompt once the program has drawn its screen and fallen silent, and notes when.
+// deliver queues the initial prompt once the program has drawn its screen and fallen silent: from there it is typed like any
+// other, once.
 func (l *live) deliver(ctx context.Context, prompt string) {
 	l.delivers(true)
+	defer l.svc.steerOn(l)
 	defer l.delivers(false)
 	began := time.Now()
 	for {
@@ -93,26 +96,18 @@ func (l *live) deliver(ctx context.Context, prompt string) {
 			break
 		}
 	}
-	l.outMu.Lock()
-	bracketed := l.scan.paste
-	l.outMu.Unlock()
-	if err := l.send(ctx, pasted(prompt, bracketed)); err != nil {
-		l.svc.cfg.Log.Warn("prompt not delivered", "session_id", l.id, "error", err)
-		return
+	row := l.snapshot()
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		_, err := l.svc.cfg.Store.AddPrompt(ctx, Prompt{ID: id.New("prm"), TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, SessionID: row.ID,
+			Text: prompt, State: PromptQueued, Urgent: true, CreatedBy: row.CreatedBy, CreatedAt: l.svc.now()}, math.MaxInt)
+		if err == nil {
+			return
+		}
+		if !sleep(ctx, wait) {
+			return // the next server delivers it
+		}
+		l.svc.cfg.Log.Warn("first prompt not queued", "session_id", l.id, "error", err)
 	}
-	killpoint.Reach(killpoint.PromptPasted)
-	if !sleep(ctx, pasteEnter) {
-		return
-	}
-	if err := l.send(ctx, []byte("\r")); err != nil {
-		l.svc.cfg.Log.Warn("prompt not submitted", "session_id", l.id, "error", err)
-		return
-	}
-	l.mu.Lock()
-	l.row.PromptSentAt = l.svc.now()
-	l.notePrompt(prompt)
-	l.mu.Unlock()
-	l.svc.touch(l)
 }
 
 // pasted turns a prompt into what a terminal sends for a paste. Control characters, which could end the paste or press keys,

@@ -9,7 +9,6 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/sessions/agents"
 )
 
 // Recover takes up every session that had not ended when the server did: it is attached again from the last byte the host
@@ -156,20 +155,18 @@ func (s *Service) deliverLate(l *live, row Session) {
 		s.touch(l)
 		return
 	}
-	// What was printed tells whether pastes are to be bracketed.
-	first, end := l.log.Bounds()
-	buf := make([]byte, 64<<10)
-	quiet := scanner{signal: func(agents.Signal) {}}
-	for off := max(first, end-(1<<20)); off < end; {
-		n, from, err := l.log.ReadAt(buf, off)
-		if n == 0 || err != nil {
-			break
-		}
-		quiet.scan(buf[:n])
-		off = from + int64(n)
+	queued, err := s.cfg.Store.Prompts(s.hard, l.id, shownPrompts)
+	if err != nil {
+		s.cfg.Log.Warn("queue of prompts not read", "session_id", l.id, "error", err)
+		return
 	}
-	l.outMu.Lock()
-	l.scan.paste = quiet.paste
-	l.outMu.Unlock()
+	for _, p := range queued {
+		if p.Text == row.Prompt { // it is in the queue, or went through it
+			if p.State == PromptSent {
+				l.firstSent(p)
+			}
+			return
+		}
+	}
 	s.run(func() { l.deliver(s.hard, row.Prompt) })
 }

@@ -256,7 +256,7 @@ func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) 
 		return "the agent waits for an answer", 0
 	case state == Working:
 		return "the agent is working", 0
-	case l.steering.first, first && l.explicit && !l.steering.worked && started < firstTurn:
+	case l.steering.first, first && p.Text != l.row.Prompt && l.explicit && !l.steering.worked && started < firstTurn:
 		return "the agent is about to take its first prompt", lookEvery
 	case l.machine.trouble && !p.Urgent:
 		return "the agent stopped with an error; send it now once that is mended", 0
@@ -266,7 +266,7 @@ func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) 
 		return "somebody is typing", keysQuiet - now.Sub(l.steering.typedAt)
 	case idle < idleFor && l.steering.worked:
 		return "the agent has just become idle", idleFor - idle
-	case !l.explicit && min(quiet, now.Sub(l.steering.sentAt)) < untoldIdle && now.Sub(l.steering.sentAt) < quietWait:
+	case !l.explicit && !l.steering.sentAt.IsZero() && min(quiet, now.Sub(l.steering.sentAt)) < untoldIdle && now.Sub(l.steering.sentAt) < quietWait:
 		return "the program may still be at work", max(untoldIdle-min(quiet, now.Sub(l.steering.sentAt)), lookEvery)
 	case quiet < pasteQuiet && idle < quietWait:
 		return "the screen is still moving", pasteQuiet - quiet
@@ -373,6 +373,7 @@ func (l *live) closePrompt(p Prompt, state PromptState, reason string) {
 		if err == nil {
 			l.svc.publishPrompts(l.svc.hard, got)
 			if got.State == PromptSent {
+				l.firstSent(got)
 				l.note(journal.Prompt, map[string]any{"text": cut(got.Text, saidOf), "user_id": got.CreatedBy, "prompt_id": got.ID})
 				l.recordPrompt(got)
 			}
@@ -385,10 +386,23 @@ func (l *live) closePrompt(p Prompt, state PromptState, reason string) {
 	}
 }
 
+// firstSent notes when the prompt the session was started with was sent.
+func (l *live) firstSent(p Prompt) {
+	l.mu.Lock()
+	first := l.row.PromptSentAt == 0 && l.row.Prompt == p.Text
+	if first {
+		l.row.PromptSentAt = max(p.SentAt, 1)
+	}
+	l.mu.Unlock()
+	if first {
+		l.svc.touch(l)
+	}
+}
+
 // recordPrompt puts a prompt that was sent into the workspace's timeline.
 func (l *live) recordPrompt(p Prompt) {
 	r, ok := l.svc.cfg.Workspaces.(recorder)
-	if !ok {
+	if !ok || p.Text == l.snapshot().Prompt { // the start told of it
 		return
 	}
 	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)

@@ -306,6 +306,10 @@ func TestQueueOverRestarts(t *testing.T) {
 		s.end()
 		s = h.start()
 	}
+	// That the program knows brackets was said in an earlier life.
+	if n := strings.Count(s.output(t, row.ID), "\x1b[200~"); n != len(want) {
+		t.Errorf("%d of %d pastes were bracketed", n, len(want))
+	}
 	eventually(t, "none is open", func() bool {
 		return !slices.ContainsFunc(s.prompts(t, row.ID), func(p string) bool { return !strings.HasSuffix(p, ":sent") })
 	})

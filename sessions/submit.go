@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/sessions/screen"
 )
 
 var (
@@ -32,6 +33,7 @@ func (l *live) frames(p Prompt) [][]byte {
 // first is sent: the guest counts what it takes, so that after a crash at any point the next server knows what is typed and
 // what is not, and each frame is typed once.
 func (l *live) submit(ctx context.Context, p Prompt) error {
+	bracketed := l.brackets()
 	if err := l.waitTurn(ctx); err != nil {
 		return err
 	}
@@ -52,9 +54,7 @@ func (l *live) submit(ctx context.Context, p Prompt) error {
 			return err
 		}
 	}
-	l.outMu.Lock()
-	p.Bracketed = l.scan.paste
-	l.outMu.Unlock()
+	p.Bracketed = bracketed
 	l.mu.Lock()
 	why, _ := l.notYet(p, time.Now())
 	before := l.stand()
@@ -78,6 +78,17 @@ func (l *live) submit(ctx context.Context, p Prompt) error {
 	free()
 	l.accept(ctx, p, before)
 	return nil
+}
+
+// brackets reports whether the program knows pastes by their brackets. The screen remembers it over a restart.
+func (l *live) brackets() (on bool) {
+	l.outMu.Lock()
+	on = l.scan.paste
+	l.outMu.Unlock()
+	if !on {
+		l.view(func(s *screen.Screen) { on = s.Modes().BracketedPaste })
+	}
+	return on
 }
 
 // claim takes the prompt out of everybody's hands, as it was read.
@@ -107,6 +118,7 @@ func (l *live) typeFrames(ctx context.Context, p Prompt, frames [][]byte) bool {
 			if !l.pasteShown(ctx, i > 0) {
 				return false
 			}
+			killpoint.Reach(killpoint.PromptPasted)
 			killpoint.Reach(killpoint.QueuePasted)
 		}
 		if err := l.sendPiece(ctx, f); err != nil {

@@ -333,7 +333,7 @@ func (d *death) endedWell() {
 func (d *death) startPrompted() { d.begin("reader", "Do it") }
 
 func (d *death) promptArrived() {
-	must(d.t, d.Attach(d.one().ID, "from=0").See("got Do it"))
+	must(d.t, d.Attach(d.one().ID, "from=0").See("got Do it\r"))
 }
 
 func (d *death) exec() {
