@@ -259,6 +259,10 @@ func (s *Service) inherit(ctx context.Context, from, to Session) {
 		return
 	}
 	if n > 0 {
+		// Who resumes wants it to go on.
+		if _, err := s.cfg.Store.HoldPrompts(ctx, to.ID, ""); err != nil {
+			s.cfg.Log.Warn("queued prompts stay held", "session_id", to.ID, "error", err)
+		}
 		s.publishPrompts(ctx, Prompt{SessionID: from.ID, WorkspaceID: from.WorkspaceID, TeamID: from.TeamID})
 		s.queueMoved(ctx, Prompt{SessionID: to.ID, WorkspaceID: to.WorkspaceID, TeamID: to.TeamID})
 	}

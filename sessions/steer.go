@@ -38,6 +38,7 @@ type steering struct {
 	typedAt time.Time // a person typed
 	draft   bool      // a person typed text and has not sent it
 	sentAt  time.Time // the last prompt of the queue was typed
+	last    State     // before the newest change
 	busy    uint64    // how often the agent said it works
 	worked  bool      // it was working at some time since it was started here
 }
@@ -68,7 +69,9 @@ func isPaste(p []byte) bool { return len(p) > 6 && string(p[:6]) == "\x1b[200~" 
 
 // steered notes a change of state. It is called under mu.
 func (l *live) steered() {
-	if l.row.State == Working {
+	began := l.row.State == Working && l.steering.last != Working
+	l.steering.last = l.row.State
+	if began {
 		l.steering.worked = true
 		if l.steering.draft && time.Since(l.steering.typedAt) < keysQuiet {
 			l.steering.draft = false // what was typed made it work

@@ -204,20 +204,15 @@ func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := h.start()
-	row := s.begin(t, sessions.StartRequest{Agent: agents.Shell})
+	row := s.run(t, "sh", "-c", `trap 'echo caught-$((40+2))' INT; echo begun; while :; do sleep 0.05; done`)
+	s.tells(t, row.ID)
 	sc := s.watch(t, row.ID, sessions.Attach{Writer: true})
-	if err := sc.Input(t.Context(), []byte("echo beg''un; sleep 60; echo over-$?\r")); err != nil {
-		t.Fatal(err)
-	}
 	sc.shows(t, "begun")
 	got, err := s.Interrupt(t.Context(), h.actor, row.ID, false)
 	if err != nil || got.Keys != "Ctrl+C" || got.Outcome != sessions.KeysPressed && got.Outcome != sessions.Interrupted {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	if err := sc.Input(t.Context(), []byte("echo still-$((40+2))\r")); err != nil {
-		t.Fatal(err)
-	}
-	sc.shows(t, "still-42")
+	sc.shows(t, "caught-42")
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
 		t.Fatal(err)
 	}
@@ -306,13 +301,13 @@ func TestQueueOverRestarts(t *testing.T) {
 		s.end()
 		s = h.start()
 	}
+	eventually(t, "none is open", func() bool {
+		return !slices.ContainsFunc(s.prompts(t, row.ID), func(p string) bool { return !strings.HasSuffix(p, ":sent") })
+	})
 	// That the program knows brackets was said in an earlier life.
 	if n := strings.Count(s.output(t, row.ID), "\x1b[200~"); n != len(want) {
 		t.Errorf("%d of %d pastes were bracketed", n, len(want))
 	}
-	eventually(t, "none is open", func() bool {
-		return !slices.ContainsFunc(s.prompts(t, row.ID), func(p string) bool { return !strings.HasSuffix(p, ":sent") })
-	})
 	if got := h.told(); !slices.Equal(got, want) {
 		for i := range got {
 			got[i] = got[i][:1]
