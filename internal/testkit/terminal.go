@@ -20,6 +20,7 @@ type Terminal struct {
 	mu     sync.Mutex
 	from   int64 // offset of the first byte kept; -1 until one came
 	bytes  []byte
+	snap   []byte // the screen it began with, nil without one
 	states []map[string]any
 	size   [2]uint16
 	exit   map[string]any
@@ -97,6 +98,11 @@ func (t *Terminal) take(p []byte) error {
 			return fmt.Errorf("output at %d, want %d", off, want)
 		}
 		t.bytes = append(t.bytes, p[9:]...)
+	case 1:
+		if t.from >= 0 || t.size[0] == 0 {
+			return errors.New("a screen that does not come first, after the size")
+		}
+		t.from, t.snap = int64(binary.BigEndian.Uint64(p[1:])), append([]byte{}, p[9:]...)
 	case 2:
 		t.size = [2]uint16{binary.BigEndian.Uint16(p[1:]), binary.BigEndian.Uint16(p[3:])}
 	case 3:
@@ -138,6 +144,20 @@ func (t *Terminal) Bytes() (from int64, b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.from, append([]byte(nil), t.bytes...)
+}
+
+// End is the offset behind the last byte that came.
+func (t *Terminal) End() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.from + int64(len(t.bytes))
+}
+
+// Screen is the screen the viewer began with, nil for one that was given bytes from the beginning.
+func (t *Terminal) Screen() []byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.snap
 }
 
 // Size is the last size told.
