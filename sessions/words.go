@@ -69,7 +69,7 @@ func (m *machine) word(now, at time.Time, h agents.Hint) {
 	}
 	*w = said{mood: h.Mood, weak: h.Weak, text: h.Reason, since: at, at: at}
 	m.dirty = true
-	if h.Mood == agents.Busy && h.Source != agents.FromScreen {
+	if h.Mood == agents.Busy && h.Source != agents.FromScreen && !m.words[agents.FromScreen].since.After(at) {
 		m.words[agents.FromScreen] = said{} // it goes on: what the screen shows next is new
 	}
 	m.contradict(h.Source)

@@ -154,6 +154,36 @@ describe("conversation", { skip }, () => {
     assert.deepEqual(page.problems, []);
   });
 
+  test("ten thousand steps are as quick as ten", async () => {
+    const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "exit 0"] });
+    await until("it has ended", async () => (await house.api("GET", `/sessions/${s.id}`)).state === "exited");
+    const all = Array.from({ length: 10_000 }, (_, i) => ({
+      n: i + 1,
+      off: -1,
+      id: `i${i}`,
+      at: Date.now() - 10_000_000 + 1000 * i,
+      ...(i % 10 === 0
+        ? { kind: "prompt", text: `Prompt ${i}` }
+        : i % 3 === 0
+          ? { kind: "text", text: `Step **${i}** says something of several words.\n\n- one\n- two` }
+          : { kind: "tool", tool: "Bash", title: `make step-${i}`, input: `make step-${i}`, output: "ok\n".repeat(20), status: "ok" }),
+    }));
+    writeFileSync(join(house.data, "sessions", s.id, "conversation.jsonl"), all.map((i) => `${JSON.stringify(i)}\n`).join(""));
+    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=conversation&session=${s.id}`);
+    await feed().getByText("make step-9998").waitFor();
+    await page.getByText("10,000 steps").waitFor();
+    assert.ok((await feed().getByRole("listitem").count()) < 80, "more rows exist than are on screen");
+    // Scrolling up loads what is older, and what is read stays where it is.
+    await feed().evaluate((el) => el.scrollTo(0, 300));
+    await page.getByRole("button", { name: "To the end" }).waitFor();
+    await until("older steps are there", async () => (await feed().evaluate((el) => el.scrollTop)) > 2000);
+    // A place far back opens by its address.
+    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=conversation&session=${s.id}&place=4001`);
+    await feed().locator("[aria-current=true]", { hasText: "Prompt 4000" }).waitFor();
+    assert.ok((await feed().getByRole("listitem").count()) < 80, "more rows exist than are on screen");
+    assert.deepEqual(page.problems, []);
+  });
+
   test("light, with the terminal beside it, and on a phone", async () => {
     await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=conversation`);
     await page.keyboard.press("g");
