@@ -30,6 +30,15 @@ type ScreenRule struct {
 	Says    string `json:"says"`
 	Reason  string `json:"reason"`
 	Lines   int    `json:"lines"`
+
+	Options []ScreenOption `json:"options"` // what a person may answer, where it waits for one
+}
+
+// ScreenOption is one answer to what the screen asks, and the keys that give it.
+type ScreenOption struct {
+	Label string `json:"label"`
+	Keys  string `json:"keys"`
+	Role  string `json:"role"`
 }
 
 // AgentPrompt says how the first prompt is given. In the file it may be the delivery alone, as a text.
@@ -63,7 +72,7 @@ const ConversationMark = "{conversation}"
 
 // keyBytes are what a terminal sends for the keys an agent may be interrupted with.
 var keyBytes = map[string]string{"esc": "\x1b", "enter": "\r", "space": " ", "tab": "\t", "ctrl+c": "\x03", "ctrl+d": "\x04", "ctrl+g": "\x07", "ctrl+x": "\x18", "ctrl+z": "\x1a",
-	"ctrl+\\": "\x1c", "q": "q"}
+	"ctrl+\\": "\x1c", "up": "\x1b[A", "down": "\x1b[B"}
 
 // InterruptKeys returns what to press to interrupt the agent, nothing when config.json does not say.
 func (a Agent) InterruptKeys() []string {
@@ -74,12 +83,25 @@ func (a Agent) InterruptKeys() []string {
 	return keys
 }
 
+// Bytes returns what to type for the option.
+func (o ScreenOption) Bytes() string {
+	keys, err := keysIn(o.Keys)
+	if err != nil {
+		return "" // checked by Load
+	}
+	return strings.Join(keys, "")
+}
+
+// keysIn reads names of keys, and single characters that stand for themselves.
 func keysIn(words string) ([]string, error) {
 	var out []string
-	for _, name := range strings.Fields(strings.ToLower(words)) {
-		b, ok := keyBytes[name]
+	for _, name := range strings.Fields(words) {
+		b, ok := keyBytes[strings.ToLower(name)]
+		if !ok && len(name) == 1 && name[0] > ' ' && name[0] < 0x7f {
+			b, ok = name, true
+		}
 		if !ok {
-			return nil, fmt.Errorf("%q is no key it knows; it knows %s", name, strings.Join(slices.Sorted(maps.Keys(keyBytes)), ", "))
+			return nil, fmt.Errorf("%q is no key it knows; it knows single characters and %s", name, strings.Join(slices.Sorted(maps.Keys(keyBytes)), ", "))
 		}
 		out = append(out, b)
 	}
@@ -148,6 +170,11 @@ func (d *decoder) checkAgent(key, name string, a Agent) {
 
 // checkBuiltin refuses what Parawork knows itself of its own agents.
 func (d *decoder) checkBuiltin(key, name string, a Agent) {
+	for i, r := range a.ScreenRules {
+		if len(r.Options) > 0 {
+			d.problem(fmt.Sprintf("%s.screenRules[%d].options", key, i), "can be set for agents of your own only: Parawork knows this of %s", name)
+		}
+	}
 	for k, given := range map[string]bool{".prompt": a.Prompt != AgentPrompt{}, ".install": a.Install != "", ".interrupt": a.Interrupt != "", ".account": a.Account != AgentAccount{},
 		".conversation": len(a.Conversation.Args) > 0 || a.Conversation.Pattern != "", ".resume": len(a.Resume.Args) > 0} {
 		if given {
@@ -168,6 +195,23 @@ func (d *decoder) checkScreenRules(key string, rules []ScreenRule) {
 		}
 		if r.Lines < 0 || r.Lines > 60 {
 			d.problem(at+".lines", "is a number from 1 to 60")
+		}
+		if len(r.Options) > 0 && (r.Says != "waiting" || len(r.Options) > 9) {
+			d.problem(at+".options", `are at most 9, for rules that say "waiting"`)
+		}
+		for j, o := range r.Options {
+			at := fmt.Sprintf("%s.options[%d]", at, j)
+			if o.Label == "" {
+				d.problem(at+".label", "is missing: say what the answer is")
+			}
+			if keys, err := keysIn(o.Keys); err != nil {
+				d.problem(at+".keys", "%v", err)
+			} else if len(keys) == 0 {
+				d.problem(at+".keys", `is missing: name the keys that give the answer, such as "y" or "down enter"`)
+			}
+			if o.Role != "" {
+				d.checkOneOf(at+".role", o.Role, "allow", "allow_session", "deny", "option")
+			}
 		}
 	}
 }

@@ -144,7 +144,12 @@ func TestRealGemini(t *testing.T) {
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Gemini, AccountID: "acc_two", Prompt: `-write #write {"path":"notes.txt","text":"hello\n"}`})
 	s.reaches(t, row.ID, sessions.Waiting) // for permission to write
-	if err := s.Input(t.Context(), h.actor, row.ID, "1"); err != nil {
+	eventually(t, "its question can be answered", func() bool { return s.get(t, row.ID).Question != nil })
+	q := s.get(t, row.ID).Question
+	if q.Kind != agents.Permission || q.Title != "Apply this change?" || !strings.Contains(q.Detail, "notes.txt") {
+		t.Errorf("%+v", q)
+	}
+	if _, err := s.Answer(t.Context(), h.actor, row.ID, sessions.AnswerRequest{QuestionID: q.ID, OptionIDs: []string{"1"}}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the file is written", func() bool { return h.file("notes.txt") == "hello\n" })

@@ -250,7 +250,11 @@ func settings(cfg *config.Config) map[string]agents.Settings {
 			ConversationArgs: a.Conversation.Args, ConversationPattern: a.Conversation.Pattern, ResumeArgs: a.Resume.Args,
 			Interrupt: a.InterruptKeys(), InterruptName: a.Interrupt, AccountEnv: a.Account.Env, BaseURLEnv: a.Account.BaseURLEnv}
 		for _, r := range a.ScreenRules {
-			set.Screen = append(set.Screen, agents.ScreenRule{Pattern: r.Pattern, Says: r.Says, Reason: r.Reason, Lines: r.Lines})
+			rule := agents.ScreenRule{Pattern: r.Pattern, Says: r.Says, Reason: r.Reason, Lines: r.Lines}
+			for _, o := range r.Options {
+				rule.Options = append(rule.Options, agents.ScreenOption{Label: o.Label, Keys: o.Bytes(), Role: agents.Role(o.Role)})
+			}
+			set.Screen = append(set.Screen, rule)
 		}
 		out[name] = set
 	}

@@ -41,7 +41,8 @@ func parrotHouse(t *testing.T, extra ...string) *testkit.House {
 	}
 	return testkit.Start(t, append(extra, fmt.Sprintf(`"agents":{"parrot":{"name":"Parrot","command":%q,"install":"brew install parrot",
 		"account":{"env":"PARROT_KEY","baseUrlEnv":"PARROT_URL"},"conversation":{"pattern":"Thread: (\\S+)"},"resume":{"args":["--resume={conversation}"]},
-		"screenRules":[{"pattern":"Shall I write ([^?]+)\\?","says":"waiting","reason":"asks to write $1"},{"pattern":"^ready>$","says":"idle"}]}}`, program))...)
+		"screenRules":[{"pattern":"Shall I write ([^?]+)\\?","says":"waiting","reason":"asks to write $1",
+			"options":[{"label":"Yes","keys":"y e s enter","role":"allow"},{"label":"No","keys":"n o enter","role":"deny"}]},{"pattern":"^ready>$","says":"idle"}]}}`, program))...)
 }
 
 type account struct {
@@ -66,7 +67,19 @@ func TestAgentOfConfig(t *testing.T) {
 	if s.StateReason != "asks to write notes.txt" {
 		t.Errorf("reason %q", s.StateReason)
 	}
-	h.API("POST", "/sessions/"+s.ID+"/input", map[string]string{"text": "yes\r"}, nil)
+	// The rule's answers are offered like those of any agent, and typed.
+	var asked struct {
+		Question *struct {
+			ID, Kind, Title, Source string
+			Options                 []struct{ ID, Label, Role string }
+		}
+	}
+	h.Wait("its question can be answered", func() bool { h.API("GET", "/sessions/"+s.ID, nil, &asked); return asked.Question != nil })
+	q := asked.Question
+	if q.Kind != "permission" || q.Title != "asks to write notes.txt" || q.Source != "screen" || len(q.Options) != 2 || q.Options[0].Role != "allow" {
+		t.Errorf("%+v", q)
+	}
+	h.API("POST", "/sessions/"+s.ID+"/answer", map[string]any{"question_id": q.ID, "option_id": q.Options[0].ID}, nil)
 	h.Wait("it wrote", func() bool { b, _ := os.ReadFile(filepath.Join(ws.Path, "notes.txt")); return string(b) == "yes\n" })
 	h.Wait("it is idle again", func() bool { return get().State == "idle" })
 	h.API("POST", "/sessions/"+s.ID+"/stop", map[string]int{"grace_ms": 500}, nil)

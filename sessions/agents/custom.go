@@ -3,6 +3,7 @@ package agents
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -13,8 +14,9 @@ const conversationMark = "{conversation}"
 
 // custom is a program that config.json describes.
 type custom struct {
-	name string
-	s    Settings
+	name  string
+	s     Settings
+	rules *ScreenRules // of config.json alone
 }
 
 // customFinder is one that prints the id of its conversation.
@@ -31,7 +33,11 @@ func newCustom(name string, s Settings) (adapter, error) {
 	if s.Command == "" {
 		return nil, bad(".command", "is missing: name the program to run.")
 	}
-	c := custom{name: name, s: s}
+	rules, err := CompileScreenRules(s.Screen)
+	if err != nil {
+		return nil, bad(".screenRules:", "%v", err)
+	}
+	c := custom{name: name, s: s, rules: rules}
 	if s.ConversationPattern == "" {
 		return c, nil
 	}
@@ -125,4 +131,32 @@ func (c customFinder) find(_ Home, f Find) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// dialog offers the answers that a rule of config.json knows to what the screen shows.
+func (c custom) dialog(lines []string) *Dialog {
+	r, text, at := c.rules.first(lines)
+	if r == nil || len(r.options) == 0 {
+		return nil
+	}
+	d := &Dialog{Ask: Ask{Kind: Choice, Title: r.words(text, at)}}
+	if d.Title == "" {
+		d.Title = strings.TrimSpace(text[at[0]:at[1]])
+	}
+	allow, deny := false, false
+	labels := make([]string, len(r.options))
+	for i, o := range r.options {
+		role := o.Role
+		if role == "" {
+			role = Plain
+		}
+		allow, deny = allow || role == Allow, deny || role == Deny
+		d.Options = append(d.Options, Option{ID: strconv.Itoa(i + 1), Label: o.Label, Role: role})
+		d.keys, labels[i] = append(d.keys, o.Keys), o.Label
+	}
+	if allow && deny {
+		d.Kind = Permission
+	}
+	d.Key = "screen/" + fingerprint(d.Title, text[at[0]:at[1]], labels)
+	return d
 }

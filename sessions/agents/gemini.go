@@ -154,3 +154,30 @@ var geminiScreen = mustRules(
 const aboveGeminiBox = `(?:[^\n✦▄]*\n)+▄{10,}\n ?[>!*] `
 
 func (gemini) screen() *ScreenRules { return geminiScreen }
+
+// dialog reads what it asks: a numbered list in a box at the end of the screen, of which a digit chooses at once.
+func (gemini) dialog(lines []string) *Dialog {
+	plain := make([]string, len(lines))
+	for i, line := range lines {
+		text := strings.TrimRight(line, " ")
+		for range 2 { // the box, and one inside it around what would change
+			inner, ok := strings.CutPrefix(strings.TrimLeft(text, " "), "│")
+			if !ok {
+				break
+			}
+			text = strings.TrimRight(strings.TrimSuffix(inner, "│"), " ")
+			if t := strings.TrimLeft(text, " "); strings.HasPrefix(t, "╭") || strings.HasPrefix(t, "╰") {
+				text = ""
+			}
+		}
+		plain[i] = strings.Replace(text, "● ", "❯ ", 1)
+	}
+	d := readDialog(plain, "❯", func(line string) bool { return strings.HasPrefix(line, "╭") })
+	if d == nil || !strings.Contains(d.Foot, "╰") {
+		return nil
+	}
+	for i := range d.keys {
+		d.keys[i] = d.Options[i].ID
+	}
+	return d
+}

@@ -15,6 +15,15 @@ type ScreenRule struct {
 	Says    string // working, waiting, idle or failed
 	Reason  string // in words; $1 is what the pattern's first group caught; "" = the usual ones
 	Lines   int    // how many of the last lines; 0 = 1
+
+	Options []ScreenOption // what a person may answer, for agents of config alone
+}
+
+// ScreenOption is one answer to what the screen asks, and what to type for it.
+type ScreenOption struct {
+	Label string
+	Keys  string
+	Role  Role // "" = Plain
 }
 
 // Bounds of screen rules.
@@ -37,6 +46,8 @@ type screenRule struct {
 	mood   Mood
 	reason string
 	lines  int
+
+	options []ScreenOption
 }
 
 // CompileScreenRules checks rules; an error names the one that is wrong. The first that matches counts.
@@ -68,7 +79,7 @@ func CompileScreenRules(rules []ScreenRule) (*ScreenRules, error) {
 			return nil, bad(i, "the pattern matches an empty screen.")
 		}
 		lines := max(r.Lines, 1)
-		out.rules = append(out.rules, screenRule{re: re, mood: mood, reason: r.Reason, lines: lines})
+		out.rules = append(out.rules, screenRule{re: re, mood: mood, reason: r.Reason, lines: lines, options: r.Options})
 		out.most = max(out.most, lines)
 	}
 	return out, nil
@@ -85,8 +96,21 @@ func (s *ScreenRules) Lines() int {
 // Match tells what the lines of a screen say, the zero Hint when no rule matches. The work is bounded: the lines are cut, and
 // RE2 is linear.
 func (s *ScreenRules) Match(lines []string) Hint {
+	if r, text, at := s.first(lines); r != nil {
+		return Hint{Source: FromScreen, Mood: r.mood, Reason: r.words(text, at)}
+	}
+	return Hint{}
+}
+
+// words puts what the rule found into words.
+func (r *screenRule) words(text string, at []int) string {
+	return strings.Join(strings.Fields(string(r.re.ExpandString(nil, r.reason, text, at))), " ")
+}
+
+// first returns the first rule that matches, with the text it looked at and where it matched; nil without one.
+func (s *ScreenRules) first(lines []string) (*screenRule, string, []int) {
 	if s.Lines() == 0 {
-		return Hint{}
+		return nil, "", nil
 	}
 	kept := make([]string, 0, s.most)
 	for i := len(lines) - 1; i >= 0 && len(kept) < s.most; i-- {
@@ -97,13 +121,14 @@ func (s *ScreenRules) Match(lines []string) Hint {
 	for i, j := 0, len(kept)-1; i < j; i, j = i+1, j-1 {
 		kept[i], kept[j] = kept[j], kept[i]
 	}
-	for _, r := range s.rules {
+	for i := range s.rules {
+		r := &s.rules[i]
 		text := strings.Join(kept[max(0, len(kept)-r.lines):], "\n")
 		if at := r.re.FindStringSubmatchIndex(text); at != nil {
-			return Hint{Source: FromScreen, Mood: r.mood, Reason: strings.Join(strings.Fields(string(r.re.ExpandString(nil, r.reason, text, at))), " ")}
+			return r, text, at
 		}
 	}
-	return Hint{}
+	return nil, "", nil
 }
 
 func mustRules(rules ...ScreenRule) *ScreenRules {
