@@ -49,10 +49,10 @@ export default function Notifier() {
       .catch(() => new Set<string>())
       .then((looked) => {
         for (const note of news.current.notes(fresh, r, (w) => looked.has(w) || watchedHere(w), now)) {
-          tell(note, { speaks: speaks.current, volume: r.volume, go, toasted: toasted.current });
+          tell(note, { team: team.slug, speaks: speaks.current, volume: r.volume, go, toasted: toasted.current });
         }
       });
-  }, [list, go]);
+  }, [list, go, team.slug]);
 
   return key ? <Looking team={team.slug} workspace={key} /> : null;
 }
@@ -79,14 +79,15 @@ interface Means {
   /** This tab is the one of its browser that makes sounds and system notifications. */
   speaks: boolean;
   volume: number;
+  team: string;
   go: (note: Note) => void;
   toasted: Map<string, number>;
 }
 
-function tell(note: Note, { speaks, volume, go, toasted }: Means): void {
+function tell(note: Note, { team, speaks, volume, go, toasted }: Means): void {
   if (speaks && note.sound) void play(note.sound, volume);
   if (note.show === "off") return;
-  if (note.show === "system" && speaks && showSystem(note, () => go(note))) return;
+  if (note.show === "system" && speaks && showSystem(note, pathTo(team, note), () => go(note))) return;
   // A toast belongs to a tab in front; a system notification that may not be becomes one.
   const told = note.show === "system" && !speaks;
   if (told || document.visibilityState !== "visible") return;
@@ -107,6 +108,12 @@ function tell(note: Note, { speaks, volume, go, toasted }: Means): void {
     ],
   });
   toasted.set(note.tag, id);
+}
+
+function pathTo(team: string, { item }: Note): string {
+  const part = encodeURIComponent;
+  if (!item) return `/${part(team)}/inbox`;
+  return `/${part(team)}/w/${part(item.workspace_key)}${item.session_id ? `?session=${part(item.session_id)}` : ""}`;
 }
 
 function useGo(team: string): (note: Note) => void {

@@ -17,16 +17,17 @@ export async function askPermission(): Promise<Permission> {
 
 const open = new Map<string, Notification>();
 
-/** Shows a notification of the system; false when the browser will not, as on Android without a service worker. */
-export function showSystem(note: Note, onClick: () => void): boolean {
+/** Shows a notification of the system that leads to a path of this server; false when the browser will not. */
+export function showSystem(note: Note, path: string, onClick: () => void): boolean {
   if (permission() !== "granted") return false;
+  const how: NotificationOptions = {
+    body: note.body,
+    tag: note.tag,
+    icon: "/icon.svg",
+    silent: note.sound !== undefined, // ours is played instead
+  };
   try {
-    const n = new Notification(note.title, {
-      body: note.body,
-      tag: note.tag,
-      icon: "/icon.svg",
-      silent: note.sound !== undefined, // ours is played instead
-    });
+    const n = new Notification(note.title, how);
     open.set(note.tag, n);
     n.onclick = () => {
       window.focus();
@@ -38,7 +39,10 @@ export function showSystem(note: Note, onClick: () => void): boolean {
     };
     return true;
   } catch {
-    return false;
+    // Android lets only a service worker show one; there is one once push was turned on.
+    if (!navigator.serviceWorker?.controller) return false;
+    void navigator.serviceWorker.ready.then((r) => r.showNotification(note.title, { ...how, data: { path } }));
+    return true;
   }
 }
 

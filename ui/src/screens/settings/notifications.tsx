@@ -120,13 +120,14 @@ function System({ may, wanted, onAsk }: SystemProps) {
         body: "Parawork",
         item: undefined,
       },
+      "/",
       () => {},
     );
     if (!shown)
       toast({
         kind: "bad",
         title: "The browser shows none",
-        text: "It allows them only to apps added to the home screen.",
+        text: "On this device they need push: turn it on below.",
       });
   };
   return (
