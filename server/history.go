@@ -35,7 +35,7 @@ func (h handlers) GetJournal(ctx context.Context, req api.GetJournalRequestObjec
 			k, ok := journal.ParseKind(strings.TrimSpace(name))
 			if !ok {
 				return nil, fault.New(fault.Invalid, "invalid_parameter",
-					"kinds is a list with commas of time, size, seat, input, state, question, answer, prompt, interrupt, control.").With("field", "kinds")
+					"kinds is a list with commas of time, size, seat, input, state, question, answer, prompt, interrupt, control, files.").With("field", "kinds")
 			}
 			q.Kinds = append(q.Kinds, k)
 		}

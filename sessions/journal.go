@@ -81,6 +81,7 @@ func (s *Service) noteLoop(ctx context.Context) {
 // flushNotes writes what waits in the journal, and reports whether something waits on. all: also typing that goes on.
 func (l *live) flushNotes(all bool) (more bool) {
 	more = l.keys.tell(l, all)
+	more = l.touched.tell(l, all) || more
 	err := l.notes.Flush()
 	if failed := err != nil; l.keys.fails(failed) {
 		if failed {

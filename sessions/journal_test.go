@@ -135,3 +135,30 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 		t.Fatal("no output")
 	}
 }
+
+// Files that change while a session runs are noted in it, gathered; not in sessions of other workspaces or ended ones.
+func TestJournalTellsOfFiles(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	s := h.start()
+	over := s.run(t, "true")
+	s.ended(t, over.ID)
+	row := s.run(t, "sh", "-c", "read a")
+	s.FilesChanged(h.ws.ID, []string{"a.go", "b.go"}, 0)
+	s.FilesChanged(h.ws.ID, []string{"b.go", "c.go"}, 3)
+	s.FilesChanged("ws_other", []string{"x"}, 0)
+	if err := s.Input(t.Context(), h.actor, row.ID, "x\r"); err != nil {
+		t.Fatal(err)
+	}
+	s.ended(t, row.ID)
+	files := s.journal(t, row.ID, journal.Files)
+	if len(files) != 1 {
+		t.Fatalf("%d entries", len(files))
+	}
+	if got := dataOf[journal.Touched](t, files[0]); len(got.Paths) != 3 || got.More != 3 {
+		t.Fatalf("%+v", got)
+	}
+	if n := len(s.journal(t, over.ID, journal.Files)); n != 0 {
+		t.Fatalf("%d entries in an ended session", n)
+	}
+}

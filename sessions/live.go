@@ -22,6 +22,7 @@ type live struct {
 	log      *bytelog.Log
 	notes    *journal.Journal
 	keys     keys
+	touched  touched
 	done     chan struct{} // closed when the session has ended and that is stored
 	typer    typer
 	steering steering

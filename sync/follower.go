@@ -220,6 +220,9 @@ func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64)
 	f.applied = make(chan struct{})
 	if changed {
 		f.s.changed(f.workspaceID, f.teamID, version)
+		if !set.Reset { // a whole set tells nothing of when
+			f.s.touched(f.workspaceID, d)
+		}
 	}
 	return nil
 }

@@ -22,6 +22,23 @@ func (s *Service) changed(workspaceID, teamID string, version int64) {
 	}
 }
 
+// toldPaths is how many paths Touched is told.
+const toldPaths = 20
+
+// touched tells whoever wants to know which files changed.
+func (s *Service) touched(workspaceID string, d Delta) {
+	all := len(d.Upserts) + len(d.Removes)
+	if s.cfg.Touched == nil || all == 0 {
+		return
+	}
+	paths := make([]string, 0, min(all, toldPaths))
+	for _, c := range d.Upserts[:min(len(d.Upserts), toldPaths)] {
+		paths = append(paths, c.Path)
+	}
+	paths = append(paths, d.Removes[:min(len(d.Removes), toldPaths-len(paths))]...)
+	s.cfg.Touched(workspaceID, paths, all-len(paths))
+}
+
 // publish tells the bus of new versions until ctx ends: the first at once, those that follow closely together.
 func (s *Service) publish(ctx context.Context) {
 	last := make(map[string]time.Time)

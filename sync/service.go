@@ -20,8 +20,10 @@ type Config struct {
 	Places     Places
 	Workspaces Workspaces
 	Events     events.Publisher
-	Now        func() time.Time
-	Log        *slog.Logger
+	// Touched is told of files that changed just now: some of their paths, and how many more. It must not block. nil: nobody.
+	Touched func(workspaceID string, paths []string, more int)
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Service keeps sets of changes. All methods are safe for concurrent use.

@@ -118,7 +118,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 		Events: publisher, Log: h.log.With("room", "executors")})
 	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Log: h.log.With("room", "commands")})
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
-		Log: h.log.With("room", "sync")})
+		Touched: func(id string, paths []string, more int) { h.sessions.FilesChanged(id, paths, more) }, Log: h.log.With("room", "sync")})
 	return nil
 }
 

@@ -1739,10 +1739,10 @@ type InterruptionOutcome string
 type JournalEntry struct {
 	At int64 `json:"at"`
 
-	// Data size: cols, rows. seat: user_id, name, role, left. input: user_id, name, bytes, since (ms) and from (offset) of the first key. state: state, reason. prompt: text (its beginning), user_id.
+	// Data size: cols, rows. seat: user_id, name, role, left. input: user_id, name, bytes, since (ms) and from (offset) of the first key. state: state, reason. prompt: text (its beginning), user_id. files: paths, more.
 	Data *json.RawMessage `json:"data,omitempty"`
 
-	// Kind time, size, seat, input, state, question, answer, prompt, interrupt or control; more may come
+	// Kind time, size, seat, input, state, question, answer, prompt, interrupt, control or files; more may come
 	Kind string `json:"kind"`
 
 	// Offset End of the output then

@@ -23,10 +23,11 @@ const (
 	Prompt    Kind = 8  // a prompt was delivered
 	Interrupt Kind = 9  // somebody interrupted the agent
 	Control   Kind = 10 // control was asked for, handed over or taken
+	Files     Kind = 11 // files of the workspace changed: Touched
 )
 
 var names = [...]string{Time: "time", Size: "size", Seat: "seat", Input: "input", State: "state", Question: "question", Answer: "answer",
-	Prompt: "prompt", Interrupt: "interrupt", Control: "control"}
+	Prompt: "prompt", Interrupt: "interrupt", Control: "control", Files: "files"}
 
 // String is the kind's name in the API.
 func (k Kind) String() string {
@@ -69,6 +70,12 @@ type Keys struct {
 type Change struct {
 	State  string `json:"state"`
 	Reason string `json:"reason"`
+}
+
+// Touched is the data of a Files entry.
+type Touched struct {
+	Paths []string `json:"paths"`
+	More  int      `json:"more"` // others than those named
 }
 
 // Entry is one thing that happened.

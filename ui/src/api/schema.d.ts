@@ -2228,11 +2228,11 @@ export interface components {
         JournalEntry: {
             /** Format: int64 */
             at: number;
-            /** @description size: cols, rows. seat: user_id, name, role, left. input: user_id, name, bytes, since (ms) and from (offset) of the first key. state: state, reason. prompt: text (its beginning), user_id. */
+            /** @description size: cols, rows. seat: user_id, name, role, left. input: user_id, name, bytes, since (ms) and from (offset) of the first key. state: state, reason. prompt: text (its beginning), user_id. files: paths, more. */
             data?: {
                 [key: string]: unknown;
             };
-            /** @description time, size, seat, input, state, question, answer, prompt, interrupt or control; more may come */
+            /** @description time, size, seat, input, state, question, answer, prompt, interrupt, control or files; more may come */
             kind: string;
             /**
              * Format: int64

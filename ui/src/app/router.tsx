@@ -39,6 +39,8 @@ const indexRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/no-team"), "NoTeamScreen"),
 });
 
+const whole = (v: unknown): number | undefined =>
+  Number.isSafeInteger(Number(v ?? Number.NaN)) ? Number(v) : undefined;
 const text = (v: unknown): string | undefined => (typeof v === "string" && v !== "" ? v : undefined);
 
 const setupRoute = createRoute({
@@ -103,9 +105,9 @@ const workspacesRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/workspaces"), "WorkspacesScreen"),
 });
 
-export type Tab = "terminal" | "conversation" | "changes" | "shell" | "activity";
+export type Tab = "terminal" | "conversation" | "changes" | "shell" | "history" | "activity";
 
-const TABS = ["conversation", "changes", "shell", "activity"] as const;
+const TABS = ["conversation", "changes", "shell", "history", "activity"] as const;
 
 export interface WorkspaceSearch {
   tab?: Exclude<Tab, "terminal">;
@@ -114,8 +116,13 @@ export interface WorkspaceSearch {
   dialog?: "merge" | "archive" | "delete";
   /** A place in the conversation. */
   place?: number;
+  /** In the history: an offset of the output. */
+  at?: number;
   /** On a phone: the terminal itself instead of what it says. */
   live?: true;
+  /** In the history: what is searched, and the time (ms) of the output that is shown. */
+  q?: string;
+  when?: number;
 }
 
 const workspaceRoute = createRoute({
@@ -128,6 +135,9 @@ const workspaceRoute = createRoute({
     place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
     dialog: s.dialog === "merge" || s.dialog === "archive" || s.dialog === "delete" ? s.dialog : undefined,
     live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
+    q: s.q === undefined ? undefined : String(s.q).slice(0, 1000) || undefined,
+    at: whole(s.at),
+    when: whole(s.when),
   }),
   component: lazyRouteComponent(() => import("@/screens/workspace"), "WorkspaceScreen"),
 });

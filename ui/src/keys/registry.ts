@@ -108,6 +108,7 @@ export const ACTIONS = [
   { id: "tab.conversation", label: "Conversation", keys: ["g o"], scope: "workspace", group: "Workspace" },
   { id: "tab.changes", label: "Changes", keys: ["g c"], scope: "workspace", group: "Workspace" },
   { id: "tab.shell", label: "Shell", keys: ["g h"], scope: "workspace", group: "Workspace" },
+  { id: "tab.history", label: "History", keys: ["g y"], scope: "workspace", group: "Workspace" },
   { id: "tab.activity", label: "Activity", keys: ["g a"], scope: "workspace", group: "Workspace" },
   { id: "session.new", label: "Start a session", keys: ["o s"], scope: "workspace", group: "Workspace" },
   { id: "session.stop", label: "Stop the session", keys: ["e s"], scope: "workspace", group: "Workspace" },

@@ -20,6 +20,7 @@ const TerminalTab = lazy(() => import("./workspace/terminal-tab"));
 const ConversationTab = lazy(() => import("./conversation/tab"));
 const ChangesTab = lazy(() => import("./changes/tab"));
 const AskingElsewhere = lazy(() => import("@/attention/asking-elsewhere"));
+const HistoryTab = lazy(() => import("./history/tab"));
 const ActivityTab = lazy(() => import("./workspace/activity-tab"));
 const MergeDialog = lazy(() => import("./workspace/merge-dialog"));
 const RemoveDialog = lazy(() => import("./workspace/remove-dialog"));
@@ -61,12 +62,16 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         session: undefined,
         file: undefined,
         place: undefined,
+        q: undefined,
+        at: undefined,
+        when: undefined,
       }),
     });
   useAction("tab.terminal", () => go("terminal"));
   useAction("tab.conversation", () => go("conversation"));
   useAction("tab.changes", () => go("changes"));
   useAction("tab.shell", () => go("shell"));
+  useAction("tab.history", () => go("history"));
   useAction("tab.activity", () => go("activity"));
   const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
 
@@ -83,6 +88,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
             <ActivityTab workspace={w} />
           ) : tab === "conversation" ? (
             <ConversationTab workspace={w} />
+          ) : tab === "history" ? (
+            <HistoryTab workspace={w} />
           ) : away ? (
             <PutAway workspace={w} />
           ) : !alive ? (

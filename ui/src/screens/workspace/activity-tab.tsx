@@ -1,4 +1,5 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useNow } from "@/format/now";
@@ -7,6 +8,9 @@ import { Button } from "@/kit/button";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 
 type Activity = Schemas["Activity"];
+
+/** A replay begins so long before what it is to show. */
+const LEAD = 5000;
 
 /** What happened in the workspace, newest first. */
 export default function ActivityTab({ workspace: w }: { workspace: Workspace }) {
@@ -60,6 +64,15 @@ export default function ActivityTab({ workspace: w }: { workspace: Workspace }) 
                     {a.text}
                     {a.actor_name && <span className="text-fg3"> · {a.actor_name}</span>}
                   </span>
+                  {(a.kind === "commit" || a.kind === "merge") && (
+                    <Link
+                      to="."
+                      search={(s) => ({ ...s, tab: "history", session: undefined, at: undefined, when: a.at - LEAD })}
+                      className="shrink-0 text-meta text-accent hover:underline"
+                    >
+                      Replay
+                    </Link>
+                  )}
                 </li>
               ))}
             </ol>

@@ -1,5 +1,5 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { api, data, type Session } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
@@ -46,6 +46,13 @@ export function EndedBar({ session, exit }: { session: Session; exit: Exit | und
         <Mark kind={mark.mark} word={s.agent_name} />
         <span className="min-w-0 break-words text-fg2">{endOf(s)}</span>
       </p>
+      <Link
+        to="."
+        search={(x) => ({ ...x, tab: "history", session: s.id, at: 0 })}
+        className="text-accent hover:underline"
+      >
+        Replay
+      </Link>
       {s.can_resume && s.agent !== SETUP && team.can("terminal.type") && (
         <Button busy={resume.isPending && (afresh ? "Starting" : "Resuming")} onClick={() => resume.mutate()}>
           {afresh ? "Start again" : "Resume"}

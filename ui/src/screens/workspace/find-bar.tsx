@@ -1,3 +1,4 @@
+import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { count } from "@/format/text";
 import { IconButton } from "@/kit/button";
@@ -6,6 +7,7 @@ import type { TerminalHandle } from "@/terminal/handle";
 
 /** Finds text in what the browser holds of a terminal. */
 export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: () => void }) {
+  const navigate = useNavigate({ from: "/$team/w/$key" });
   const [text, setText] = useState("");
   const [regex, setRegex] = useState(false);
   const [caseSensitive, setCase] = useState(false);
@@ -55,6 +57,16 @@ export function FindBar({ handle, onClose }: { handle: TerminalHandle; onClose: 
       </IconButton>
       <IconButton label="Next" onClick={() => step(false)}>
         <Icon name="down" size={14} />
+      </IconButton>
+      <IconButton
+        label="Search everything the workspace's sessions printed"
+        onClick={() =>
+          void navigate({
+            search: (s) => ({ ...s, tab: "history", session: undefined, at: undefined, q: text.trim() || undefined }),
+          })
+        }
+      >
+        <Icon name="search" size={14} />
       </IconButton>
       <IconButton label="Close" onClick={onClose}>
         <Icon name="close" size={14} />

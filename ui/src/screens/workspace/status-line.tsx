@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import type { Session } from "@/api/client";
 import { useMe } from "@/app/team";
 import { useNow } from "@/format/now";
@@ -77,6 +78,13 @@ export function StatusLine({ session, handle, view, ended, writer, onFind, onOld
         Older output
       </button>
       <span className="hidden items-center gap-3 text-fg3 md:flex pointer-coarse:hidden">
+        <Link
+          to="."
+          search={(s) => ({ ...s, tab: "history", session: handle.config.sessionId })}
+          className="min-h-6 leading-6 hover:text-fg"
+        >
+          Replay
+        </Link>
         <button type="button" onClick={onFind} className="flex min-h-6 items-center gap-1 hover:text-fg">
           <Kbd keys="mod+f" /> find
         </button>

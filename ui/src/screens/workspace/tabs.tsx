@@ -25,6 +25,7 @@ export function WorkspaceTabs({ tab, files, sessions }: { tab: Tab; files: numbe
     { tab: "conversation", label: "Conversation" },
     { tab: "changes", label: "Changes", after: files > 0 && <span className="tabular-nums">{count(files)}</span> },
     { tab: "shell", label: "Shell", after: shells > 0 && <span className="text-fg3">{shells}</span> },
+    { tab: "history", label: "History" },
     { tab: "activity", label: "Activity" },
   ];
   return (
@@ -44,6 +45,8 @@ export function WorkspaceTabs({ tab, files, sessions }: { tab: Tab; files: numbe
             file: undefined,
             place: undefined,
             dialog: undefined,
+            q: undefined,
+            when: undefined,
           })}
           aria-current={i.tab === tab ? "page" : undefined}
           activeOptions={{ exact: true, includeSearch: true }}
