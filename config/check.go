@@ -31,6 +31,12 @@ func (d *decoder) check(c *Config) {
 	}
 	d.checkLeast("accounts.sessionIdleHours", c.Accounts.SessionIdleHours, 1)
 	d.checkLeast("accounts.sessionMaxHours", c.Accounts.SessionMaxHours, c.Accounts.SessionIdleHours)
+	d.checkMiB("history.maxSession", c.History.MaxSession)
+	d.checkMiB("history.maxTeam", c.History.MaxTeam)
+	d.checkLeast("history.keepDays", c.History.KeepDays, 0)
+	if c.History.KeepDays > 36500 {
+		d.problem("history.keepDays", "must be at most 36500")
+	}
 	d.checkProjects(&c.Projects)
 	for name, a := range c.Agents {
 		d.checkAgent("agents."+name, name, a)
@@ -188,5 +194,12 @@ func (d *decoder) checkURL(key, value string, secret bool) {
 		d.problem(key, "must be an address such as https://api.example.com")
 	case secret && u.Scheme == "http" && !loopback(u.Hostname()):
 		d.problem(key, "must be https: a secret key is sent there")
+	}
+}
+
+// checkMiB checks a size in MiB: large enough to be of use, small enough to count in bytes; 0 = none.
+func (d *decoder) checkMiB(path string, n int64) {
+	if n < 0 || n > 1<<40 {
+		d.problem(path, "must be a number of MiB: 0 (no cap) or more")
 	}
 }

@@ -9,6 +9,7 @@ type Config struct {
 	Database   Database         `json:"database"`
 	Log        Log              `json:"log"`
 	Accounts   Accounts         `json:"accounts"`
+	History    History          `json:"history"`
 	Projects   Projects         `json:"projects"`
 	Agents     map[string]Agent `json:"agents"`
 	Sandboxing Sandboxing       `json:"sandboxing"`
@@ -45,6 +46,13 @@ type Log struct {
 type Accounts struct {
 	SessionIdleHours int `json:"sessionIdleHours"`
 	SessionMaxHours  int `json:"sessionMaxHours"`
+}
+
+// History is how much of what sessions printed is kept; 0 = no cap.
+type History struct {
+	MaxSession int64 `json:"maxSession"` // MiB on disk of one session
+	MaxTeam    int64 `json:"maxTeam"`    // MiB on disk of all sessions of a team
+	KeepDays   int   `json:"keepDays"`   // after the end of a session
 }
 
 // Projects is where projects may come from and how workspaces are made of them.
@@ -150,6 +158,7 @@ func Default() *Config {
 		Database: Database{URL: "sqlite"},
 		Log:      Log{Level: "info", Format: "text"},
 		Accounts: Accounts{SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24},
+		History:  History{MaxSession: 1024},
 		Projects: Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
 		Agents: map[string]Agent{
 			"claude-code": {Enabled: true, Command: "claude", DefaultArgs: []string{}, Env: map[string]string{}},

@@ -109,3 +109,35 @@ func TestReplayOverHTTP(t *testing.T) {
 		}
 	}
 }
+
+func TestStorageOverHTTP(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	p := h.people(t)
+	id := h.session(t, p, "sh", "-c", "echo ready; read a")
+	h.attach(t, id, "from=0", p.tokens["owner"]).see("ready")
+	var team struct {
+		Bytes, Printed int64
+		Caps           struct {
+			MaxSessionBytes int64 `json:"max_session_bytes"`
+		}
+		Workspaces []struct {
+			ID, Key  string
+			Sessions int
+			Bytes    int64
+		}
+	}
+	h.do("GET", "/api/v1/teams/"+p.ids["team"]+"/storage", "", bearer(p.tokens["viewer"])...).into(t, &team)
+	if len(team.Workspaces) != 1 || team.Workspaces[0].Sessions == 0 || team.Workspaces[0].Key == "" || team.Bytes < 7 || team.Printed != 7 {
+		t.Fatalf("team %+v", team)
+	}
+	var ws struct {
+		Bytes    int64
+		Sessions []struct{ ID string }
+	}
+	h.do("GET", "/api/v1/workspaces/"+team.Workspaces[0].ID+"/storage", "", bearer(p.tokens["viewer"])...).into(t, &ws)
+	if len(ws.Sessions) == 0 || ws.Sessions[0].ID != id || ws.Bytes < 7 {
+		t.Fatalf("workspace %+v", ws)
+	}
+}

@@ -13,6 +13,9 @@ import (
 	"github.com/parawork/parawork/sessions/journal"
 )
 
+// journalName is the name of a journal's file.
+const journalName = "journal"
+
 const (
 	noteEvery = 500 * time.Millisecond // how long entries of a journal wait to be written together
 	keysEvery = 5000                   // ms of typing that one entry tells of
@@ -22,7 +25,7 @@ const (
 // openJournal opens the journal of the session whose log is given.
 func (s *Service) openJournal(id string, log *bytelog.Log) (*journal.Journal, error) {
 	_, end := log.Bounds()
-	j, err := journal.Open(journal.Config{Path: filepath.Join(s.dir(id), "journal"), End: end})
+	j, err := journal.Open(journal.Config{Path: filepath.Join(s.dir(id), journalName), End: end})
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal of session %s: %w", id, err)
 	}

@@ -100,6 +100,10 @@ func (s *Service) keep(ctx context.Context, id string) {
 	if _, err := l.log.Pack(ctx); err != nil && ctx.Err() == nil {
 		s.cfg.Log.Warn("history of a session not packed", "session_id", id, "error", err)
 	}
+	select {
+	case s.packed <- struct{}{}:
+	default:
+	}
 }
 
 // shards returns the offsets at which a session's search files begin, in order.

@@ -30,6 +30,8 @@ type Store interface {
 	// TeamSessions returns, for the workspaces of a team that are not deleted, the open sessions and each workspace's last ended
 	// one that was no shell and no setup script.
 	TeamSessions(ctx context.Context, teamID string) ([]Counted, error)
+	// KeptSessions returns every session of a team, or of all with "", as far as Kept goes without Disk.
+	KeptSessions(ctx context.Context, teamID string) ([]Kept, error)
 	// Conversations returns the conversation ids held by sessions of this agent that were running at some time after since (ms UTC).
 	Conversations(ctx context.Context, agent string, since int64) ([]string, error)
 }
@@ -80,6 +82,7 @@ type Config struct {
 	Now func() time.Time
 	Log *slog.Logger
 
+	Limits       Limits        // of the history on disk; Session, when it is not 0, is MaxLogBytes
 	MaxLogBytes  int64         // of one session's log on disk; default 1 GiB
 	RingBytes    int64         // of one session's log in memory; default 512 KiB
 	SlowAfter    time.Duration // how long a viewer may be silent while over its window; default 30 s
@@ -108,6 +111,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Limits.Session > 0 {
+		c.MaxLogBytes = c.Limits.Session
 	}
 	if c.MaxLogBytes <= 0 {
 		c.MaxLogBytes = 1 << 30
@@ -156,6 +162,7 @@ type Service struct {
 	keeping keeping // sessions whose history waits to be packed
 	views   viewCache
 
+	packed   chan struct{} // a session's history was packed
 	searches chan struct{} // one place for each search under way
 	exports  chan struct{} // one place for each export under way
 
@@ -169,7 +176,8 @@ func New(cfg Config) *Service {
 	}
 	hard, end := context.WithCancelCause(context.Background())
 	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
-		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
+		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
+		searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
 		screens: make(chan struct{}, screensBuilt)}
 }
 
@@ -178,6 +186,7 @@ func New(cfg Config) *Service {
 func (s *Service) Run(ctx context.Context) error {
 	s.run(func() { s.noteLoop(s.hard) })
 	s.run(func() { s.keepLoop(s.hard) })
+	s.run(func() { s.capLoop(s.hard) })
 	s.saveLoop(ctx)
 	s.end(ErrRestarting)
 	s.mu.Lock()

@@ -162,3 +162,25 @@ func (s *Sessions) Conversations(ctx context.Context, agent string, since int64)
 	}
 	return out, rows.Err()
 }
+
+// KeptSessions returns every session of a team, or of all with "", with what is to be known to bound its history.
+func (s *Sessions) KeptSessions(ctx context.Context, teamID string) ([]sessions.Kept, error) {
+	where, args := "", []any(nil)
+	if teamID != "" {
+		where, args = " WHERE team_id = ?", []any{teamID}
+	}
+	rows, err := s.db.Query(ctx, `SELECT id, team_id, workspace_id, agent, started_at, ended_at, bytes FROM sessions`+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading kept sessions: %w", err)
+	}
+	defer rows.Close()
+	var out []sessions.Kept
+	for rows.Next() {
+		var k sessions.Kept
+		if err := rows.Scan(&k.SessionID, &k.TeamID, &k.WorkspaceID, &k.Agent, &k.StartedAt, &k.EndedAt, &k.Printed); err != nil {
+			return nil, fmt.Errorf("reading kept sessions: %w", err)
+		}
+		out = append(out, k)
+	}
+	return out, rows.Err()
+}

@@ -150,7 +150,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 	}
 	h.agents = reg
 	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: h.workspaces, Accounts: h.accounts,
-		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Log: h.log.With("room", "sessions")})
+		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
 	return nil
 }
 
@@ -214,4 +214,17 @@ func newLog(cfg config.Log) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(os.Stderr, opts)), nil
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, opts)), nil
+}
+
+// limitsOf are the caps of what sessions printed.
+func limitsOf(c config.History) sessions.Limits {
+	return sessions.Limits{Session: c.MaxSession << 20, Team: c.MaxTeam << 20, Keep: time.Duration(c.KeepDays) * 24 * time.Hour}
+}
+
+// logCap is the cap of one session's log: so much that it is none where none was asked for.
+func logCap(c config.History) int64 {
+	if c.MaxSession == 0 {
+		return 1 << 60
+	}
+	return c.MaxSession << 20
 }

@@ -130,6 +130,11 @@ func (d *disk) sortSegments() {
 	})
 }
 
+// EmptySegment is the path of a segment that, empty, makes a log in dir end at that offset.
+func EmptySegment(dir string, end int64) string {
+	return filepath.Join(dir, fmt.Sprintf("%020d", end)+suffix)
+}
+
 func (d *disk) path(start int64) string { return d.pathOf(start, suffix) }
 
 func (d *disk) pathOf(start int64, suffix string) string {

@@ -2377,6 +2377,16 @@ type SessionList struct {
 // SessionState defines model for SessionState.
 type SessionState string
 
+// SessionStorage defines model for SessionStorage.
+type SessionStorage struct {
+	Agent     string `json:"agent"`
+	Bytes     int64  `json:"bytes"`
+	EndedAt   *int64 `json:"ended_at"`
+	Id        string `json:"id"`
+	Printed   int64  `json:"printed"`
+	StartedAt int64  `json:"started_at"`
+}
+
 // SetupRequest defines model for SetupRequest.
 type SetupRequest struct {
 	Email    string `json:"email"`
@@ -2444,6 +2454,13 @@ type StopRequest struct {
 	GraceMs *int64 `json:"grace_ms,omitempty"`
 }
 
+// StorageCaps Caps from config.json; 0 = none
+type StorageCaps struct {
+	KeepDays        int   `json:"keep_days"`
+	MaxSessionBytes int64 `json:"max_session_bytes"`
+	MaxTeamBytes    int64 `json:"max_team_bytes"`
+}
+
 // SyncResult defines model for SyncResult.
 type SyncResult struct {
 	SyncedAt int64 `json:"synced_at"`
@@ -2470,6 +2487,34 @@ type TeamList struct {
 // TeamPatch defines model for TeamPatch.
 type TeamPatch struct {
 	Name *string `json:"name,omitempty"`
+}
+
+// TeamStorage defines model for TeamStorage.
+type TeamStorage struct {
+	// Bytes On disk
+	Bytes int64 `json:"bytes"`
+
+	// Caps Caps from config.json; 0 = none
+	Caps StorageCaps `json:"caps"`
+
+	// Printed Bytes the sessions printed
+	Printed int64 `json:"printed"`
+
+	// Workspaces The largest first
+	Workspaces []TeamStorageWorkspace `json:"workspaces"`
+}
+
+// TeamStorageWorkspace defines model for TeamStorageWorkspace.
+type TeamStorageWorkspace struct {
+	Bytes int64 `json:"bytes"`
+
+	// Deleted It is in the trash
+	Deleted  bool   `json:"deleted"`
+	Id       string `json:"id"`
+	Key      string `json:"key"`
+	Name     string `json:"name"`
+	Printed  int64  `json:"printed"`
+	Sessions int    `json:"sessions"`
 }
 
 // Timing defines model for Timing.
@@ -2660,6 +2705,16 @@ type WorkspaceList struct {
 // WorkspacePatch defines model for WorkspacePatch.
 type WorkspacePatch struct {
 	Name *string `json:"name,omitempty"`
+}
+
+// WorkspaceStorage defines model for WorkspaceStorage.
+type WorkspaceStorage struct {
+	Bytes int64 `json:"bytes"`
+
+	// Caps Caps from config.json; 0 = none
+	Caps     StorageCaps      `json:"caps"`
+	Printed  int64            `json:"printed"`
+	Sessions []SessionStorage `json:"sessions"`
 }
 
 // AgentName defines model for AgentName.
@@ -3264,6 +3319,9 @@ type ServerInterface interface {
 	// CreateRun Give one prompt to several agents, each in a workspace of its own
 	// (POST /teams/{team}/runs)
 	CreateRun(ctx echo.Context, team TeamSlug, params CreateRunParams) error
+	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
+	// (GET /teams/{team}/storage)
+	GetTeamStorage(ctx echo.Context, team TeamSlug) error
 	// ListWebhooks The team's webhooks
 	// (GET /teams/{team}/webhooks)
 	ListWebhooks(ctx echo.Context, team TeamSlug) error
@@ -3366,6 +3424,9 @@ type ServerInterface interface {
 	// CreateSession Start an agent or a shell
 	// (POST /workspaces/{id}/sessions)
 	CreateSession(ctx echo.Context, id Id, params CreateSessionParams) error
+	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
+	// (GET /workspaces/{id}/storage)
+	GetWorkspaceStorage(ctx echo.Context, id Id) error
 	// SyncWorkspace Look for changes now
 	// (POST /workspaces/{id}/sync)
 	SyncWorkspace(ctx echo.Context, id Id) error
@@ -4805,6 +4866,22 @@ func (w *ServerInterfaceWrapper) CreateRun(ctx echo.Context) error {
 	return err
 }
 
+// GetTeamStorage converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTeamStorage(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTeamStorage(ctx, team)
+	return err
+}
+
 // ListWebhooks converts echo context to params.
 func (w *ServerInterfaceWrapper) ListWebhooks(ctx echo.Context) error {
 	var err error
@@ -5638,6 +5715,22 @@ func (w *ServerInterfaceWrapper) CreateSession(ctx echo.Context) error {
 	return err
 }
 
+// GetWorkspaceStorage converts echo context to params.
+func (w *ServerInterfaceWrapper) GetWorkspaceStorage(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetWorkspaceStorage(ctx, id)
+	return err
+}
+
 // SyncWorkspace converts echo context to params.
 func (w *ServerInterfaceWrapper) SyncWorkspace(ctx echo.Context) error {
 	var err error
@@ -5852,6 +5945,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/inbox/:id/snooze", wrapper.SnoozeInboxItem, options.OperationMiddlewares["snoozeInboxItem"]...)
 	router.DELETE(options.BaseURL+"/inbox/:id/done", wrapper.ReopenInboxItem, options.OperationMiddlewares["reopenInboxItem"]...)
 	router.POST(options.BaseURL+"/inbox/:id/done", wrapper.FinishInboxItem, options.OperationMiddlewares["finishInboxItem"]...)
+	router.GET(options.BaseURL+"/teams/:team/storage", wrapper.GetTeamStorage, options.OperationMiddlewares["getTeamStorage"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/storage", wrapper.GetWorkspaceStorage, options.OperationMiddlewares["getWorkspaceStorage"]...)
 
 }
 
@@ -8731,6 +8826,45 @@ func (response CreateRundefaultApplicationProblemPlusJSONResponse) VisitCreateRu
 	return err
 }
 
+type GetTeamStorageRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetTeamStorageResponseObject interface {
+	VisitGetTeamStorageResponse(w http.ResponseWriter) error
+}
+
+type GetTeamStorage200JSONResponse TeamStorage
+
+func (response GetTeamStorage200JSONResponse) VisitGetTeamStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamStoragedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTeamStoragedefaultApplicationProblemPlusJSONResponse) VisitGetTeamStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListWebhooksRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -10120,6 +10254,45 @@ func (response CreateSessiondefaultApplicationProblemPlusJSONResponse) VisitCrea
 	return err
 }
 
+type GetWorkspaceStorageRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetWorkspaceStorageResponseObject interface {
+	VisitGetWorkspaceStorageResponse(w http.ResponseWriter) error
+}
+
+type GetWorkspaceStorage200JSONResponse WorkspaceStorage
+
+func (response GetWorkspaceStorage200JSONResponse) VisitGetWorkspaceStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWorkspaceStoragedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetWorkspaceStoragedefaultApplicationProblemPlusJSONResponse) VisitGetWorkspaceStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SyncWorkspaceRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -10459,6 +10632,9 @@ type StrictServerInterface interface {
 	// CreateRun Give one prompt to several agents, each in a workspace of its own
 	// (POST /teams/{team}/runs)
 	CreateRun(ctx context.Context, request CreateRunRequestObject) (CreateRunResponseObject, error)
+	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
+	// (GET /teams/{team}/storage)
+	GetTeamStorage(ctx context.Context, request GetTeamStorageRequestObject) (GetTeamStorageResponseObject, error)
 	// ListWebhooks The team's webhooks
 	// (GET /teams/{team}/webhooks)
 	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
@@ -10561,6 +10737,9 @@ type StrictServerInterface interface {
 	// CreateSession Start an agent or a shell
 	// (POST /workspaces/{id}/sessions)
 	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
+	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
+	// (GET /workspaces/{id}/storage)
+	GetWorkspaceStorage(ctx context.Context, request GetWorkspaceStorageRequestObject) (GetWorkspaceStorageResponseObject, error)
 	// SyncWorkspace Look for changes now
 	// (POST /workspaces/{id}/sync)
 	SyncWorkspace(ctx context.Context, request SyncWorkspaceRequestObject) (SyncWorkspaceResponseObject, error)
@@ -13005,6 +13184,31 @@ func (sh *strictHandler) CreateRun(ctx echo.Context, team TeamSlug, params Creat
 	return nil
 }
 
+// GetTeamStorage operation middleware
+func (sh *strictHandler) GetTeamStorage(ctx echo.Context, team TeamSlug) error {
+	var request GetTeamStorageRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTeamStorage(ctx.Request().Context(), request.(GetTeamStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTeamStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTeamStorageResponseObject); ok {
+		return validResponse.VisitGetTeamStorageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListWebhooks operation middleware
 func (sh *strictHandler) ListWebhooks(ctx echo.Context, team TeamSlug) error {
 	var request ListWebhooksRequestObject
@@ -14072,6 +14276,31 @@ func (sh *strictHandler) CreateSession(ctx echo.Context, id Id, params CreateSes
 		return err
 	} else if validResponse, ok := response.(CreateSessionResponseObject); ok {
 		return validResponse.VisitCreateSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetWorkspaceStorage operation middleware
+func (sh *strictHandler) GetWorkspaceStorage(ctx echo.Context, id Id) error {
+	var request GetWorkspaceStorageRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetWorkspaceStorage(ctx.Request().Context(), request.(GetWorkspaceStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetWorkspaceStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetWorkspaceStorageResponseObject); ok {
+		return validResponse.VisitGetWorkspaceStorageResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -104,3 +104,17 @@ export const searchQuery = (workspaceId: string, w: SearchWish) => ({
   staleTime: 30_000,
   retry: false,
 });
+
+export const teamStorageQuery = (team: string) =>
+  queryOptions({
+    queryKey: ["team", team, "storage"] as const,
+    queryFn: () => data(api.GET("/teams/{team}/storage", { params: { path: { team } } })),
+    staleTime: 10_000,
+  });
+
+export const workspaceStorageQuery = (id: string) =>
+  queryOptions({
+    queryKey: [...keys.workspace(id), "storage"] as const,
+    queryFn: () => data(api.GET("/workspaces/{id}/storage", { params: { path: { id } } })),
+    staleTime: 10_000,
+  });

@@ -1153,6 +1153,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/storage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** What the history of the team's sessions takes on disk, by workspace, and its caps */
+        get: operations["getTeamStorage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/webhooks": {
         parameters: {
             query?: never;
@@ -1675,6 +1695,25 @@ export interface paths {
         put?: never;
         /** Start an agent or a shell */
         post: operations["createSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/storage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What the history of the workspace's sessions takes on disk, by session */
+        get: operations["getWorkspaceStorage"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2733,6 +2772,18 @@ export interface components {
         };
         /** @enum {string} */
         SessionState: "starting" | "working" | "waiting" | "idle" | "exited" | "failed" | "lost";
+        SessionStorage: {
+            agent: string;
+            /** Format: int64 */
+            bytes: number;
+            /** Format: int64 */
+            ended_at: number | null;
+            id: string;
+            /** Format: int64 */
+            printed: number;
+            /** Format: int64 */
+            started_at: number;
+        };
         SetupRequest: {
             email: string;
             name: string;
@@ -2788,6 +2839,14 @@ export interface components {
             /** Format: int64 */
             grace_ms?: number;
         };
+        /** @description Caps from config.json; 0 = none */
+        StorageCaps: {
+            keep_days: number;
+            /** Format: int64 */
+            max_session_bytes: number;
+            /** Format: int64 */
+            max_team_bytes: number;
+        };
         SyncResult: {
             /** Format: int64 */
             synced_at: number;
@@ -2810,6 +2869,33 @@ export interface components {
         };
         TeamPatch: {
             name?: string;
+        };
+        TeamStorage: {
+            /**
+             * Format: int64
+             * @description On disk
+             */
+            bytes: number;
+            caps: components["schemas"]["StorageCaps"];
+            /**
+             * Format: int64
+             * @description Bytes the sessions printed
+             */
+            printed: number;
+            /** @description The largest first */
+            workspaces: components["schemas"]["TeamStorageWorkspace"][];
+        };
+        TeamStorageWorkspace: {
+            /** Format: int64 */
+            bytes: number;
+            /** @description It is in the trash */
+            deleted: boolean;
+            id: string;
+            key: string;
+            name: string;
+            /** Format: int64 */
+            printed: number;
+            sessions: number;
         };
         Timing: {
             /** @description Times (ms): the first as it is, each other as what it adds to the one before */
@@ -2975,6 +3061,14 @@ export interface components {
         };
         WorkspacePatch: {
             name?: string;
+        };
+        WorkspaceStorage: {
+            /** Format: int64 */
+            bytes: number;
+            caps: components["schemas"]["StorageCaps"];
+            /** Format: int64 */
+            printed: number;
+            sessions: components["schemas"]["SessionStorage"][];
         };
     };
     responses: {
@@ -4884,6 +4978,30 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getTeamStorage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sizes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamStorage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listWebhooks: {
         parameters: {
             query?: never;
@@ -5757,6 +5875,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getWorkspaceStorage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The sizes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceStorage"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -70,7 +70,7 @@ export function Moments({ moments, at, from, onGo }: Props) {
                   at: undefined,
                   q: undefined,
                 })}
-                className="ml-20 block truncate px-3 pb-1 text-meta text-accent hover:underline"
+                className="ml-20 flex min-h-6 items-center truncate px-3 text-meta text-accent -outline-offset-2 hover:underline pointer-coarse:min-h-11"
               >
                 Show in Changes
               </Link>

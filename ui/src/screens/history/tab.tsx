@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import type { Session, Workspace } from "@/api/client";
-import type { SearchWish } from "@/api/history";
+import { type SearchWish, workspaceStorageQuery } from "@/api/history";
 import { sessionsQuery } from "@/api/queries";
 import { useNow } from "@/format/now";
 import { bytes } from "@/format/text";
@@ -13,6 +13,7 @@ import { Icon } from "@/kit/icon";
 import { Shape } from "@/kit/mark";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
+import { capsInWords } from "@/screens/settings/storage";
 import { hasEnded, sessionMark } from "@/workspaces/sessions";
 import { ExportMenu } from "./export-menu";
 import { Player } from "./player";
@@ -146,7 +147,10 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
         {q ? (
           <Results workspaceId={w.id} wish={wish} shown={`${search.session} ${search.at}`} />
         ) : (
-          <SessionList sessions={sessions} shown={shown} />
+          <>
+            <SessionList sessions={sessions} shown={shown} />
+            <StorageLine workspace={w} />
+          </>
         )}
       </div>
     </div>
@@ -186,5 +190,16 @@ function SessionList({ sessions, shown }: { sessions: Session[]; shown: Session 
         );
       })}
     </ol>
+  );
+}
+
+/** What the list takes on disk, and what bounds it. */
+function StorageLine({ workspace: w }: { workspace: Workspace }) {
+  const storage = useQuery(workspaceStorageQuery(w.id));
+  if (!storage.data) return null;
+  return (
+    <p className="px-3 py-2 text-meta text-fg3">
+      {bytes(storage.data.bytes)} on disk for {bytes(storage.data.printed)} of output. {capsInWords(storage.data.caps)}
+    </p>
   );
 }

@@ -12,6 +12,7 @@ import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 
 const Webhooks = lazy(() => import("./webhooks"));
+const Storage = lazy(() => import("./storage"));
 
 type Role = Schemas["Role"];
 
@@ -52,6 +53,9 @@ export default function TeamSettings() {
           <Webhooks />
         </Suspense>
       )}
+      <Suspense fallback={<Skeleton rows={3} label="Loading the storage" />}>
+        <Storage />
+      </Suspense>
       <NewTeam />
     </div>
   );

@@ -46,6 +46,7 @@ export function WorkspaceTabs({ tab, files, sessions }: { tab: Tab; files: numbe
             place: undefined,
             dialog: undefined,
             q: undefined,
+            at: undefined,
             when: undefined,
           })}
           aria-current={i.tab === tab ? "page" : undefined}

@@ -1,0 +1,63 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+)
+
+func capsOf(l sessions.Limits) api.StorageCaps {
+	return api.StorageCaps{MaxSessionBytes: l.Session, MaxTeamBytes: l.Team, KeepDays: int(l.Keep / (24 * time.Hour))}
+}
+
+// GetTeamStorage answers with what the history of a team takes on disk.
+func (h handlers) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageRequestObject) (api.GetTeamStorageResponseObject, error) {
+	st, err := h.cfg.Sessions.Storage(ctx, callOf(ctx).team.ID, "")
+	if err != nil {
+		return nil, err
+	}
+	out := api.GetTeamStorage200JSONResponse{Caps: capsOf(st.Limits), Workspaces: []api.TeamStorageWorkspace{}}
+	at := map[string]int{}
+	for _, k := range st.Sessions {
+		i, ok := at[k.WorkspaceID]
+		if !ok {
+			w, err := h.cfg.Workspaces.Workspace(ctx, k.WorkspaceID)
+			if fault.Is(err, fault.NotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			i = len(out.Workspaces)
+			at[k.WorkspaceID] = i
+			out.Workspaces = append(out.Workspaces, api.TeamStorageWorkspace{Id: w.ID, Key: w.Key(), Name: w.Name, Deleted: w.DeletedAt != 0})
+		}
+		w := &out.Workspaces[i]
+		w.Sessions++
+		w.Bytes, w.Printed = w.Bytes+k.Disk, w.Printed+k.Printed
+		out.Bytes, out.Printed = out.Bytes+k.Disk, out.Printed+k.Printed
+	}
+	slices.SortStableFunc(out.Workspaces, func(a, b api.TeamStorageWorkspace) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return out, nil
+}
+
+// GetWorkspaceStorage answers with what the history of a workspace takes on disk.
+func (h handlers) GetWorkspaceStorage(ctx context.Context, req api.GetWorkspaceStorageRequestObject) (api.GetWorkspaceStorageResponseObject, error) {
+	call := callOf(ctx)
+	st, err := h.cfg.Sessions.Storage(ctx, call.team.ID, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	out := api.GetWorkspaceStorage200JSONResponse{Caps: capsOf(st.Limits), Sessions: list(st.Sessions, func(k sessions.Kept) api.SessionStorage {
+		return api.SessionStorage{Id: k.SessionID, Agent: k.Agent, Bytes: k.Disk, Printed: k.Printed, StartedAt: k.StartedAt, EndedAt: ptr(k.EndedAt)}
+	})}
+	for _, k := range st.Sessions {
+		out.Bytes, out.Printed = out.Bytes+k.Disk, out.Printed+k.Printed
+	}
+	return out, nil
+}
