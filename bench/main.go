@@ -21,6 +21,7 @@ var parts = []part{
 	{"output", (*bench).output},
 	{"echo", (*bench).echo},
 	{"fanout", (*bench).fanout},
+	{"screens", (*bench).screens},
 	{"worktree", (*bench).worktree},
 	{"poll", (*bench).poll},
 	{"memory", (*bench).memory},
@@ -34,7 +35,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,worktree,poll,memory")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,memory")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	flag.Parse()

@@ -123,6 +123,12 @@ func (b *bench) memory() error {
 	time.Sleep(3 * time.Second) // at rest: start-up's garbage has gone back
 	rest := float64(rss(h.cmd.Process.Pid)) / mb
 	guestRest := float64(rss(guest)) / mb
+	busy := func() float64 { // % of a core the server takes
+		before, t0 := cpu(h.cmd.Process.Pid), time.Now()
+		time.Sleep(time.Duration(b.size(10, 1)) * time.Second)
+		return 100 * float64(cpu(h.cmd.Process.Pid)-before) / float64(time.Since(t0))
+	}
+	restBusy := busy()
 	n := b.size(50, 5)
 	for range n {
 		if _, err := h.newSession("cat"); err != nil {
@@ -132,8 +138,12 @@ func (b *bench) memory() error {
 	time.Sleep(3 * time.Second)
 	each := (float64(rss(h.cmd.Process.Pid))/mb - rest) / float64(n)
 	guestMany := float64(rss(guest)) / mb
+	time.Sleep(time.Duration(b.size(12, 0)) * time.Second) // what a start stirs up is over
+	idle := max(0, busy()-restBusy) * 1000 / float64(n)
 	b.figure("server at rest, MB", f1(rest), "60", rest/60, "< 60 MB", rest < 60)
 	b.figure("each further idle session, server, MB", fmt.Sprintf("%.2f", each), "1", each, "< 1 MB", each < 1)
+	b.figure("1,000 idle sessions, server, MB", f1(rest+1000*each), "1024", (rest+1000*each)/1024, "< 1 GB", rest+1000*each < 1024)
+	b.figure("1,000 idle sessions, server, % of a core", f1(idle), "2", idle/2, "< 2 %", idle < 2)
 	b.figure("guest at rest, MB", f1(guestRest), "15", guestRest/15, "< 15 MB", guestRest < 15)
 	b.figure(fmt.Sprintf("guest with %d idle sessions, MB", n), f1(guestMany), "15", guestMany/15, "< 15 MB", guestMany < 15)
 	return nil
