@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions/agents"
 )
@@ -139,6 +140,7 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 	case err != nil:
 		return Question{}, fault.Wrap(err, fault.Unavailable, "answer_not_delivered", "The answer did not reach the agent; the question is still open. Try again, or answer in the terminal.")
 	}
+	killpoint.Reach(killpoint.QuestionHanded)
 	if !l.settleQuestion(ctx, as, q) { // the session has ended meanwhile
 		return Question{}, errGone()
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 )
@@ -45,6 +46,7 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 		l.mu.Unlock()
 		return nil
 	}
+	killpoint.Reach(killpoint.QuestionStored)
 	l.mu.Lock()
 	as.kept = true
 	l.poses(as)

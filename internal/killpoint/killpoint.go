@@ -45,15 +45,17 @@ const (
 	CommandStored    Point = "command.stored"    // the row of a command; no process
 
 	// A queued prompt, and a prompt that several agents get at once.
-	QueueClaimed Point = "queue.claimed" // the numbers of its frames are stored; nothing is typed
-	QueuePasted  Point = "queue.pasted"  // it stands in the agent's box; no Enter
-	QueueTyped   Point = "queue.typed"   // Enter is sent; nothing noted
-	RunMade      Point = "run.made"      // a workspace is made; its attempt does not know
-	RunStarted   Point = "run.started"   // a session is started; its attempt does not know
+	QueueClaimed   Point = "queue.claimed"   // the numbers of its frames are stored; nothing is typed
+	QueuePasted    Point = "queue.pasted"    // it stands in the agent's box; no Enter
+	QueueTyped     Point = "queue.typed"     // Enter is sent; nothing noted
+	QuestionStored Point = "question.stored" // what an agent asks is stored; nobody was told
+	QuestionHanded Point = "question.handed" // the agent has its answer; the row does not know
+	RunMade        Point = "run.made"        // a workspace is made; its attempt does not know
+	RunStarted     Point = "run.started"     // a session is started; its attempt does not know
 )
 
 // All lists every point.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
-	QueueTyped, RunMade, RunStarted}
+	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted}

@@ -63,8 +63,12 @@ var scenarios = map[killpoint.Point]scenario{
 	killpoint.QueueClaimed: {(*death).workAndRead, (*death).queue, (*death).queueArrived},
 	killpoint.QueuePasted:  {(*death).workAndRead, (*death).queue, (*death).queueArrived},
 	killpoint.QueueTyped:   {(*death).workAndRead, (*death).queue, (*death).queueArrived},
-	killpoint.RunMade:      {nil, (*death).run, (*death).ranOnce},
-	killpoint.RunStarted:   {nil, (*death).run, (*death).ranOnce},
+
+	killpoint.QuestionStored: {(*death).work, (*death).startAsking, (*death).askedOnce},
+	killpoint.QuestionHanded: {(*death).workAndAsk, (*death).answer, (*death).answeredOnce},
+
+	killpoint.RunMade:    {nil, (*death).run, (*death).ranOnce},
+	killpoint.RunStarted: {nil, (*death).run, (*death).ranOnce},
 }
 
 // The server is killed at every point there is: no work is lost, nothing stays half made, and what was asked for can be asked
@@ -79,7 +83,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		}
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
-			h := testkit.Start(t, `"agents":{"reader":{"command":"/bin/sh","defaultArgs":["-c","echo up; while read l; do echo got $l; done"],"prompt":"paste"}}`)
+			h := testkit.Start(t, `"agents":{`+asker+`,"reader":{"command":"/bin/sh","defaultArgs":["-c","echo up; while read l; do echo got $l; done"],"prompt":"paste"}}`)
 			d := &death{House: h, t: t, project: h.Sample()}
 			if sc.ready != nil {
 				sc.ready(d)
