@@ -90,9 +90,18 @@ func (s *server) says(t *testing.T, h *house, id, prompt string) {
 	if err := s.Input(t.Context(), h.actor, id, "\x1b[200~"+prompt+"\x1b[201~"); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond) // the agent takes an Enter glued to a paste for a part of it
-	if err := s.Input(t.Context(), h.actor, id, "\r"); err != nil {
-		t.Fatal(err)
+	// The agent takes an Enter glued to a paste for a part of it, and one that comes while it begins for nothing.
+	words, _, _ := strings.Cut(prompt, " #script")
+	for range 10 {
+		time.Sleep(300 * time.Millisecond)
+		if err := s.Input(t.Context(), h.actor, id, "\r"); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if slices.Contains(s.told(t, id), "prompt "+words) {
+				return
+			}
+		}
 	}
 }
 
