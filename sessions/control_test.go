@@ -30,10 +30,14 @@ func control(t *testing.T, sc *screen, do sessions.Control, to, code string) {
 	}
 }
 
+// types types a line into cat and, when it is to be taken, waits until it has come back.
 func types(t *testing.T, sc *screen, text, code string) {
 	t.Helper()
 	if err := sc.Input(t.Context(), []byte(text)); fault.CodeOf(err) != code {
 		t.Fatalf("typing: got %v, want %q", err, code)
+	}
+	if line := strings.TrimSuffix(text, "\n"); code == "" && line != text {
+		sc.shows(t, line+"\r\n"+line+"\r\n")
 	}
 }
 
