@@ -63,4 +63,43 @@ describe("agents", () => {
       await page.context().close();
     });
   }
+
+  test("one prompt for both and a shell, compared", { skip: skip(claude) || skip(codex) }, async () => {
+    const project = await house.api("POST", `/teams/${house.team}/projects`, { name: "Compared", source: { kind: "sample" } });
+    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
+    const page = await newPage(browser);
+    await signIn(page, house, password);
+    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Run with several agents" }).click();
+    await dialog.getByRole("button", { name: "Add an attempt" }).click();
+    await dialog.getByLabel("Agent of attempt 1").selectOption("claude-code");
+    await dialog.getByLabel("Agent of attempt 2").selectOption("codex");
+    await dialog.getByLabel("Agent of attempt 3").selectOption("shell");
+    await dialog.getByLabel("Name").fill("Three ways");
+    // A shell takes the second line for a comment.
+    await dialog.getByLabel("Prompt").fill('touch by-hand\n#write {"path":"made.txt","text":"one\\ntwo\\n"}');
+    await dialog.getByRole("button", { name: "Run and compare" }).click();
+    await page.waitForURL(/\/runs\/run_/);
+    const rows = page.getByRole("region", { name: "Attempts" }).getByRole("row");
+    const row = (name) => rows.filter({ has: page.getByRole("rowheader", { name }) });
+    for (const name of [/^Claude Code/, /^Codex/]) await until(`${name} has written two lines`, async () => /\+2/.test(await row(name).innerText()), 90_000);
+    await page.getByRole("rowheader", { name: "by-hand" }).waitFor();
+    for (const name of [/^Claude Code/, /^Codex/, /^Shell/]) await until(`${name} is idle`, async () => /Idle|Done/.test(await row(name).innerText()), 60_000);
+    const run = await house.api("GET", `/runs/${page.url().split("/").at(-1)}`);
+    assert.deepEqual(run.attempts.map((a) => [a.agent, a.state, a.name]), [
+      ["claude-code", "started", "Three ways · Claude Code"],
+      ["codex", "started", "Three ways · Codex"],
+      ["shell", "started", "Three ways · Shell"],
+    ]);
+    await shot(page, "agents-compared");
+    await row(/^Codex/).getByRole("button", { name: "Keep this one" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Keep this one" }).click();
+    await until("the others are archived", async () => {
+      const now = await house.api("GET", `/runs/${run.id}`);
+      return now.attempts.map((a) => a.workspace.state).join() === "archived,ready,archived";
+    }, 60_000);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
 });
