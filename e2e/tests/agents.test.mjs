@@ -85,7 +85,12 @@ describe("agents", () => {
     const row = (name) => rows.filter({ has: page.getByRole("rowheader", { name }) });
     for (const name of [/^Claude Code/, /^Codex/]) await until(`${name} has written two lines`, async () => /\+2/.test(await row(name).innerText()), 90_000);
     await page.getByRole("rowheader", { name: "by-hand" }).waitFor();
-    for (const name of [/^Claude Code/, /^Codex/, /^Shell/]) await until(`${name} is idle`, async () => /Idle|Done/.test(await row(name).innerText()), 60_000);
+    const states = async () => (await rows.allInnerTexts()).slice(1).join(" | ").replace(/\s+/g, " ");
+    for (const name of [/^Claude Code/, /^Codex/, /^Shell/]) {
+      await until(`${name} is idle`, async () => /Idle|Finished/.test(await row(name).innerText()), 30_000).catch(async (e) => {
+        throw new Error(`${e.message}: ${await states()}`);
+      });
+    }
     const run = await house.api("GET", `/runs/${page.url().split("/").at(-1)}`);
     assert.deepEqual(run.attempts.map((a) => [a.agent, a.state, a.name]), [
       ["claude-code", "started", "Three ways · Claude Code"],
