@@ -13,6 +13,7 @@ import (
 
 // children are the programs the bench runs as processes of their own, by re-executing itself.
 var children = map[string]func(args []string) error{
+	"child-agent":  childAgent,
 	"child-spew":   childSpew,
 	"child-echo":   childEcho,
 	"child-bridge": childBridge,

@@ -24,6 +24,7 @@ var parts = []part{
 	{"screens", (*bench).screens},
 	{"worktree", (*bench).worktree},
 	{"poll", (*bench).poll},
+	{"history", (*bench).history},
 	{"memory", (*bench).memory},
 }
 
@@ -35,7 +36,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,memory")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,memory")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	flag.Parse()

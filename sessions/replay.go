@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	replayBytes = 16 << 20 // of output, at most, are read for a moment's screen: older bytes have nearly always scrolled away
-	replayAbove = 1000     // lines above it
+	replayBytes = 8 << 20 // of output, at most, are read for a moment's screen: older bytes have nearly always scrolled away
+	replayAbove = 1000    // lines above it
 )
 
 // Moment is a session's terminal at one offset of its output.

@@ -297,3 +297,28 @@ func TestEventsAreFew(t *testing.T) {
 		t.Errorf("%d events for %d versions", len(e), n+1)
 	}
 }
+
+// Whoever wants to know is told which files changed just now: not of a whole set, which tells nothing of when.
+func TestTouchedFilesAreTold(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	h.run()
+	box := newScript()
+	h.service.FollowBox(h.workspaceID, h.teamID, "sbx_1", &box.FakeBox, make(chan struct{}))
+	<-box.asked
+	many := delta(102)
+	for i := range 30 {
+		many.Upserts = append(many.Upserts, change(fmt.Sprintf("m%02d", i)))
+	}
+	gone := delta(103)
+	gone.Removes = []string{"a"}
+	box.sets <- reset(100, change("a"))
+	box.sets <- delta(101, change("b"))
+	box.sets <- many
+	box.sets <- gone
+	eventually(t, "all are told", func() bool { return len(h.told()) >= 3 })
+	got := h.told()
+	if got[0] != "b+0" || !strings.HasPrefix(got[1], "m00 m01") || !strings.HasSuffix(got[1], "m19+10") || got[2] != "a+0" || len(got) != 3 {
+		t.Fatalf("told %q", got)
+	}
+}

@@ -2,7 +2,9 @@ package filesync_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -36,6 +38,7 @@ type house struct {
 	base   string
 	places map[string]*executors.Place
 	events []events.Event
+	noted  []string
 }
 
 var baseA, baseB = strings.Repeat("a", 40), strings.Repeat("b", 40)
@@ -51,7 +54,7 @@ func newHouseWith(t *testing.T, db *store.DB, places filesync.Places) *house {
 	if places == nil {
 		places = h
 	}
-	h.service = filesync.New(filesync.Config{Store: h.store, Places: places, Workspaces: h, Events: h, Log: slog.New(slog.DiscardHandler)})
+	h.service = filesync.New(filesync.Config{Store: h.store, Places: places, Workspaces: h, Events: h, Touched: h.note, Log: slog.New(slog.DiscardHandler)})
 	return h
 }
 
@@ -84,6 +87,19 @@ func (h *house) run() {
 }
 
 // Publish keeps events.
+// note is told of files that changed.
+func (h *house) note(_ string, paths []string, more int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.noted = append(h.noted, fmt.Sprint(strings.Join(paths, " "), "+", more))
+}
+
+func (h *house) told() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.noted)
+}
+
 func (h *house) Publish(_ context.Context, e events.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
