@@ -188,7 +188,7 @@ func TestRealOpenCode(t *testing.T) {
 	row := s.begin(t, sessions.StartRequest{Agent: agents.OpenCode, AccountID: "acc_two", Prompt: "say that you understood the marmalade"})
 	shows := func(id, want string) { // its first start takes long
 		t.Helper()
-		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 			shown, _, err := s.Screen(t.Context(), id, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -201,6 +201,7 @@ func TestRealOpenCode(t *testing.T) {
 		}
 	}
 	shows(row.ID, "Understood.")
+	s.reaches(t, row.ID, sessions.Idle)
 	eventually(t, "its conversation is known", func() bool { return s.get(t, row.ID).Conversation != "" })
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
 		t.Fatal(err)

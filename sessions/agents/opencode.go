@@ -202,6 +202,17 @@ func scanFile(f *os.File, want []byte, fn func(before []byte) bool) (more bool, 
 	}
 }
 
+// openCodeScreen: OpenCode tells nothing of its state, but its last line names the keys that are good for something now. Which
+// answer of a permission is chosen is told by colour alone, so that no key is pressed for a person here.
+var openCodeScreen = mustRules(
+	ScreenRule{Says: "waiting", Lines: 30, Reason: "asks for your permission: $1", Pattern: `(?s)△ Permission required\n[ ┃]*([^\n]*[^\n ])[^\n]*\n.*⇆ select +enter confirm`},
+	ScreenRule{Says: "waiting", Lines: 3, Reason: "asks a question", Pattern: `⇆ select +enter (?:confirm|submit)`},
+	ScreenRule{Says: "working", Lines: 1, Pattern: `\besc (?:again to )?interrupt\b`},
+	ScreenRule{Says: "idle", Lines: 1, Pattern: `\bctrl\+p commands *$`},
+)
+
+func (openCode) screen() *ScreenRules { return openCodeScreen }
+
 // plainHint is what signals mean of a program nobody described: a notification asks for a person.
 func plainHint(s Signal) Hint {
 	switch s.Kind {

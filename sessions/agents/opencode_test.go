@@ -82,3 +82,25 @@ func TestOpenCodeConversationIsFoundInItsDatabase(t *testing.T) {
 		t.Errorf("a hostile id: %q, %v", p.Argv, err)
 	}
 }
+
+// What OpenCode 1.18.33 shows.
+func TestOpenCodeScreen(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, nil)
+	box := []string{"  ┃", "  ┃", "  ┃  Build · Claude Sonnet 4.6 Anthropic", "  ╹▀▀▀▀▀▀▀▀▀▀▀▀"}
+	for name, c := range map[string]struct {
+		lines  []string
+		mood   agents.Mood
+		reason string
+	}{
+		"works": {append(box, "   ⬝⬝⬝⬝⬝⬝⬝⬝  esc interrupt                 tab agents  ctrl+p commands"), agents.Busy, ""},
+		"idle":  {append(box, "   /repo                       110 (0%) · $0.00  ctrl+p commands"), agents.Ready, ""},
+		"asks": {[]string{"     $ touch made.txt", "     ▣  Build · Claude Sonnet 4.6", "  ┃", "  ┃  △ Permission required", "  ┃    # Shell command", "  ┃", "  ┃  $ touch made.txt",
+			"  ┃", "  ┃   Allow once   Allow always   Reject                ctrl+f fullscreen  ⇆ select  enter confirm", "  ┃"}, agents.Asking, "asks for your permission: # Shell command"},
+		"says so": {append([]string{"  the dialog says △ Permission required"}, append(box, "   /repo        tab agents  ctrl+p commands")...), agents.Ready, ""},
+	} {
+		if got := h.Screen(agents.OpenCode).Match(c.lines); got.Mood != c.mood || got.Reason != c.reason {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
