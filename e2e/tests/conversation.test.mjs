@@ -101,6 +101,9 @@ describe("conversation", { skip }, () => {
     await feed().getByRole("link", { name: "greet.txt in Changes" }).click();
     await page.waitForURL(/tab=changes/);
     await page.goBack();
+    await feed().getByRole("link", { name: "Replay" }).first().click();
+    await page.waitForURL((u) => u.searchParams.get("tab") === "history" && u.searchParams.get("session") === first && u.searchParams.has("at"));
+    await page.goBack();
     await feed().waitFor();
   });
 

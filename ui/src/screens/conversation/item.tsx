@@ -14,13 +14,14 @@ import { spent } from "./words";
 
 interface Props {
   row: Row;
+  session: string;
   now: number;
   current: boolean;
   onToggle: (id: string) => void;
 }
 
 /** One thing that happened. */
-export const ItemRow = memo(function ItemRow({ row, now, current, onToggle }: Props) {
+export const ItemRow = memo(function ItemRow({ row, session, now, current, onToggle }: Props) {
   const { item } = row;
   const toggle = unfolds(item, row.steps) ? () => onToggle(item.id) : undefined;
   return (
@@ -29,17 +30,17 @@ export const ItemRow = memo(function ItemRow({ row, now, current, onToggle }: Pr
       style={{ paddingLeft: row.depth > 0 ? `calc(1.5rem + ${row.depth * 20}px)` : undefined }}
     >
       <div className={cx("max-w-[52rem]", row.depth > 0 && "border-l border-hairline pl-3")}>
-        {body(row, now, toggle)}
+        {body(row, session, now, toggle)}
       </div>
     </div>
   );
 });
 
-function body(row: Row, now: number, toggle: (() => void) | undefined): ReactNode {
+function body(row: Row, session: string, now: number, toggle: (() => void) | undefined): ReactNode {
   const { item } = row;
   switch (item.kind) {
     case "prompt":
-      return <Prompt item={item} now={now} inside={item.parent !== ""} />;
+      return <Prompt item={item} session={session} now={now} inside={item.parent !== ""} />;
     case "text":
       return <Prose text={item.text} />;
     case "thinking":
@@ -60,7 +61,7 @@ function body(row: Row, now: number, toggle: (() => void) | undefined): ReactNod
         </Foldable>
       );
     case "tool":
-      return <Tool row={row} toggle={toggle} />;
+      return <Tool row={row} session={session} toggle={toggle} />;
     case "edit":
       return <Edit row={row} toggle={toggle} />;
     case "question":
@@ -113,7 +114,7 @@ const firstLine = (text: string): string => text.trimStart().split("\n", 1)[0]!.
 /** Lines of a prompt that are shown before it is unfolded. */
 const LONG = 14;
 
-function Prompt({ item, now, inside }: { item: Item; now: number; inside: boolean }) {
+function Prompt({ item, session, now, inside }: { item: Item; session: string; now: number; inside: boolean }) {
   const [all, setAll] = useState(false);
   const lines = item.text.split("\n");
   const long = lines.length > LONG || item.text.length > 2000;
@@ -122,7 +123,10 @@ function Prompt({ item, now, inside }: { item: Item; now: number; inside: boolea
     <div className="mt-2 rounded-md border-l-2 border-accent bg-bg2 px-3 py-2">
       <p className="flex items-baseline justify-between gap-3 text-meta text-fg2">
         <span className="font-medium">{inside ? "Told the sub-agent" : "Prompt"}</span>
-        <Time at={item.at} now={now} />
+        <span className="flex items-baseline gap-2">
+          <Replay item={item} session={session} />
+          <Time at={item.at} now={now} />
+        </span>
       </p>
       <p className="mt-0.5 break-words whitespace-pre-wrap">{shown}</p>
       {long && (
@@ -135,6 +139,27 @@ function Prompt({ item, now, inside }: { item: Item; now: number; inside: boolea
         </button>
       )}
     </div>
+  );
+}
+
+/** Leads to what the terminal showed then. */
+function Replay({ item, session }: { item: Item; session: string }) {
+  if (item.offset === null) return null;
+  return (
+    <Link
+      to="."
+      search={(s) => ({
+        ...s,
+        tab: "history",
+        session,
+        at: item.offset ?? undefined,
+        when: undefined,
+        place: undefined,
+      })}
+      className="inline-flex min-h-6 items-center text-meta whitespace-nowrap text-accent hover:underline pointer-coarse:min-h-11"
+    >
+      Replay
+    </Link>
   );
 }
 
@@ -200,7 +225,7 @@ function Took({ item }: { item: Item }) {
   return <span className="shrink-0 text-meta text-fg3 tabular-nums">{duration(item.duration_ms)}</span>;
 }
 
-function Tool({ row, toggle }: { row: Row; toggle: (() => void) | undefined }) {
+function Tool({ row, session, toggle }: { row: Row; session: string; toggle: (() => void) | undefined }) {
   const { item, steps, open } = row;
   return (
     <Foldable
@@ -221,6 +246,7 @@ function Tool({ row, toggle }: { row: Row; toggle: (() => void) | undefined }) {
       {item.output && <CodeBlock language="" text={item.output} label="Result" />}
       {!item.output && item.status === "ok" && <p className="text-meta text-fg3">No output.</p>}
       {item.cut && <p className="text-meta text-fg3">Too long to keep whole. The terminal has all that was printed.</p>}
+      <Replay item={item} session={session} />
     </Foldable>
   );
 }

@@ -195,7 +195,13 @@ export function Timeline({ session, words, kinds, at, onSession }: Props) {
                   className="absolute top-0 left-0 w-full"
                   style={{ transform: `translateY(${v.start}px)` }}
                 >
-                  <ItemRow row={row} now={now} current={row.item.id === cursor} onToggle={toggle} />
+                  <ItemRow
+                    row={row}
+                    session={session.id}
+                    now={now}
+                    current={row.item.id === cursor}
+                    onToggle={toggle}
+                  />
                 </div>
               );
             })}
