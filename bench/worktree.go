@@ -138,7 +138,7 @@ func (b *bench) memory() error {
 	time.Sleep(3 * time.Second)
 	each := (float64(rss(h.cmd.Process.Pid))/mb - rest) / float64(n)
 	guestMany := float64(rss(guest)) / mb
-	time.Sleep(time.Duration(b.size(12, 0)) * time.Second) // what a start stirs up is over
+	time.Sleep(time.Duration(b.size(130, 0)) * time.Second) // for two minutes a silent session is still looked at now and then
 	idle := max(0, busy()-restBusy) * 1000 / float64(n)
 	b.figure("server at rest, MB", f1(rest), "60", rest/60, "< 60 MB", rest < 60)
 	b.figure("each further idle session, server, MB", fmt.Sprintf("%.2f", each), "1", each, "< 1 MB", each < 1)

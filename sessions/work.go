@@ -57,6 +57,9 @@ func (m *machine) look(now time.Time) time.Time {
 		return time.Time{}
 	}
 	if m.lastOut.IsZero() && m.lastInput.IsZero() {
+		if silent := now.Sub(m.started); silent >= lookUntil {
+			return w.lookedAt.Add(rarely(silent))
+		}
 		return later(m.started.Add(lookFirst), w.lookedAt.Add(3*time.Second))
 	}
 	moved := later(later(m.lastOut, m.lastInput), w.cpuAt)
