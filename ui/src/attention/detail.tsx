@@ -4,7 +4,7 @@ import { cx } from "@/kit/cx";
 import { SHORT, type Words } from "./question";
 
 /** What a question is about: a command, a patch, a file. Long ones are folded; nothing of it is ever markup. */
-export function DetailView({ words: detail }: { words: Words }) {
+export function DetailView({ words: detail, code }: { words: Words; code: boolean }) {
   const [open, setOpen] = useState(false);
   if (detail.lines.length === 0) return null;
   const lines = detail.long && !open ? detail.lines.slice(0, SHORT) : detail.lines;
@@ -17,7 +17,8 @@ export function DetailView({ words: detail }: { words: Words }) {
         role="region"
         aria-label="What it is about"
         className={cx(
-          "mt-1 overflow-auto rounded-sm bg-bg3 px-2 py-1 text-[12px] leading-[18px] break-words whitespace-pre-wrap",
+          "mt-1 overflow-auto rounded-sm break-words whitespace-pre-wrap",
+          code ? "bg-bg3 px-2 py-1 text-[12px] leading-[18px]" : "font-sans text-fg2",
           open ? "max-h-[40vh]" : "max-h-24",
         )}
       >

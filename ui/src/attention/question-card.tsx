@@ -65,7 +65,7 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
               </span>
             </span>
           </p>
-          <DetailView words={words} />
+          <DetailView words={words} code={permission} />
         </div>
         {may && permission && (
           <div className="flex flex-wrap gap-2 pointer-coarse:w-full pointer-coarse:*:h-auto pointer-coarse:*:min-h-11 pointer-coarse:*:flex-1">
@@ -101,7 +101,7 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
       {may && q.multi && (
         <Button
           look="primary"
-          className="mt-2 pointer-coarse:h-11 pointer-coarse:w-full"
+          className="mt-2 mr-3 pointer-coarse:mr-0 pointer-coarse:h-11 pointer-coarse:w-full"
           disabled={off || picked.length === 0}
           busy={sending?.option_ids && "Sending"}
           onClick={() => answer({ option_ids: options.filter((o) => picked.includes(o.id)).map((o) => o.id) })}
@@ -110,7 +110,7 @@ export function QuestionCard({ question: q, team, agent, via, keys, may, onDone,
         </Button>
       )}
       {may && (q.free_text || q.kind === "text") && (
-        <InWords question={q} off={off} busy={sending?.text !== undefined} send={answer} />
+        <InWords question={q} off={locked} busy={sending?.text !== undefined} send={answer} />
       )}
       {!may && <p className="mt-1 text-meta text-fg3">Only members who may answer agents can answer.</p>}
       {failed && (

@@ -40,7 +40,8 @@ export function useAnswer(q: Question, team: string, via: Via, onDone?: () => vo
     },
   });
   const answer = (a: Answer) => {
-    if (settled && !send.isPending && !send.isSuccess) send.mutate(a);
+    // Whoever wrote words has seen the question they wrote them for.
+    if ((settled || a.text) && !send.isPending && !send.isSuccess) send.mutate(a);
   };
   const failed = send.error && !refusalOf(send.error).over ? refusalOf(send.error) : undefined;
   return {
