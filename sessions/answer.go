@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
@@ -22,6 +23,9 @@ type AnswerRequest struct {
 }
 
 const maxAnswerText = 16 << 10
+
+// takenUpIn is how long an answer waits for a question of an earlier server to be taken up.
+const takenUpIn = 3 * time.Second
 
 // errGone says that an answer comes too late and nobody else gave one.
 func errGone() error {
@@ -102,15 +106,26 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 	if as == nil {
 		return Question{}, s.late(ctx, q.ID)
 	}
-	select {
-	case <-as.turn:
-	case <-ctx.Done():
-		return Question{}, ctx.Err()
+	var by handOver
+	var held *Question
+	for deadline := time.Now().Add(takenUpIn); ; {
+		select {
+		case <-as.turn:
+		case <-ctx.Done():
+			return Question{}, ctx.Err()
+		}
+		l.mu.Lock()
+		q, by, held = as.q, as.by, as.held
+		l.mu.Unlock()
+		if by != nil || held != nil || q.State != QuestionOpen || time.Now().After(deadline) {
+			break
+		}
+		as.turn <- struct{}{} // after a restart the agent's hook is heard of in a moment
+		if !sleep(ctx, takenUpIn/50) {
+			return Question{}, ctx.Err()
+		}
 	}
 	defer func() { as.turn <- struct{}{} }()
-	l.mu.Lock()
-	q, by, held := as.q, as.by, as.held
-	l.mu.Unlock()
 	switch {
 	case held != nil:
 		return Question{}, s.tooLate(ctx, *held)

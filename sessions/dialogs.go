@@ -15,11 +15,12 @@ import (
 const onScreen = "screen/"
 
 const (
-	dialogEvery = 250 * time.Millisecond // how often the screen is looked at while a question is open
-	dialogGone  = 700 * time.Millisecond // a dialog that was not seen for so long is closed, when the agent works
-	dialogLost  = 5 * time.Second        // and when it does not say so
-	pressIn     = 5 * time.Second        // for a dialog to close after its key
-	comingFor   = 10 * time.Second       // a dialog that was announced opens within this
+	dialogEvery = 250 * time.Millisecond  // how often the screen is looked at while a question is open
+	dialogGone  = 700 * time.Millisecond  // a dialog that was not seen for so long is closed, when the agent works
+	dialogShut  = 1500 * time.Millisecond // and when it does not say so, but nothing else than the dialog told of the question
+	dialogLost  = 5 * time.Second         // and else: something may lie over it
+	pressIn     = 5 * time.Second         // for a dialog to close after its key
+	comingFor   = 10 * time.Second        // a dialog that was announced opens within this
 )
 
 // watchDialog looks at the screen of an agent that asks something, until it asks nothing any more: for questions that only the
@@ -46,9 +47,12 @@ func (l *live) asksNow(now time.Time) bool {
 }
 
 func (l *live) lookForDialogs(ctx context.Context) {
-	var last *agents.Dialog
+	var d, last *agents.Dialog
+	seen := int64(-1)
 	for {
-		d := l.dialog()
+		if _, end := l.log.Bounds(); end != seen { // else the screen is the same
+			d, seen = l.dialog(), end
+		}
 		l.dialogSeen(ctx, d, last)
 		last = d
 		if !sleep(ctx, dialogEvery) {
@@ -81,7 +85,7 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 		}
 		theirs := strings.HasPrefix(as.q.Key, onScreen)
 		if d != nil && (!theirs || as.q.Key == d.Key) {
-			as.shown, known = now, true
+			as.shown, as.busy, known = now, l.steering.busy, true
 			if theirs && as.by == nil { // of an earlier server
 				as.by = l.presser(d.Key)
 			}
@@ -91,11 +95,15 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 	}
 	waits := l.row.State == Waiting || l.coming != nil && now.Sub(l.comingAt) < comingFor
 	coming := l.coming
-	works := l.works()
 	l.mu.Unlock()
 	l.closeQuestions(ctx, func(as *posed) bool {
+		patience := dialogLost
+		if strings.HasPrefix(as.q.Key, onScreen) {
+			patience = dialogShut
+		}
+		works := l.worked(as.busy)
 		switch gone := now.Sub(as.shown); {
-		case as.shown.IsZero(), gone < dialogGone, !works && gone < dialogLost:
+		case as.shown.IsZero(), gone < dialogGone, !works && gone < patience:
 			return false
 		case works && as.there == "":
 			as.there = inTerminal
@@ -122,9 +130,10 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 // inTerminal is the answer of somebody at the terminal when nothing tells what it was.
 const inTerminal = "in the terminal"
 
-// works reports whether the terminal says that the agent works. It is called under mu.
-func (l *live) works() bool {
-	return l.machine.words[agents.FromTitle].mood == agents.Busy || l.machine.words[agents.FromReport].mood == agents.Busy
+// worked reports whether the terminal says that the agent works, or has worked since the count of that was busy. It is called
+// under mu.
+func (l *live) worked(busy uint64) bool {
+	return l.steering.busy != busy || l.machine.words[agents.FromTitle].mood == agents.Busy || l.machine.words[agents.FromReport].mood == agents.Busy
 }
 
 // answerable reports whether one key answers the dialog: not where boxes are ticked.

@@ -186,6 +186,8 @@ func (e *ears) take(ctx context.Context, c guest.HookCall) {
 	}
 	if l := e.session(c); l != nil {
 		e.hand(ctx, l, call)
+	} else if c.Waits && e.svc.running(c.Process) != nil { // not its agent, or not its place: nobody will answer
+		e.release(call)
 	}
 }
 
@@ -328,6 +330,9 @@ func (e *ears) ended(ctx context.Context, id string) {
 	call.mu.Lock()
 	all := append([]*posed(nil), call.posed...)
 	call.mu.Unlock()
+	l.mu.Lock()
+	busy := l.steering.busy
+	l.mu.Unlock()
 	// An answer under way is waited for, and a word of what came of a dialog that was answered in the terminal.
 	e.svc.run(func() {
 		if sleep(e.svc.hard, overSoon) {
@@ -335,7 +340,7 @@ func (e *ears) ended(ctx context.Context, id string) {
 				if !slices.Contains(all, as) {
 					return false
 				}
-				if as.there == "" && l.works() {
+				if as.there == "" && l.worked(busy) {
 					as.there = inTerminal
 				}
 				return true

@@ -86,6 +86,7 @@ type posed struct {
 
 	held  *Question // what it will be once the answers to the questions that go with it are given; nil: not answered yet
 	there string    // what was answered in the terminal, as far as that is known
+	busy  uint64    // how often the agent had said by then that it works
 	shown time.Time // when its dialog was last seen on the screen
 }
 

@@ -150,6 +150,10 @@ func TestDialogs(t *testing.T) {
 		c.Press("3") != "\x1b" || c.Options[0].Label != "Yes, proceed" || c.Options[2].Role != agents.Deny {
 		t.Fatalf("dialog %+v", c)
 	}
+	edit := heard(t, h, agents.Codex, `{"hook_event_name":"PermissionRequest","tool_name":"apply_patch","tool_input":{"command":"*** Begin Patch\n*** Add File: n.txt\n+x\n*** Delete File: m.txt\n*** End Patch"}}`)
+	if edit.Coming == nil || edit.Coming.Title != "Change n.txt and 1 more?" || len(edit.Asks) != 0 {
+		t.Errorf("heard %+v", edit)
+	}
 	for name, screen := range map[string]string{
 		"nothing":   "",
 		"a prompt":  "❯ 1. do this\n\n? for shortcuts",

@@ -3,6 +3,7 @@ package agents
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 )
@@ -35,7 +36,7 @@ func toolAsk(tool string, raw json.RawMessage, cwd string) Ask {
 	}
 	switch {
 	case tool == "apply_patch":
-		a.Title, a.Detail = "Apply this change?", in.Command
+		a.Title, a.Detail = patchTitle(in.Command), in.Command
 	case in.Command != "":
 		first, _, more := strings.Cut(in.Command, "\n")
 		if more {
@@ -67,6 +68,25 @@ func toolAsk(tool string, raw json.RawMessage, cwd string) Ask {
 		a.Title, a.Detail = "Use "+toolName(tool)+"?", pretty(raw)
 	}
 	return a
+}
+
+// patchTitle names the files a patch of Codex changes.
+func patchTitle(patch string) string {
+	var files []string
+	for line := range strings.Lines(patch) {
+		for _, mark := range []string{"*** Add File: ", "*** Update File: ", "*** Delete File: "} {
+			if name, ok := strings.CutPrefix(strings.TrimSpace(line), mark); ok {
+				files = append(files, name)
+			}
+		}
+	}
+	switch len(files) {
+	case 0:
+		return "Apply this change?"
+	case 1:
+		return "Change " + files[0] + "?"
+	}
+	return fmt.Sprintf("Change %s and %d more?", files[0], len(files)-1)
 }
 
 // diffLines puts a mark before each line, as in a diff.
