@@ -112,11 +112,11 @@ func TestSearchOfALongHistory(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := h.start()
-	row := s.run(t, "sh", "-c", `seq -f 'line %.0f of the build' 1 150000; echo the only needle; seq -f 'line %.0f of the tests' 1 150000; read x`)
+	row := s.run(t, "sh", "-c", `seq -f 'line %.0f of the build' 1 180000; echo the only needle; seq -f 'line %.0f of the tests' 1 180000; read x`)
 	eventually(t, "all is printed and most is packed", func() bool {
 		files, _ := filepath.Glob(filepath.Join(h.dir, "sessions", row.ID, "*.segz"))
 		ready, _ := filepath.Glob(filepath.Join(h.dir, "sessions", row.ID, "*.find"))
-		return len(files) > 0 && len(ready) > 0 && strings.Contains(s.Tail(t, row.ID), "line 150000 of the tests")
+		return len(files) > 0 && len(ready) > 0 && strings.Contains(s.Tail(t, row.ID), "line 180000 of the tests")
 	})
 	check := func(when string, skips bool) {
 		t.Helper()
@@ -143,7 +143,7 @@ func TestSearchOfALongHistory(t *testing.T) {
 				break
 			}
 		}
-		if len(got) != 30 || f.Late || got[0] != "line 150000 of the tests" || got[29] != "line 10000 of the build" {
+		if len(got) != 36 || f.Late || got[0] != "line 180000 of the tests" || got[35] != "line 10000 of the build" {
 			t.Errorf("%s: %d lines, %q", when, len(got), got)
 		}
 	}

@@ -78,6 +78,8 @@ export interface SearchWish {
   q: string;
   regex: boolean;
   caseSensitive: boolean;
+  /** Only sessions of this agent; "" = all. */
+  agent: string;
 }
 
 /** Lines in everything the workspace's sessions printed, page by page. */
@@ -93,6 +95,7 @@ export const searchQuery = (workspaceId: string, w: SearchWish) => ({
             regex: w.regex,
             case: w.caseSensitive,
             limit: 50,
+            ...(w.agent ? { agent: w.agent } : {}),
             ...(pageParam ? { cursor: pageParam } : {}),
           },
         },

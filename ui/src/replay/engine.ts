@@ -236,7 +236,8 @@ export class Replay {
       const v = this.view.get();
       if (!v.playing || this.abort.signal.aborted) return;
       this.frame = requestAnimationFrame(tick);
-      const passed = Math.min(now - this.lastFrame, 250); // a tab in the background does not jump
+      // A frame may be older than the click that began it; a tab in the background does not jump.
+      const passed = Math.max(0, Math.min(now - this.lastFrame, 250));
       this.lastFrame = now;
       if (v.seeking || this.reading || this.waiting > WAITING || !v.timeline) return;
       let at = v.at + passed * v.speed;

@@ -8,6 +8,7 @@ import { useNow } from "@/format/now";
 import { bytes } from "@/format/text";
 import { clock, duration, exact } from "@/format/time";
 import { IconButton } from "@/kit/button";
+import { cx } from "@/kit/cx";
 import { inputClass } from "@/kit/field";
 import { Icon } from "@/kit/icon";
 import { Shape } from "@/kit/mark";
@@ -116,10 +117,12 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
     );
     return () => clearTimeout(timer);
   }, [text, q, navigate]);
-  const wish: SearchWish = { q, regex, caseSensitive };
+  const [agent, setAgent] = useState("");
+  const agents = new Map(sessions.map((s) => [s.agent, s.agent_name]));
+  const wish: SearchWish = { q, regex, caseSensitive, agent };
   return (
     <div className="flex w-96 shrink-0 flex-col border-r border-hairline bg-bg1 max-lg:w-72 max-md:w-full max-md:border-r-0">
-      <search className="flex items-center gap-1 border-b border-hairline p-2">
+      <search className="flex flex-wrap items-center gap-1 border-b border-hairline p-2">
         <input
           type="search"
           aria-label="Search everything the sessions printed"
@@ -130,7 +133,7 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
           // biome-ignore lint/a11y/noAutofocus: who comes with a search goes on typing it
           autoFocus={search.session === undefined}
           onChange={(e) => setText(e.target.value)}
-          className={inputClass}
+          className={cx(inputClass, "flex-1")}
         />
         <IconButton label="Match case" aria-pressed={caseSensitive} onClick={() => setCase((v) => !v)}>
           <span aria-hidden className="text-[11px]">
@@ -142,6 +145,21 @@ function Finder({ workspace: w, sessions, shown }: FinderProps) {
             .*
           </span>
         </IconButton>
+        {q && agents.size > 1 && (
+          <select
+            aria-label="Sessions of which agent"
+            value={agent}
+            onChange={(e) => setAgent(e.target.value)}
+            className={cx(inputClass, "basis-full")}
+          >
+            <option value="">All agents</option>
+            {[...agents].map(([id, name]) => (
+              <option key={id} value={id}>
+                {name}
+              </option>
+            ))}
+          </select>
+        )}
       </search>
       <div className="min-h-0 flex-1 overflow-y-auto">
         {q ? (
