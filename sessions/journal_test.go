@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions"
@@ -93,13 +94,18 @@ func TestJournalTellsWhenBytesCame(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := h.start()
-	row := s.run(t, "sh", "-c", "printf one; sleep 0.4; printf two")
+	row := s.run(t, "sh", "-c", "stty -echo; printf one; read x; printf two")
+	eventually(t, "the first is printed", func() bool { return s.output(t, row.ID) == "one" })
+	between := time.Now().UnixMilli()
+	if err := s.Input(t.Context(), h.actor, row.ID, "\r"); err != nil {
+		t.Fatal(err)
+	}
 	s.ended(t, row.ID)
 	marks := s.journal(t, row.ID, journal.Time)
 	if len(marks) < 2 {
 		t.Fatalf("marks %v", marks)
 	}
-	if first, last := marks[0], marks[len(marks)-1]; first.Offset != 3 || last.Offset != 6 || last.At-first.At < 300 {
+	if first, last := marks[0], marks[len(marks)-1]; first.Offset != 3 || last.Offset != 6 || first.At > between || last.At < between {
 		t.Fatalf("marks %v", marks)
 	}
 	page, next, err := s.Journal(context.Background(), row.ID, sessions.JournalQuery{Limit: 1})
