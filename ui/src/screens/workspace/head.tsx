@@ -33,7 +33,10 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const shown = useShownSession(sessions);
   // The session the workspace's state speaks of.
   const about = w.attention?.session_id;
-  const spoken = away ? undefined : sessions.find((x) => (about ? x.id === about : x.state === w.agents.state));
+  const spoken = away
+    ? undefined
+    : // The workspace and its sessions are read one after the other: between the two no state fits, and the chip must stay.
+      (sessions.find((x) => (about ? x.id === about : x.state === w.agents.state)) ?? shown ?? sessions[0]);
   const running = sessions.filter((x) => !hasEnded(x) && x.agent !== SETUP);
   // The session in front; elsewhere the only agent at work. Which of several is meant must never be guessed.
   const { tab } = useSearch({ from: "/$team/w/$key" });
