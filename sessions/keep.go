@@ -94,6 +94,10 @@ func (s *Service) keep(ctx context.Context, id string) {
 		return
 	}
 	defer s.release(l)
+	if _, end := l.log.Bounds(); l.pour.now() && end-l.indexed < keepLag && !l.over() {
+		s.after(pourLook, func() { s.keeping.add(id) })
+		return
+	}
 	if err := l.index(ctx); err != nil && ctx.Err() == nil {
 		s.cfg.Log.Warn("history of a session not made ready for searches", "session_id", id, "error", err)
 	}
@@ -160,8 +164,11 @@ func (l *live) index(ctx context.Context) error {
 		return err
 	}
 	first, end := l.log.Bounds()
-	off := first
+	off := max(first, l.indexed)
 	for i, start := range starts {
+		if l.indexed > 0 && (i == len(starts)-1 || starts[i+1] > first) {
+			break // was read before
+		}
 		blocks := readShard(dir, start)
 		if n := len(blocks); n == 0 || blocks[n-1].End <= first { // damaged, or of bytes that were dropped
 			if i < len(starts)-1 || n > 0 {
@@ -186,6 +193,7 @@ func (l *live) index(ctx context.Context) error {
 			return err
 		}
 		off = next
+		l.indexed = off
 	}
 	return ctx.Err()
 }

@@ -29,6 +29,8 @@ type live struct {
 	size0    guest.Size // where the journal has none
 	model    model
 	talk     converse
+	pour     pouring
+	indexed  int64 // offset up to which search files are written; keepLoop's own
 
 	refs int // under svc.mu: the pump's, viewers' and readers'
 

@@ -53,6 +53,13 @@ func (m *model) follow(ctx context.Context) {
 	quiet := time.NewTimer(silence)
 	defer quiet.Stop()
 	for {
+		if m.l.pour.now() && m.lag() < screenLag {
+			if !sleep(ctx, pourLook) {
+				m.rest()
+				return
+			}
+			continue
+		}
 		changed := m.l.log.Changed()
 		n, err := m.advance(ctx, -1)
 		if err != nil {
@@ -80,6 +87,14 @@ func (m *model) follow(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// lag is how many bytes the model is behind.
+func (m *model) lag() int64 {
+	_, end := m.l.log.Bounds()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return end - m.off
 }
 
 // advance reads up to offset end of the log, -1 being all there is now, and returns how many bytes that were. The error is

@@ -47,8 +47,7 @@ func sameScreen(t *testing.T, what string, s *server, id string) *screen {
 	t.Helper()
 	all := s.watch(t, id, sessions.Attach{})
 	fresh := s.attach(t, id, sessions.Attach{})
-	_, end := s.bounds(t, id)
-	eventually(t, "both have all bytes", func() bool { return all.at() == end && fresh.at() == end })
+	eventually(t, "both have all bytes", func() bool { _, end := s.bounds(t, id); return all.at() == end && fresh.at() == end })
 	a, b := all.terminalOf(), fresh.terminalOf()
 	if got, want := b.Snapshot(terminal.AllLines), a.Snapshot(terminal.AllLines); !bytes.Equal(got, want) {
 		t.Errorf("%s: the screen differs\n got %.2000q\nwant %.2000q", what, got, want)

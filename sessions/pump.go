@@ -203,8 +203,10 @@ func (l *live) put(p []byte) {
 	l.mark(end)
 	l.watchDisk()
 	l.scan.scan(p)
+	now := time.Now()
+	l.pour.add(now, len(p))
 	l.mu.Lock()
-	l.machine.output(time.Now(), len(p))
+	l.machine.output(now, len(p))
 	l.machine.upTo = end
 	l.watchScreen()
 	l.judge()

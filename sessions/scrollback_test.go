@@ -36,7 +36,7 @@ func TestScrollbackIsWhole(t *testing.T) {
 	h := newHouse(t)
 	s := h.start()
 	const lines = 60_000
-	row := s.run(t, "sh", "-c", fmt.Sprintf(`stty -echo; read x; seq -f 'line %%.0f of output with some more text' 1 %d; printf '\033[3J\033[2J\033[H'; read x; seq -f 'line %%.0f' %d %d; read x`, lines, lines+1, lines+500))
+	row := s.run(t, "sh", "-c", fmt.Sprintf(`stty -echo; printf 'ready\r'; read x; seq -f 'line %%.0f of output with some more text' 1 %d; printf '\033[3J\033[2J\033[H'; read x; seq -f 'line %%.0f' %d %d; read x`, lines, lines+1, lines+500))
 	var want []string
 	for i := range lines {
 		want = append(want, fmt.Sprintf("line %d of output with some more text", i+1))
@@ -48,6 +48,7 @@ func TestScrollbackIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	w.shows(t, "ready\r")
 	key()
 	w.shows(t, "\x1b[3J\x1b[2J\x1b[H")
 	check := func(what string, limit int) {

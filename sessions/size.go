@@ -150,6 +150,9 @@ func (l *live) applySize() {
 		return
 	}
 	z.busy = true
+	// The mark stands before whatever the program prints because of its new size, which may be here before the guest's answer is.
+	was := guest.Size{Cols: l.row.Cols, Rows: l.row.Rows}
+	l.sized(s)
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(l.svc.hard, 10*time.Second)
 	defer cancel()
@@ -157,17 +160,22 @@ func (l *live) applySize() {
 	l.mu.Lock()
 	z.busy = false
 	if err != nil {
+		l.sized(was)
 		l.mu.Unlock()
 		l.svc.cfg.Log.Debug("terminal not resized", "session_id", l.id, "error", err)
 		return
 	}
-	l.row.Cols, l.row.Rows = s.Cols, s.Rows
-	l.noteSize()
-	l.wake()
 	if z.want != s {
 		l.resize(z.want)
 	}
 	l.mu.Unlock()
 	l.flushNotes(false) // what follows is shown in this size, also after a crash
 	l.svc.touch(l)
+}
+
+// sized notes that the terminal has a size from here on. It is called under mu.
+func (l *live) sized(s guest.Size) {
+	l.row.Cols, l.row.Rows = s.Cols, s.Rows
+	l.noteSize()
+	l.wake()
 }
