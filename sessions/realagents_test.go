@@ -69,7 +69,7 @@ func (s *server) reaches(t *testing.T, id string, want sessions.State) {
 			return
 		}
 		if time.Now().After(deadline) || got.State.Ended() {
-			t.Fatalf("%s (%s), want %s; screen:\n%q", got.State, got.StateReason, want, s.output(t, id))
+			t.Fatalf("%s (%s), want %s; evidence: %+v; it ends with %.600q", got.State, got.StateReason, want, got.Basis, tailOf(s.output(t, id), 600))
 		}
 	}
 }
@@ -135,3 +135,5 @@ func TestRealCodex(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func tailOf(s string, n int) string { return s[max(0, len(s)-n):] }

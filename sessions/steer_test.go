@@ -61,6 +61,24 @@ func (s *server) queue(t *testing.T, id, text string) sessions.Prompt {
 	return p
 }
 
+// sent waits until an agent has taken a prompt up.
+func (s *server) sent(t *testing.T, p sessions.Prompt) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		all, err := s.ListPrompts(t.Context(), p.SessionID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(all, func(o sessions.Prompt) bool { return o.ID == p.ID })
+		if i >= 0 && all[i].State == sessions.PromptSent {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%q was not sent", p.Text)
+		}
+	}
+}
+
 func (s *server) prompts(t *testing.T, id string) (out []string) {
 	t.Helper()
 	all, err := s.ListPrompts(t.Context(), id)
