@@ -53,6 +53,17 @@ func TestSourcesAgainstEachOther(t *testing.T) {
 			t.Error("somebody typed")
 		}
 	})
+	t.Run("a spinner that turned for a moment", func(t *testing.T) {
+		codex := mustRead(t, agents.Codex)
+		p := newPlay(t, true)
+		p.out(1000)
+		for _, s := range []agents.Signal{{Kind: agents.Title, Text: "repo"}, {Kind: agents.Report, Text: "state=idle:app=codex"},
+			{Kind: agents.Title, Text: "⠋ repo"}, {Kind: agents.Title, Text: "repo"}} {
+			p.m.hint(p.now, codex(s))
+			p.pass(20 * time.Millisecond)
+		}
+		p.is(Idle, "the spinner has gone")
+	})
 	t.Run("interrupted", func(t *testing.T) {
 		p := works(t)
 		p.key()
@@ -302,4 +313,14 @@ func TestToolsOfATurn(t *testing.T) {
 	if !p.m.stuckAt.IsZero() {
 		t.Error("a server the agent keeps beside it is no tool of the turn")
 	}
+}
+
+// mustRead reads signals as an agent's adapter does.
+func mustRead(t *testing.T, agent string) func(agents.Signal) agents.Hint {
+	t.Helper()
+	r, err := agents.New(agents.Config{HomesDir: t.TempDir(), WorktreesDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(s agents.Signal) agents.Hint { return r.Read(agent, s) }
 }

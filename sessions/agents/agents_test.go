@@ -390,7 +390,7 @@ func TestSignals(t *testing.T) {
 		{agents.ClaudeCode, agents.Notify, "Claude is waiting for your input", agents.Unsaid, ""},
 		{agents.ClaudeCode, agents.Progress, "3;", agents.Busy, ""},
 		{agents.Codex, agents.Title, "⠋ repo", agents.Busy, "repo"},
-		{agents.Codex, agents.Title, "repo", agents.Unsaid, "repo"},
+		{agents.Codex, agents.Title, "repo", agents.Ready, "repo"},
 		{agents.Codex, agents.Title, "[ ! ] Action Required | repo", agents.Asking, "repo"},
 		{agents.Codex, agents.Title, "[ . ] Action Required | repo", agents.Asking, "repo"},
 		{agents.Codex, agents.Report, "state=working:app=codex", agents.Busy, ""},

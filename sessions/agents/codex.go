@@ -208,7 +208,8 @@ func (codex) read(s Signal) Hint {
 		if s.Text == "" {
 			return Hint{Mood: Closing}
 		}
-		return Hint{Title: s.Text, HasTitle: true}
+		// The spinner is gone: it may turn for a moment at the start, of which no report tells.
+		return Hint{Mood: Ready, Weak: true, Title: s.Text, HasTitle: true}
 	case Notify:
 		for _, p := range []string{"Approval requested", "Question requested", "Questions requested", "Codex wants to", "Plan mode prompt"} {
 			if strings.HasPrefix(s.Text, p) {
