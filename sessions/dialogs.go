@@ -102,6 +102,9 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 			patience = dialogShut
 		}
 		works := l.worked(as.busy)
+		if typed := l.machine.lastInput; as.shown.IsZero() && works && typed.UnixMilli() >= as.q.AskedAt && now.Sub(typed) >= dialogShut {
+			as.shown = typed // answered before anybody looked at the screen
+		}
 		switch gone := now.Sub(as.shown); {
 		case as.shown.IsZero(), gone < dialogGone, !works && gone < patience:
 			return false

@@ -34,6 +34,7 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 	}
 	as := newPosed(Question{ID: id.New("qst"), TeamID: l.row.TeamID, WorkspaceID: l.row.WorkspaceID, SessionID: l.id, Key: key, Ask: cleanAsk(a),
 		Source: source, AskedAt: l.svc.now(), State: QuestionOpen}, by)
+	as.busy = l.steering.busy
 	<-as.turn // nobody may settle what is not stored yet
 	l.asked = append(l.asked, as)
 	q := as.q

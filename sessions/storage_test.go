@@ -39,6 +39,7 @@ func TestTeamCapDropsWhatEndedFirst(t *testing.T) {
 	s.ended(t, last.ID)
 	packed(t, h, first.ID)
 	packed(t, h, last.ID)
+	eventually(t, "its screen is kept", func() bool { _, err := os.Stat(filepath.Join(h.dir, "sessions", last.ID, "screen")); return err == nil })
 	before, sum := s.kept(t)
 	if before[first.ID] == 0 || sum < 1_500_000 {
 		t.Fatalf("kept %v", before)

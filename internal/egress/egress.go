@@ -45,7 +45,8 @@ func prefixes(all ...string) []netip.Prefix {
 	return out
 }
 
-// New returns a client. It follows no redirect, uses no proxy of the environment, and keeps no cookies.
+// New returns a client. It follows no redirect, uses no proxy of the environment, keeps no cookies, and no connection either:
+// requests are rare, and one sent into a connection that was just closed could not be sent again.
 func New(cfg Config) *Client {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 15 * time.Second
@@ -57,8 +58,8 @@ func New(cfg Config) *Client {
 	c.Client = &http.Client{
 		Timeout:       cfg.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
-			ResponseHeaderTimeout: cfg.Timeout, MaxIdleConns: 16, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10},
+		Transport: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second,
+			ResponseHeaderTimeout: cfg.Timeout, MaxResponseHeaderBytes: 64 << 10},
 	}
 	return c
 }
