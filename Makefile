@@ -66,11 +66,14 @@ test: test-setup build test-go test-ui test-e2e
 test-setup:
 	@scripts/test-setup.sh
 
+# On a small machine one package at a time: real agents, databases and a server each take more than a core.
+TEST_PACKAGES := $(shell n=$$(nproc 2>/dev/null || echo 2); if [ "$$n" -le 2 ]; then echo 1; else echo "$$n"; fi)
+
 ## test-go: Go tests with the race detector, stores on both databases
 .PHONY: test-go
 test-go: $(GUEST) ui/dist/.built
 	@echo "==> go vet" && $(GO) vet ./...
-	@echo "==> go test -race" && $(GO) run ./internal/testpg -- $(GO) test -race -timeout 20m $(GOTESTFLAGS) ./...
+	@echo "==> go test -race" && $(GO) run ./internal/testpg -- $(GO) test -race -p $(TEST_PACKAGES) -timeout 20m $(GOTESTFLAGS) ./...
 
 ## test-ui: type check, lint and unit tests of the web app
 .PHONY: test-ui
