@@ -120,7 +120,8 @@ func (c claudeCode) hook(e HookEvent) Heard {
 			return Heard{Hint: Hint{Mood: Ready, Weak: true}}
 		}
 	case "Stop":
-		return Heard{Hint: Hint{Mood: Ready}, Over: func(key string) (bool, string) { return strings.HasPrefix(key, turn), "" }, OverSoon: true}
+		// No turn comes to its end over an open dialog: what nobody answered here was answered there. A No there ends no turn so.
+		return Heard{Hint: Hint{Mood: Ready}, Over: func(key string) (bool, string) { return strings.HasPrefix(key, turn), "in the terminal" }, OverSoon: true}
 	case "StopFailure":
 		return Heard{Hint: Hint{Mood: Trouble, Reason: cmp.Or(ev.Last, ev.Error, "the last turn ended with an error")},
 			Over: func(key string) (bool, string) { return strings.HasPrefix(key, turn), "" }}

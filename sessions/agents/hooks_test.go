@@ -27,7 +27,7 @@ func TestClaudeHooks(t *testing.T) {
 	for event, want := range map[string]string{
 		`{` + common + `"PostToolUse","tool_name":"Edit","tool_input":{"new_string":"z","old_string":"x\ny","file_path":"/w/a/b.go"}}`: "over Allowed",
 		`{` + common + `"PostToolUse","tool_name":"Edit","tool_input":{"file_path":"/w/a/b.go","old_string":"x","new_string":"z"}}`:    "open",
-		`{` + common + `"Stop"}`:                                  "over",
+		`{` + common + `"Stop"}`:                                  "over in the terminal",
 		`{` + common + `"StopFailure","error":"rate_limit"}`:      "over",
 		`{` + common + `"UserPromptSubmit","prompt":"x"}`:         "open",
 		`{` + common + `"SessionEnd"}`:                            "over",
