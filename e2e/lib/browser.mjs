@@ -39,6 +39,9 @@ export async function newPage(browser, options = {}) {
 export async function axe(page, exclude = []) {
   await page.evaluate(axeSource);
   return page.evaluate(async (exclude) => {
+    // What fades in has its colours only when it has done so.
+    const ends = (a) => a.effect?.getComputedTiming().endTime !== Number.POSITIVE_INFINITY;
+    await Promise.all(document.getAnimations().filter(ends).map((a) => a.finished.catch(() => {})));
     const r = await globalThis.axe.run({ exclude: exclude.map((s) => [s]) }, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] });
     return r.violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.target.join(" ")).join(" | ")} (${v.nodes.length})`);
   }, exclude);
