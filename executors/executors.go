@@ -35,6 +35,12 @@ type Capabilities struct {
 	Cure      string // what to do about it
 	Isolation string // in words: "No isolation: the agent has the server user's rights"
 	Isolated  bool
+	Boundary  Boundary
+	Limits    bool   // Spec.Limits are enforced
+	Network   bool   // Spec.Network is enforced
+	Host      bool   // programs are the host's own, found where the server finds them; else they are the image's
+	StartMs   int64  // how long a sandbox takes to be made, as last measured or as known; 0 = not known
+	Warning   string // in words: what works less well than it could, "" = nothing
 	Pause     bool
 	Ports     bool
 	PriceNano int64 // nano-USD per hour; 0 = free
@@ -47,6 +53,12 @@ type Spec struct {
 	WorkspaceID string
 	Root        string   // the worktree on the host
 	GitDirs     []string // host git dirs the worktree needs
+	Box         *Box     // for places that isolate; nil elsewhere
+	Limits      Limits
+	Network     Network
+	Gate        string  // folder on this machine with the socket of the only way out, shown at InsideGate; "" = no way out
+	Caches      []Mount // caches the team shares
+	Image       string  // what a container is made from; "" = the configured one
 }
 
 // State of a sandbox.

@@ -1,0 +1,91 @@
+package executors
+
+import "slices"
+
+// Boundary says how strongly a place keeps an agent in.
+type Boundary string
+
+// Boundaries, weakest first.
+const (
+	NoBoundary        Boundary = "none"      // the rights of the server's user
+	ProcessBoundary   Boundary = "process"   // namespaces of the host's kernel: bubblewrap
+	ContainerBoundary Boundary = "container" // a container of the host's kernel: Docker
+	KernelBoundary    Boundary = "gvisor"    // a kernel of its own in user space: gVisor
+	MachineBoundary   Boundary = "microvm"   // a virtual machine
+)
+
+// Boundaries are all of them, weakest first.
+var Boundaries = []Boundary{NoBoundary, ProcessBoundary, ContainerBoundary, KernelBoundary, MachineBoundary}
+
+// AtLeast reports whether b keeps an agent in as strongly as least does, or more so. Every place is at least "".
+func (b Boundary) AtLeast(least Boundary) bool {
+	return least == "" || slices.Index(Boundaries, b) >= slices.Index(Boundaries, least)
+}
+
+// Mount shows a file or folder of this machine inside a place.
+type Mount struct {
+	Source   string // absolute, on this machine
+	Target   string // absolute, inside the place
+	ReadOnly bool
+}
+
+// Box is what an isolated workspace is given of the host: its worktree, a git dir of its own that borrows the repository's
+// objects, and a home. All that may be written belongs to UID and GID.
+type Box struct {
+	Mounts   []Mount // in order: a later one lies over an earlier one
+	Home     string  // the agents' home, inside the place
+	UID, GID int     // the user inside owns what this user owns outside; -1 = the server's own user
+}
+
+// Limits bound one sandbox. 0 = no bound of one's own.
+type Limits struct {
+	CPUs        float64 `json:"cpus,omitempty"`         // cores
+	MemoryMB    int64   `json:"memory_mb,omitempty"`    // MiB
+	Processes   int64   `json:"processes,omitempty"`    // processes and threads
+	DiskMB      int64   `json:"disk_mb,omitempty"`      // MiB of all the sandbox may write
+	WallMinutes int64   `json:"wall_minutes,omitempty"` // minutes a sandbox may live
+}
+
+// NetworkMode says what of the network a place reaches.
+type NetworkMode string
+
+// Modes of the network, as in the API.
+const (
+	NetworkOpen  NetworkMode = "open"  // all public addresses
+	NetworkAllow NetworkMode = "allow" // names on a list
+	NetworkNone  NetworkMode = "none"
+)
+
+// Network is what of the network a place reaches. Names may begin with "*." and end with ":port".
+type Network struct {
+	Mode  NetworkMode `json:"mode,omitempty"`
+	Allow []string    `json:"allow,omitempty"`
+}
+
+// Paths inside every isolating place.
+const (
+	InsideGuest    = "/opt/parawork/parawork-guest" // the guest's program, read-only
+	InsideGate     = "/run/parawork/gate"           // the folder with the socket of the only way out, read-only
+	InsideGateSock = InsideGate + "/egress"         // that socket
+	InsideGuestDir = "/run/parawork/guest"          // the guest's own folder
+)
+
+// Metered is an optional ability of a Sandbox: its figures as the host sees them, which no guest can colour.
+type Metered interface {
+	Figures() (Figures, error)
+}
+
+// Figures of a sandbox as the host counts them.
+type Figures struct {
+	CPUMs       int64 // CPU time used since it was made
+	MemoryBytes int64
+	MemoryPeak  int64
+	Processes   int64 // and threads
+	OOMKills    int64 // processes the kernel has ended for want of memory
+	ThrottledMs int64 // time in which it was held back by its CPU limit
+}
+
+// Limiter is an optional ability of a Sandbox: new limits while it lives.
+type Limiter interface {
+	SetLimits(Limits) error
+}
