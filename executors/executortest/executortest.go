@@ -144,6 +144,12 @@ func newClient(sb executors.Sandbox) (*client.Client, *wire) {
 func newBox(t *testing.T, cfg Config) *box {
 	t.Helper()
 	t.Parallel()
+	return makeBox(t, cfg)
+}
+
+// makeBox makes a sandbox that is destroyed when the test ends, for a test that is not run beside others.
+func makeBox(t *testing.T, cfg Config) *box {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 4*patience)
 	b := &box{t: t, ctx: ctx, dir: t.TempDir()}
 	b.ex = cfg.New(t, b.dir)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -333,5 +334,19 @@ func TestBrokenGuest(t *testing.T) {
 		if list, err := e.List(t.Context()); err != nil || len(list) != 0 {
 			t.Errorf("%s: left behind: %+v, %v", name, list, err)
 		}
+	}
+}
+
+// Local isolates nothing, by design: it says so, and what an agent reaches there is more than its worktree.
+func TestNoIsolation(t *testing.T) {
+	got := executortest.Breaches(t, executortest.Config{New: func(t *testing.T, dir string) executors.Executor { return newExecutor(t, dir) }})
+	for _, want := range []string{"procs", "interface"} {
+		if !slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, want) }) {
+			t.Errorf("%s held: is local isolated now? Then its words must change. Breaches: %v", want, got)
+		}
+	}
+	c, err := newExecutor(t, t.TempDir()).Capabilities(t.Context())
+	if err != nil || c.Isolated || !strings.HasPrefix(c.Isolation, "No isolation") {
+		t.Errorf("it says %+v, %v", c, err)
 	}
 }
