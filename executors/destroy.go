@@ -32,6 +32,7 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 		m.cfg.Log.Warn("stopping of a sandbox could not be stored", "sandbox_id", p.SandboxID, "error", err)
 	}
 	m.publish(ctx, rec)
+	m.takeLeave(ctx, p)
 	if err := p.sandbox.Destroy(ctx); err != nil {
 		r.mu.Lock()
 		r.place, r.stray = nil, &rec

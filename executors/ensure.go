@@ -106,7 +106,7 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 // create makes the sandbox of rec, whose row is stored already, and puts it into the room.
 func (m *Manager) create(ctx context.Context, r *room, e Executor, spec Spec, rec Record) (*Place, error) {
 	killpoint.Reach(killpoint.SandboxStored)
-	sb, err := e.Create(ctx, spec)
+	sb, err := m.construct(ctx, e, spec)
 	if err != nil {
 		m.finish(ctx, rec, Failed, "It could not be made: "+err.Error())
 		if fault.KindOf(err) != fault.Internal {
@@ -125,6 +125,14 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, spec Spec, re
 	}
 	m.settle(ctx, r, p)
 	return p, nil
+}
+
+// construct has the spec filled in and the sandbox made.
+func (m *Manager) construct(ctx context.Context, e Executor, spec Spec) (Sandbox, error) {
+	if err := m.outfit(ctx, m.capabilities(ctx, e), &spec); err != nil {
+		return nil, err
+	}
+	return e.Create(ctx, spec)
 }
 
 // first stores a new sandbox's handle, before first use, says hello to it, and stores it as running.
@@ -222,10 +230,7 @@ func (m *Manager) settle(ctx context.Context, r *room, p *Place) {
 	r.place, r.stray = p, nil
 	r.mu.Unlock()
 	m.publish(ctx, p.record)
-	m.mu.Lock()
-	callbacks := m.onPlace[:len(m.onPlace):len(m.onPlace)]
-	m.mu.Unlock()
-	for _, fn := range callbacks {
+	for _, fn := range m.registered().live {
 		fn(p)
 	}
 }
@@ -252,6 +257,9 @@ func (m *Manager) finish(ctx context.Context, rec Record, state State, reason st
 	m.cfg.Log.Info("sandbox ended", "sandbox_id", rec.Handle.ID, "workspace_id", rec.WorkspaceID, "state", state,
 		"reason", reason)
 	m.publish(ctx, rec)
+	for _, fn := range m.registered().ended {
+		fn(rec)
+	}
 }
 
 // current returns the room's live place or nil.

@@ -56,9 +56,11 @@ type Spec struct {
 	Box         *Box     // for places that isolate; nil elsewhere
 	Limits      Limits
 	Network     Network
-	Gate        string  // folder on this machine with the socket of the only way out, shown at InsideGate; "" = no way out
-	Caches      []Mount // caches the team shares
-	Image       string  // what a container is made from; "" = the configured one
+	Gate        string            // folder on this machine with the socket of the only way out, shown at InsideGate; "" = no way out
+	Caches      []Mount           // caches the team shares
+	Groups      []int             // groups the processes belong to beside their own, which caches are shared through; only for a root server
+	Env         map[string]string // given to every process in the sandbox: see GuestEnv
+	Image       string            // what a container is made from; "" = the configured one
 }
 
 // State of a sandbox.

@@ -109,7 +109,7 @@ type Manager struct {
 
 	mu        sync.Mutex
 	rooms     map[string]*room // by workspace id
-	onPlace   []func(*Place)
+	hooks     hooks
 	recovered bool
 	gone      map[string]int64 // sandboxes found gone by this process: ms UTC
 	worries   chan string      // workspaces whose guest could not be dialed: Run looks at them at once
@@ -163,14 +163,6 @@ func NewManager(cfg ManagerConfig) *Manager {
 		m.byKind[e.Kind()] = e
 	}
 	return m
-}
-
-// OnPlace registers fn, called for each place that becomes live by Ensure or Recover. fn must not block; it is registered
-// before Recover.
-func (m *Manager) OnPlace(fn func(p *Place)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.onPlace = append(m.onPlace, fn)
 }
 
 // Capabilities says of every configured executor what it can do now, in the order of choice.

@@ -116,6 +116,9 @@ func (m *Manager) find(ctx context.Context, rec Record) (*Place, error) {
 	}
 	rctx, cancel := context.WithTimeout(ctx, 4*m.cfg.DialTimeout)
 	defer cancel()
+	if err := m.prepare(rctx, rec); err != nil {
+		return nil, err
+	}
 	sb, err := e.Recover(rctx, rec.Handle)
 	if err != nil {
 		return nil, fmt.Errorf("recovering sandbox %s: %w", rec.Handle.ID, err)

@@ -1,6 +1,11 @@
 package executors
 
-import "slices"
+import (
+	"maps"
+	"slices"
+
+	"github.com/parawork/parawork/guest"
+)
 
 // Boundary says how strongly a place keeps an agent in.
 type Boundary string
@@ -88,4 +93,14 @@ type Figures struct {
 // Limiter is an optional ability of a Sandbox: new limits while it lives.
 type Limiter interface {
 	SetLimits(Limits) error
+}
+
+// GuestEnv is Spec.Env as the guest's own environment carries it: executors add it to what they start the guest with, and the guest
+// gives it to every process. A session's own environment comes on top.
+func GuestEnv(env map[string]string) []string {
+	out := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, guest.EnvGive+name+"="+env[name])
+	}
+	return out
 }

@@ -9,6 +9,10 @@ const (
 	EnvHookToken = "PARAWORK_HOOK_TOKEN" // says which process a hook belongs to
 )
 
+// EnvGive begins the names of what the guest gives, without it, to every program: what a sandbox sets beside the allow-list of its own
+// environment.
+const EnvGive = "PARAWORK_GIVE_"
+
 // Limits of hooks.
 const (
 	MaxHookEvent  = 256 << 10 // bytes of what a hook says

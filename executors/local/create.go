@@ -151,7 +151,7 @@ func readSmall(path string) ([]byte, error) {
 func (e *Executor) launch(s executors.Spec, dir string, listener, output *os.File) (identity, <-chan struct{}, error) {
 	cmd := exec.Command(e.cfg.GuestPath, guestArgs(s, dir)...)
 	cmd.Dir = dir
-	cmd.Env = guestEnv(e.cfg.Env(), s.ID)
+	cmd.Env = append(guestEnv(e.cfg.Env(), s.ID), executors.GuestEnv(s.Env)...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = []*os.File{listener} // fd 3
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -22,13 +22,20 @@ var allowed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANG
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", sandboxMark}
 
-// environ is the environment of a process: the allow-list, what the spec says on top, and the marks.
+// environ is the environment of a process: the allow-list, what the sandbox gives to all, what the spec says on top, and the marks.
 func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 	env := map[string]string{"TERM": "xterm-256color", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 	for _, entry := range d.cfg.Env {
 		name, value, ok := strings.Cut(entry, "=")
 		if ok && (slices.Contains(allowed, name) || strings.HasPrefix(name, "LC_")) {
 			env[name] = value
+		}
+	}
+	for _, entry := range d.cfg.Env {
+		if given, is := strings.CutPrefix(entry, guest.EnvGive); is {
+			if name, value, ok := strings.Cut(given, "="); ok && name != "" {
+				env[name] = value
+			}
 		}
 	}
 	env["PWD"] = dir

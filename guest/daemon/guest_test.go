@@ -113,7 +113,7 @@ func (p *place) boot() {
 	defer l.Close()
 	defer f.Close()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "GUEST_TEST_ROLE=guest", "GUEST_DIR="+p.dir, "GUEST_ROOT="+p.root, "GUEST_ID="+p.id, "SECRET_OF_HOST=1", "LC_TEST=ok")
+	cmd.Env = append(os.Environ(), "GUEST_TEST_ROLE=guest", "GUEST_DIR="+p.dir, "GUEST_ROOT="+p.root, "GUEST_ID="+p.id, "SECRET_OF_HOST=1", guest.EnvGive+"CACHE=/c", "LC_TEST=ok")
 	if m := os.Getenv("GUEST_MAXPROCS"); m != "" {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS="+m)
 	}

@@ -83,7 +83,7 @@ func TestEnvironmentIsAnAllowList(t *testing.T) {
 	p.start(spec)
 	p.wait("a")
 	got := "\n" + p.all("a", guest.Stdout)
-	for _, want := range []string{"GIVEN=yes", "LC_TEST=ok", "TERM=xterm-256color", "PARAWORK_PROCESS=a", "PARAWORK_SANDBOX_ID=" + p.id, "PWD=" + p.root} {
+	for _, want := range []string{"GIVEN=yes", "CACHE=/c", "LC_TEST=ok", "TERM=xterm-256color", "PARAWORK_PROCESS=a", "PARAWORK_SANDBOX_ID=" + p.id, "PWD=" + p.root} {
 		if !strings.Contains(got, "\n"+want+"\n") {
 			t.Errorf("%q is missing in%s", want, got)
 		}
