@@ -88,6 +88,8 @@ type Figures struct {
 	Processes   int64 // and threads
 	OOMKills    int64 // processes the kernel has ended for want of memory
 	ThrottledMs int64 // time in which it was held back by its CPU limit
+
+	ForksRefused int64 // times no process could be started for its limit of processes
 }
 
 // Limiter is an optional ability of a Sandbox: new limits while it lives.
