@@ -20,6 +20,7 @@ const (
 	MaxEnv       = 1 << 20 // bytes of all environment strings together
 	MaxJSON      = 4 << 20 // bytes of one JSON answer or stream record
 	MaxProcesses = 512     // live processes of one sandbox
+	MaxPiece     = 1 << 20 // bytes of one piece of a file in the home
 )
 
 // Size is the size of a terminal in character cells.
@@ -33,7 +34,8 @@ type Hello struct {
 	Version   int    `json:"version"`
 	Build     string `json:"build"`
 	SandboxID string `json:"sandbox_id"`
-	Root      string `json:"root"` // absolute path of the worktree inside the sandbox
+	Root      string `json:"root"`           // absolute path of the worktree inside the sandbox
+	Home      string `json:"home,omitempty"` // absolute path of the agents' home inside the sandbox; "" = it lies on the host
 	OS        string `json:"os"`
 	Arch      string `json:"arch"`
 	Pid       int    `json:"pid"`
@@ -117,6 +119,7 @@ type FileInfo struct {
 	Mtime int64  `json:"mtime"` // ms UTC
 	Link  string `json:"link,omitempty"`
 	Hash  string `json:"hash,omitempty"`
+	ID    string `json:"id,omitempty"` // of a file in the home: tells it from another one that takes its name
 }
 
 // Change is a file that differs from the workspace's base. Paths are in the wire form of EncodePath.

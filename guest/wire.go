@@ -14,6 +14,9 @@ const (
 	HeaderIfMatch  = "If-Match"           // sha256 hex the present file must have
 )
 
+// ScopeHome, as a request's scope, means the files of the home instead of those of the worktree.
+const ScopeHome = "home"
+
 // Ack says that the host has everything of a stream before Offset: the guest may let it go.
 type Ack struct {
 	Stream Stream `json:"stream"`

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/homedir"
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
@@ -236,7 +237,7 @@ func (r *reading) pass(ctx context.Context) {
 	if r.behind = time.Now().Before(r.rest); r.behind {
 		return
 	}
-	src, err := conversation.OpenDir(r.home)
+	src, err := homedir.Open(r.home)
 	if err != nil {
 		r.complain(err)
 		return
@@ -263,7 +264,7 @@ func (r *reading) end(ctx context.Context) {
 
 // finish reads the rest of the record that is open now.
 func (r *reading) finish(ctx context.Context) {
-	src, err := conversation.OpenDir(r.home)
+	src, err := homedir.Open(r.home)
 	if err != nil {
 		r.complain(err)
 		return

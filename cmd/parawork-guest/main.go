@@ -35,7 +35,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--listen-fd 3] [--token-file FILE | --token-fd FD]
+const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3] [--token-file FILE | --token-fd FD]
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest version
 `
@@ -76,8 +76,8 @@ func relay(args []string) error {
 
 // options are the flags of serve.
 type options struct {
-	dir, root, sandbox, tokenFile string
-	listenFD, tokenFD             int
+	dir, root, home, sandbox, tokenFile string
+	listenFD, tokenFD                   int
 }
 
 func parse(args []string) (options, error) {
@@ -85,6 +85,7 @@ func parse(args []string) (options, error) {
 	fs := flag.NewFlagSet("parawork-guest serve", flag.ContinueOnError)
 	fs.StringVar(&o.dir, "dir", "", "the guest's own folder")
 	fs.StringVar(&o.root, "root", "", "the worktree")
+	fs.StringVar(&o.home, "home", "", "the agents' home, whose files the host may ask for")
 	fs.StringVar(&o.sandbox, "sandbox", "", "id of the sandbox")
 	fs.IntVar(&o.listenFD, "listen-fd", 3, "inherited listening socket")
 	fs.StringVar(&o.tokenFile, "token-file", "", "file with the token")
@@ -129,7 +130,7 @@ func serve(args []string) error {
 	if err != nil {
 		log.Warn("guest does not know its own program", "error", err) // then no hooks are heard
 	}
-	d, err := daemon.New(daemon.Config{Dir: o.dir, Root: o.root, SandboxID: o.sandbox, Token: token, Build: version,
+	d, err := daemon.New(daemon.Config{Dir: o.dir, Root: o.root, Home: o.home, SandboxID: o.sandbox, Token: token, Build: version,
 		Env: os.Environ(), Self: self, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
 	if err != nil {
 		return err

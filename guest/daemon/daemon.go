@@ -16,6 +16,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/bytelog"
+	"github.com/parawork/parawork/internal/homedir"
 )
 
 // Defaults of Config.
@@ -34,6 +35,7 @@ const hintEvery = 100 * time.Millisecond
 type Config struct {
 	Dir       string        // the guest's own folder: logs and exit records, made if missing
 	Root      string        // absolute path of the worktree
+	Home      string        // absolute path of the home whose files hosts may ask for; "" = none
 	SandboxID string        // what it calls itself
 	Token     string        // every request must carry it
 	Build     string        // version of this build
@@ -50,6 +52,9 @@ type Config struct {
 func (c *Config) validate() error {
 	if !filepath.IsAbs(c.Dir) || !filepath.IsAbs(c.Root) {
 		return errors.New("guest: Dir and Root must be absolute")
+	}
+	if c.Home != "" && !filepath.IsAbs(c.Home) {
+		return errors.New("guest: Home must be absolute")
 	}
 	if c.SandboxID == "" || c.Token == "" {
 		return errors.New("guest: SandboxID and Token are required")
@@ -73,7 +78,8 @@ func (c *Config) validate() error {
 type Daemon struct {
 	cfg     Config
 	root    *os.Root
-	token   [32]byte // sha256 of the token
+	home    *homedir.Dir // nil: hosts ask for no files of a home
+	token   [32]byte     // sha256 of the token
 	started time.Time
 	tree    *tree
 
@@ -109,12 +115,17 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the worktree: %w", err)
 	}
-	d := &Daemon{cfg: cfg, root: root, token: digest(cfg.Token), started: cfg.Now(), procs: make(map[string]*process), pumps: make(map[*pump]bool),
+	home, err := openHome(cfg.Home)
+	if err != nil {
+		_ = root.Close()
+		return nil, err
+	}
+	d := &Daemon{cfg: cfg, root: root, home: home, token: digest(cfg.Token), started: cfg.Now(), procs: make(map[string]*process), pumps: make(map[*pump]bool),
 		quit: make(chan struct{}), over: make(chan struct{})}
 	d.cfg.Token = ""
 	d.tree = newTree(cfg.SandboxID, cfg.Reap)
 	if err := d.load(); err != nil {
-		_ = root.Close()
+		d.closeRoots()
 		return nil, err
 	}
 	d.hooks = newHooks(d)
@@ -170,8 +181,15 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, errors.New("the kernel does not end every process"))
 	}
 	d.work.Wait()
-	_ = d.root.Close()
+	d.closeRoots()
 	return err
+}
+
+func (d *Daemon) closeRoots() {
+	_ = d.root.Close()
+	if d.home != nil {
+		_ = d.home.Close()
+	}
 }
 
 // endAll ends every process of the sandbox and lets nothing start any more. It returns false when some cannot be ended.
@@ -222,7 +240,7 @@ func (d *Daemon) wrote() {
 
 // hello is what the guest says of itself.
 func (d *Daemon) hello() guest.Hello {
-	h := guest.Hello{Version: guest.Version, Build: d.cfg.Build, SandboxID: d.cfg.SandboxID, Root: d.cfg.Root,
+	h := guest.Hello{Version: guest.Version, Build: d.cfg.Build, SandboxID: d.cfg.SandboxID, Root: d.cfg.Root, Home: d.cfg.Home,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Pid: os.Getpid(), StartedAt: d.started.UnixMilli(), Hooks: d.hooks.sock != ""}
 	d.mu.Lock()
 	defer d.mu.Unlock()

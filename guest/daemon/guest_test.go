@@ -50,7 +50,7 @@ func guestMain() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	d, err := daemon.New(daemon.Config{Dir: os.Getenv("GUEST_DIR"), Root: os.Getenv("GUEST_ROOT"), SandboxID: os.Getenv("GUEST_ID"),
+	d, err := daemon.New(daemon.Config{Dir: os.Getenv("GUEST_DIR"), Root: os.Getenv("GUEST_ROOT"), Home: os.Getenv("GUEST_HOME"), SandboxID: os.Getenv("GUEST_ID"),
 		Token: testToken, Build: "test", Self: os.Args[0], Env: os.Environ(), Reap: true, Changes: &fakeChanges{}, Grace: 200 * time.Millisecond,
 		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
@@ -67,6 +67,7 @@ type place struct {
 	id   string
 	dir  string
 	root string
+	home string // "" = the guest has none
 	sock string
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -113,7 +114,7 @@ func (p *place) boot() {
 	defer l.Close()
 	defer f.Close()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "GUEST_TEST_ROLE=guest", "GUEST_DIR="+p.dir, "GUEST_ROOT="+p.root, "GUEST_ID="+p.id, "SECRET_OF_HOST=1", guest.EnvGive+"CACHE=/c", "LC_TEST=ok")
+	cmd.Env = append(os.Environ(), "GUEST_TEST_ROLE=guest", "GUEST_DIR="+p.dir, "GUEST_ROOT="+p.root, "GUEST_HOME="+p.home, "GUEST_ID="+p.id, "SECRET_OF_HOST=1", guest.EnvGive+"CACHE=/c", "LC_TEST=ok")
 	if m := os.Getenv("GUEST_MAXPROCS"); m != "" {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS="+m)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/parawork/parawork/internal/homedir"
 	"github.com/parawork/parawork/sessions/conversation"
 )
 
@@ -29,9 +30,9 @@ var records = map[string]conversation.Record{
 	"codex-terminal":      {Format: conversation.Codex, Name: "codex/terminal.jsonl"},
 }
 
-func dir(t testing.TB, path string) *conversation.Dir {
+func dir(t testing.TB, path string) *homedir.Dir {
 	t.Helper()
-	d, err := conversation.OpenDir(path)
+	d, err := homedir.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +349,7 @@ func FuzzReaders(f *testing.F) {
 type memory struct{ raw []byte }
 
 func (m memory) Glob(string) ([]string, error) { return []string{"x"}, nil }
-func (m memory) Open(string) (conversation.File, error) {
+func (m memory) Open(string) (homedir.File, error) {
 	return memoryFile{bytes.NewReader(m.raw), int64(len(m.raw))}, nil
 }
 func (m memory) Close() error { return nil }
