@@ -2,11 +2,16 @@
 
 package local
 
-import "github.com/parawork/parawork/executors"
+import (
+	"path/filepath"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/hostproc"
+)
 
 // guestArgs is the guest's command line. Its listener is fd 3; its token it reads from a file, so that no argument list and
 // no environment shows it.
 func guestArgs(s executors.Spec, dir string) []string {
 	return []string{"serve", "--sandbox", s.ID, "--root", s.Root, "--dir", dir, "--listen-fd", "3",
-		"--token-file", tokenFile(dir)}
+		"--token-file", filepath.Join(dir, hostproc.TokenName)}
 }

@@ -10,10 +10,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/executors/hostproc"
 )
 
 // handleVersion is the version of this executor's handles.
@@ -23,13 +22,7 @@ const handleVersion = 1
 type Executor struct {
 	cfg Config
 
-	mu    sync.Mutex
-	turns map[string]*turn // by sandbox id: making, finding and destroying one sandbox take turns
-}
-
-type turn struct {
-	mu    sync.Mutex
-	users int
+	turns hostproc.Turns // making, finding and destroying one sandbox take turns
 }
 
 var (
@@ -42,7 +35,7 @@ func New(cfg Config) (*Executor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Executor{cfg: cfg, turns: make(map[string]*turn)}, nil
+	return &Executor{cfg: cfg}, nil
 }
 
 // Kind is executors.Local.
@@ -75,34 +68,13 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	return c, nil
 }
 
-// lock takes the turn of one sandbox; the returned func gives it back.
-func (e *Executor) lock(id string) func() {
-	e.mu.Lock()
-	t := e.turns[id]
-	if t == nil {
-		t = &turn{}
-		e.turns[id] = t
-	}
-	t.users++
-	e.mu.Unlock()
-	t.mu.Lock()
-	return func() {
-		t.mu.Unlock()
-		e.mu.Lock()
-		if t.users--; t.users == 0 {
-			delete(e.turns, id)
-		}
-		e.mu.Unlock()
-	}
-}
-
 // sandbox is one guest process on this machine.
 type sandbox struct {
 	e     *Executor
 	id    string
 	dir   string
 	token string
-	who   identity
+	who   hostproc.Identity
 }
 
 // Handle carries who the guest process is. The token is not in it, for handles are stored: it stays in the sandbox's folder.
@@ -116,24 +88,13 @@ func (s *sandbox) Handle() executors.Handle {
 
 func (s *sandbox) Token() string { return s.token }
 
-func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) { return dialUnix(ctx, s.dir) }
-
-func (s *sandbox) Destroy(ctx context.Context) error {
-	defer s.e.lock(s.id)()
-	return s.e.destroy(ctx, s.id)
+func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	return hostproc.Dial(ctx, s.dir)
 }
 
-// checkID refuses ids that are not one plain path element: the id names a folder.
-func checkID(id string) error {
-	if id == "" || len(id) > 64 {
-		return fault.New(fault.Invalid, "invalid_sandbox_id", "The sandbox id must have 1 to 64 characters.")
-	}
-	for _, r := range id {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-') {
-			return fault.New(fault.Invalid, "invalid_sandbox_id", "The sandbox id %q has characters other than letters, digits, _ and -.", id)
-		}
-	}
-	return nil
+func (s *sandbox) Destroy(ctx context.Context) error {
+	defer s.e.turns.Take(s.id)()
+	return s.e.destroy(ctx, s.id)
 }
 
 func (e *Executor) dir(id string) string { return filepath.Join(e.cfg.Dir, id) }
@@ -148,10 +109,10 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	if h.Version > handleVersion {
 		return nil, fmt.Errorf("handle version %d of sandbox %s is newer than this server", h.Version, h.ID)
 	}
-	if err := checkID(h.ID); err != nil {
+	if err := hostproc.CheckID(h.ID); err != nil {
 		return nil, err
 	}
-	defer e.lock(h.ID)()
+	defer e.turns.Take(h.ID)()
 	s, err := e.find(ctx, h)
 	if errors.Is(err, executors.ErrGone) {
 		if eerr := e.endAll(ctx, h.ID); eerr != nil {
@@ -166,7 +127,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 
 // Remains returns the folder of a guest, which outlives it until Sweep.
 func (e *Executor) Remains(sandboxID string) (string, bool) {
-	if checkID(sandboxID) != nil {
+	if hostproc.CheckID(sandboxID) != nil {
 		return "", false
 	}
 	info, err := os.Lstat(e.dir(sandboxID))
@@ -175,32 +136,25 @@ func (e *Executor) Remains(sandboxID string) (string, bool) {
 
 // Sweep removes the folder of a guest that has ended.
 func (e *Executor) Sweep(ctx context.Context, sandboxID string) error {
-	if err := checkID(sandboxID); err != nil {
+	if err := hostproc.CheckID(sandboxID); err != nil {
 		return err
 	}
-	defer e.lock(sandboxID)()
-	if who, err := readRecord(e.dir(sandboxID)); err == nil && who.guestOf(sandboxID) {
+	defer e.turns.Take(sandboxID)()
+	if who, err := readRecord(e.dir(sandboxID)); err == nil && who.GuestOf(sandboxID) {
 		return nil
 	}
 	return e.destroy(ctx, sandboxID)
 }
 
-// List returns a handle for every folder below Dir.
+// List returns a handle for every folder of ours below Dir.
 func (e *Executor) List(context.Context) ([]executors.Handle, error) {
-	entries, err := os.ReadDir(e.cfg.Dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
+	ids, err := hostproc.Folders(e.cfg.Dir, executors.Local, executors.Local)
 	if err != nil {
-		return nil, fmt.Errorf("listing sandboxes: %w", err)
+		return nil, err
 	}
 	var out []executors.Handle
-	for _, entry := range entries {
-		if !entry.IsDir() || checkID(entry.Name()) != nil {
-			continue
-		}
-		h := executors.Handle{Kind: executors.Local, ID: entry.Name(), Version: handleVersion}
-		out = append(out, h)
+	for _, id := range ids {
+		out = append(out, executors.Handle{Kind: executors.Local, ID: id, Version: handleVersion})
 	}
 	return out, nil
 }

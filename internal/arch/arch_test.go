@@ -195,12 +195,13 @@ func TestNoExecutorKnowsAnother(t *testing.T) {
 		name, _, _ := strings.Cut(rest, "/")
 		return name
 	}
+	const tool = "./executors/hostproc" // no executor: what those have in common whose guests are processes of this machine
 	for path, p := range all {
 		if path == "./executors" {
 			continue
 		}
 		for _, dep := range p.Deps {
-			if d := short(dep); match("./executors/*", d) && kind(d) != kind(path) {
+			if d := short(dep); match("./executors/*", d) && kind(d) != kind(path) && d != tool {
 				t.Errorf("%s must not depend on %s: an executor is one folder that can be read, and removed, alone", path, d)
 			}
 		}

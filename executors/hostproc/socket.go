@@ -1,6 +1,6 @@
 //go:build linux
 
-package local
+package hostproc
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketName is the guest's socket in a sandbox's folder.
-const socketName = "guest.sock"
+// SocketName is the guest's socket in a sandbox's folder.
+const SocketName = "guest.sock"
 
 // maxSocketPath is what fits into a sockaddr_un, its ending NUL aside.
 const maxSocketPath = 107
@@ -22,7 +22,7 @@ const maxSocketPath = 107
 // socketPath returns a path to the folder's socket that fits into a socket address: a long one goes through an open
 // descriptor of the folder. done closes that.
 func socketPath(dir string) (path string, done func(), err error) {
-	path = filepath.Join(dir, socketName)
+	path = filepath.Join(dir, SocketName)
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil
 	}
@@ -30,11 +30,11 @@ func socketPath(dir string) (path string, done func(), err error) {
 	if err != nil {
 		return "", nil, &os.PathError{Op: "open", Path: dir, Err: err}
 	}
-	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + socketName, func() { _ = unix.Close(fd) }, nil
+	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + SocketName, func() { _ = unix.Close(fd) }, nil
 }
 
-// dialUnix opens a pipe to the guest of a folder.
-func dialUnix(ctx context.Context, dir string) (net.Conn, error) {
+// Dial opens a pipe to the guest of a folder.
+func Dial(ctx context.Context, dir string) (net.Conn, error) {
 	path, done, err := socketPath(dir)
 	if err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func dialUnix(ctx context.Context, dir string) (net.Conn, error) {
 	return conn, nil
 }
 
-// listenUnix makes the folder's socket and returns its listener as a file to hand over. Only the owner may connect.
-func listenUnix(dir string) (*os.File, error) {
+// Listen makes the folder's socket and returns its listener as a file to hand over. Only the owner may connect.
+func Listen(dir string) (*os.File, error) {
 	path, done, err := socketPath(dir)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func listenUnix(dir string) (*os.File, error) {
 	defer l.Close()
 	// The guest owns the socket's file from now on: closing our copy must not remove it.
 	l.SetUnlinkOnClose(false)
-	if err := os.Chmod(filepath.Join(dir, socketName), 0o600); err != nil {
+	if err := os.Chmod(filepath.Join(dir, SocketName), 0o600); err != nil {
 		return nil, err
 	}
 	f, err := l.File()

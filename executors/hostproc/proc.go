@@ -1,6 +1,6 @@
 //go:build linux
 
-package local
+package hostproc
 
 import (
 	"bytes"
@@ -15,42 +15,42 @@ import (
 	"time"
 )
 
-// identity tells one process from every other there ever was on this machine: pids are used again, but not with the same
+// Identity tells one process from every other there ever was on this machine: pids are used again, but not with the same
 // start time in the same boot.
-type identity struct {
+type Identity struct {
 	Pid    int    `json:"pid"`
 	Start  uint64 `json:"start"` // clock ticks since boot
 	BootID string `json:"boot_id"`
 }
 
-// proc is one line of the process table.
-type proc struct {
+// Proc is one process as the process table tells of it.
+type Proc struct {
 	pid, ppid int
 	start     uint64
 	zombie    bool
 }
 
 // readProc reads one process; os.ErrNotExist when there is none.
-func readProc(pid int) (proc, error) {
+func readProc(pid int) (Proc, error) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		if errors.Is(err, syscall.ESRCH) {
 			err = os.ErrNotExist
 		}
-		return proc{}, err
+		return Proc{}, err
 	}
 	// The name in parentheses may contain anything, parentheses too: fields are counted from the last one.
 	i := bytes.LastIndexByte(b, ')')
 	f := strings.Fields(string(b[i+1:]))
 	if i < 0 || len(f) < 20 {
-		return proc{}, fmt.Errorf("unexpected /proc/%d/stat", pid)
+		return Proc{}, fmt.Errorf("unexpected /proc/%d/stat", pid)
 	}
-	p := proc{pid: pid, zombie: f[0] == "Z" || f[0] == "X"}
+	p := Proc{pid: pid, zombie: f[0] == "Z" || f[0] == "X"}
 	if p.ppid, err = strconv.Atoi(f[1]); err != nil {
-		return proc{}, fmt.Errorf("unexpected parent in /proc/%d/stat: %w", pid, err)
+		return Proc{}, fmt.Errorf("unexpected parent in /proc/%d/stat: %w", pid, err)
 	}
 	if p.start, err = strconv.ParseUint(f[19], 10, 64); err != nil {
-		return proc{}, fmt.Errorf("unexpected start time in /proc/%d/stat: %w", pid, err)
+		return Proc{}, fmt.Errorf("unexpected start time in /proc/%d/stat: %w", pid, err)
 	}
 	return p, nil
 }
@@ -63,21 +63,21 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// identify returns the identity of a live process.
-func identify(pid int) (identity, error) {
+// Identify returns the Identity of a live process.
+func Identify(pid int) (Identity, error) {
 	boot, err := bootID()
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
 	p, err := readProc(pid)
 	if err != nil {
-		return identity{}, err
+		return Identity{}, err
 	}
-	return identity{Pid: pid, Start: p.start, BootID: boot}, nil
+	return Identity{Pid: pid, Start: p.start, BootID: boot}, nil
 }
 
-// alive reports whether exactly this process still runs. A zombie has ended.
-func (id identity) alive() bool {
+// Alive reports whether exactly this process still runs. A zombie has ended.
+func (id Identity) Alive() bool {
 	if id.Pid <= 1 {
 		return false
 	}
@@ -89,10 +89,10 @@ func (id identity) alive() bool {
 	return err == nil && p.start == id.Start && !p.zombie
 }
 
-// guestOf reports whether exactly this process still runs and is the guest of a sandbox: a record that names a stranger, by
+// GuestOf reports whether exactly this process still runs and is the guest of a sandbox: a record that names a stranger, by
 // accident or by an agent's hand, must not get the stranger ended.
-func (id identity) guestOf(sandboxID string) bool {
-	if !id.alive() {
+func (id Identity) GuestOf(sandboxID string) bool {
+	if !id.Alive() {
 		return false
 	}
 	args, err := os.ReadFile("/proc/" + strconv.Itoa(id.Pid) + "/cmdline")
@@ -100,8 +100,8 @@ func (id identity) guestOf(sandboxID string) bool {
 }
 
 // table reads the whole process table.
-func table() map[int]proc {
-	out := make(map[int]proc)
+func table() map[int]Proc {
+	out := make(map[int]Proc)
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return out
@@ -118,19 +118,19 @@ func table() map[int]proc {
 	return out
 }
 
-// marker is the environment entry every process of a sandbox inherits from its guest.
-const marker = "PARAWORK_SANDBOX_ID"
+// Mark is the environment entry every process of a sandbox inherits from its guest.
+const Mark = "PARAWORK_SANDBOX_ID"
 
-// members finds the live processes of a sandbox: the guest, its descendants in whatever session they are, and those that
+// Members finds the live processes of a sandbox: the guest, its descendants in whatever session they are, and those that
 // carry the sandbox's mark, which finds them also when the guest that kept them together has died.
-func members(id string, guest identity) map[int]proc {
+func Members(id string, guest Identity) map[int]Proc {
 	all := table()
 	self := os.Getpid()
 	in := make(map[int]bool)
-	if guest.guestOf(id) {
+	if guest.GuestOf(id) {
 		in[guest.Pid] = true
 	}
-	want := []byte(marker + "=" + id)
+	want := []byte(Mark + "=" + id)
 	for pid := range all {
 		if pid != self && marked(pid, want) {
 			in[pid] = true
@@ -144,7 +144,7 @@ func members(id string, guest identity) map[int]proc {
 			}
 		}
 	}
-	out := make(map[int]proc)
+	out := make(map[int]Proc)
 	for pid := range in {
 		if p, ok := all[pid]; ok && !p.zombie && pid > 1 && pid != self {
 			out[pid] = p
@@ -168,7 +168,7 @@ func marked(pid int, want []byte) bool {
 
 // signal sends sig to exactly this process: the handle is taken first and the start time checked after, so a pid that was
 // used again is never hit.
-func (p proc) signal(sig syscall.Signal) {
+func (p Proc) signal(sig syscall.Signal) {
 	h, err := os.FindProcess(p.pid)
 	if err != nil {
 		return
@@ -181,7 +181,7 @@ func (p proc) signal(sig syscall.Signal) {
 }
 
 // live reports whether this process still runs.
-func (p proc) live() bool {
+func (p Proc) live() bool {
 	now, err := readProc(p.pid)
 	return err == nil && now.start == p.start && !now.zombie
 }
@@ -189,16 +189,16 @@ func (p proc) live() bool {
 // killRounds bounds how often a tree that forks against its end is walked.
 const killRounds = 50
 
-// end ends every member of the sandbox: TERM, a grace, KILL until none is left.
-func end(ctx context.Context, id string, known map[int]proc, guest identity, grace time.Duration) error {
+// End ends every member of the sandbox and those known before, guest first among them: TERM, a grace, KILL until none is left.
+func End(ctx context.Context, id string, known map[int]Proc, guest Identity, grace time.Duration) error {
 	// Whoever was seen once stays known: a process that lost its parent and its mark is still one of ours.
 	seen := maps.Clone(known)
 	if seen == nil {
-		seen = make(map[int]proc)
+		seen = make(map[int]Proc)
 	}
-	find := func() map[int]proc {
-		maps.Copy(seen, members(id, guest))
-		maps.DeleteFunc(seen, func(_ int, p proc) bool { return !p.live() })
+	find := func() map[int]Proc {
+		maps.Copy(seen, Members(id, guest))
+		maps.DeleteFunc(seen, func(_ int, p Proc) bool { return !p.live() })
 		return maps.Clone(seen)
 	}
 	found := find()
@@ -206,7 +206,7 @@ func end(ctx context.Context, id string, known map[int]proc, guest identity, gra
 		p.signal(syscall.SIGTERM)
 	}
 	if len(found) > 0 {
-		waitGone(ctx, grace, func() bool { return len(find()) == 0 })
+		WaitGone(ctx, grace, func() bool { return len(find()) == 0 })
 	}
 	for range killRounds {
 		found = find()
@@ -216,7 +216,7 @@ func end(ctx context.Context, id string, known map[int]proc, guest identity, gra
 		for _, p := range found {
 			p.signal(syscall.SIGKILL)
 		}
-		waitGone(ctx, 100*time.Millisecond, func() bool {
+		WaitGone(ctx, 100*time.Millisecond, func() bool {
 			for _, p := range found {
 				if p.live() {
 					return false
@@ -231,8 +231,8 @@ func end(ctx context.Context, id string, known map[int]proc, guest identity, gra
 	return fmt.Errorf("%d processes of sandbox %s do not end", len(found), id)
 }
 
-// waitGone polls until gone answers true, d has passed or ctx is done: the kernel tells only parents of a process's end.
-func waitGone(ctx context.Context, d time.Duration, gone func() bool) bool {
+// WaitGone polls until gone answers true, d has passed or ctx is done: the kernel tells only parents of a process's end.
+func WaitGone(ctx context.Context, d time.Duration, gone func() bool) bool {
 	deadline := time.NewTimer(d)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -1,0 +1,149 @@
+//go:build linux
+
+package hostproc
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Files of a sandbox's folder.
+const (
+	TokenName  = "token"      // the guest's secret, readable by the owner only
+	RecordName = "guest.json" // who the guest process is
+	OutputName = "guest.log"  // what the guest itself prints
+	KindName   = "kind"       // whose folder it is
+)
+
+// maxSmall bounds the small files of a sandbox's folder.
+const maxSmall = 64 << 10
+
+// CheckID refuses ids that are not one plain path element: the id names a folder.
+func CheckID(id string) error {
+	if id == "" || len(id) > 64 {
+		return fault.New(fault.Invalid, "invalid_sandbox_id", "The sandbox id must have 1 to 64 characters.")
+	}
+	for _, r := range id {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-') {
+			return fault.New(fault.Invalid, "invalid_sandbox_id", "The sandbox id %q has characters other than letters, digits, _ and -.", id)
+		}
+	}
+	return nil
+}
+
+// MakeFolder makes the folder of a sandbox, for the server's eyes only, and marks it as one of kind.
+func MakeFolder(parent, id string, kind executors.Kind) (string, error) {
+	dir := filepath.Join(parent, id)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(dir, KindName), []byte(kind), 0o600)
+}
+
+// Folders returns the ids of the sandboxes of kind that have a folder below parent. A folder that does not say whose it is
+// belongs to unmarked: its maker died before anything ran in it, or was a server that marked none.
+func Folders(parent string, kind, unmarked executors.Kind) ([]string, error) {
+	entries, err := os.ReadDir(parent)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing sandboxes: %w", err)
+	}
+	var out []string
+	for _, entry := range entries {
+		if !entry.IsDir() || CheckID(entry.Name()) != nil {
+			continue
+		}
+		whose := unmarked
+		if b, err := ReadSmall(filepath.Join(parent, entry.Name(), KindName)); err == nil {
+			whose = executors.Kind(b)
+		}
+		if whose == kind {
+			out = append(out, entry.Name())
+		}
+	}
+	return out, nil
+}
+
+// MakeToken makes the guest's secret and keeps it in the folder.
+func MakeToken(dir string, rand io.Reader) (string, error) {
+	var raw [32]byte
+	if _, err := io.ReadFull(rand, raw[:]); err != nil {
+		return "", fmt.Errorf("making a token: %w", err)
+	}
+	token := hex.EncodeToString(raw[:])
+	return token, os.WriteFile(filepath.Join(dir, TokenName), []byte(token), 0o600)
+}
+
+// ReadToken reads it.
+func ReadToken(dir string) (string, error) {
+	b, err := ReadSmall(filepath.Join(dir, TokenName))
+	return strings.TrimSpace(string(b)), err
+}
+
+// WriteRecord keeps who the guest process is, atomically.
+func WriteRecord(dir string, record any) error {
+	b, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, RecordName)
+	if err := os.WriteFile(path+".tmp", b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// ReadRecord reads it.
+func ReadRecord(dir string, record any) error {
+	b, err := ReadSmall(filepath.Join(dir, RecordName))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, record)
+}
+
+// OpenOutput opens the file for what the guest itself prints.
+func OpenOutput(dir string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(dir, OutputName), os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+}
+
+// Tail is the end of what the guest printed, for a person.
+func Tail(dir string) string {
+	b, err := ReadSmall(filepath.Join(dir, OutputName))
+	if err != nil || len(b) == 0 {
+		return "it printed nothing"
+	}
+	if len(b) > 500 {
+		b = b[len(b)-500:]
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(string(b), "?"))
+}
+
+// ReadSmall reads a small regular file of a folder an agent may write to: no link, no FIFO, no endless file.
+func ReadSmall(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", filepath.Base(path))
+	}
+	return io.ReadAll(io.LimitReader(f, maxSmall))
+}
