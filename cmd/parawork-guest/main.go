@@ -3,8 +3,10 @@
 //
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen-fd 3 --token-file FILE
 //	parawork-guest hook [--wait DURATION] AGENT
+//	parawork-guest connect HOST PORT
 //
-// The second is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook.
+// The second is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. The third is what ssh runs to
+// get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress.
 //
 // The host's pipes are accepted from an inherited listening socket. The token is read from --token-file, from --token-fd, or from
 // PARAWORK_GUEST_TOKEN, which is removed from the environment at once.
@@ -30,13 +32,15 @@ import (
 	"github.com/parawork/parawork/guest/changes"
 	"github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/guest/hook"
+	"github.com/parawork/parawork/guest/relay"
 )
 
 // version is set by the linker.
 var version = "dev"
 
-const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3] [--token-file FILE | --token-fd FD]
+const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3] [--token-file FILE | --token-fd FD] [--egress SOCKET]
        parawork-guest hook [--wait DURATION] AGENT
+       parawork-guest connect HOST PORT
        parawork-guest version
 `
 
@@ -54,7 +58,9 @@ func main() {
 	case "serve", "guest":
 		err = serve(args[1:])
 	case "hook":
-		err = relay(args[1:])
+		err = runHook(args[1:])
+	case "connect":
+		err = connect(args[1:])
 	case "version", "--version":
 		fmt.Println("parawork-guest", version)
 	default:
@@ -67,16 +73,24 @@ func main() {
 	}
 }
 
-// relay hands one hook of an agent to the guest. What it is told ends with the program.
-func relay(args []string) error {
+// runHook hands one hook of an agent to the guest. What it is told ends with the program.
+func runHook(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	return hook.Run(ctx, args, os.Getenv, os.Stdin, os.Stdout)
 }
 
+// connect joins standard input and output with a host outside.
+func connect(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	return relay.Connect(ctx, args, os.Getenv, os.Stdin, os.Stdout)
+}
+
 // options are the flags of serve.
 type options struct {
 	dir, root, home, sandbox, tokenFile string
+	egress                              string
 	listenFD, tokenFD                   int
 }
 
@@ -90,6 +104,7 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.listenFD, "listen-fd", 3, "inherited listening socket")
 	fs.StringVar(&o.tokenFile, "token-file", "", "file with the token")
 	fs.IntVar(&o.tokenFD, "token-fd", -1, "inherited descriptor to read the token from")
+	fs.StringVar(&o.egress, "egress", "", "socket of the only way out, where the sandbox has no network of its own")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -130,8 +145,13 @@ func serve(args []string) error {
 	if err != nil {
 		log.Warn("guest does not know its own program", "error", err) // then no hooks are heard
 	}
+	out, err := openEgress(o.egress, log)
+	if err != nil {
+		return err
+	}
+	defer out.close()
 	d, err := daemon.New(daemon.Config{Dir: o.dir, Root: o.root, Home: o.home, SandboxID: o.sandbox, Token: token, Build: version,
-		Env: os.Environ(), Self: self, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
+		Env: os.Environ(), Self: self, Gate: o.egress, Proxy: out.url, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,6 +149,69 @@ func TestServe(t *testing.T) {
 				t.Fatalf("after TERM: %v", err)
 			}
 		})
+	}
+}
+
+// A guest of a sandbox without a network lets its programs out through a socket, and tells them how.
+func TestTheWayOut(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "gate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "egress")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect {
+			http.Error(w, "refused as asked", http.StatusForbidden)
+			return
+		}
+		_, _ = io.WriteString(w, "out at "+r.RequestURI)
+	})}
+	go func() { _ = srv.Serve(l) }() // ends with Close
+	t.Cleanup(func() { _ = srv.Close() })
+	r := start(t, func(cmd *exec.Cmd, _ string) []string {
+		cmd.Env = append(cmd.Env, tokenEnv+"=s3cret", "HTTP_PROXY=http://the.servers.own:1")
+		return []string{"--egress", socket}
+	})
+	ctx := within(t)
+	run := func(id, line string, env map[string]string) string {
+		if _, err := r.c.Start(ctx, guest.ProcessSpec{ID: id, Argv: []string{"sh", "-c", line}, Env: env}); err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.c.Output(ctx, id, guest.Stdout, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer o.Close()
+		out, err := io.ReadAll(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(out)
+	}
+	env := run("env", `for v in HTTP_PROXY http_proxy HTTPS_PROXY https_proxy ALL_PROXY all_proxy; do eval echo \$$v; done | sort -u; echo $NO_PROXY $no_proxy $NODE_USE_ENV_PROXY $PARAWORK_GATE`, nil)
+	lines := strings.Split(env, "\n")
+	const here = "localhost,.localhost,127.0.0.1,::1,[::1]"
+	if !strings.HasPrefix(lines[0], "http://127.0.0.1:") || lines[1] != here+" "+here+" 1 "+socket {
+		t.Errorf("programs are told %q", env)
+	}
+	if got := run("spec", "echo $HTTP_PROXY $NO_PROXY", map[string]string{"HTTP_PROXY": "http://its.own:2", "NO_PROXY": "x"}); got != "http://its.own:2 x\n" {
+		t.Errorf("what a session says itself must win, not %q", got)
+	}
+	if _, err := exec.LookPath("curl"); err == nil {
+		if got := run("curl", "curl -sS http://plain.example/a?b", nil); got != "out at http://plain.example/a?b" {
+			t.Errorf("curl got %q", got)
+		}
+	}
+	// What git is told to run for ssh is really what reaches the gate.
+	got := run("ssh", `set -- $GIT_SSH_COMMAND; eval "set -- $GIT_SSH_COMMAND"; line=${3#ProxyCommand=}; line=$(echo "$line" | sed "s/%h/git.example/; s/%p/22/"); GUEST_TEST_MAIN=1 $line </dev/null 2>&1`, nil)
+	if !strings.Contains(got, "parawork-guest: refused as asked") {
+		t.Errorf("ssh got %q", got)
 	}
 }
 

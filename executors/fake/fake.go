@@ -90,6 +90,7 @@ type Knobs struct {
 	ListErr     error         // List fails
 	Liar        bool          // guests call themselves another sandbox, from the next Create on
 	Unavailable string        // Capabilities: the reason why not
+	Isolated    bool          // Capabilities: it says that it isolates
 	Kind        executors.Kind
 }
 
@@ -137,7 +138,7 @@ func (e *Executor) Kind() executors.Kind {
 func (e *Executor) Capabilities(context.Context) (executors.Capabilities, error) {
 	k := e.get()
 	return executors.Capabilities{Kind: e.Kind(), Name: "Fake", Available: k.Unavailable == "", Reason: k.Unavailable,
-		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests"}, nil
+		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests", Isolated: k.Isolated}, nil
 }
 
 // Create starts a guest in this process.

@@ -41,6 +41,8 @@ type Config struct {
 	Build     string        // version of this build
 	Env       []string      // what the allow-list for processes picks from; nil = nothing
 	Self      string        // path of the guest's program as its processes see it, for the hooks of agents; "" = none are heard
+	Gate      string        // socket of the only way out, where there is no network; "" = the sandbox has the machine's
+	Proxy     string        // where programs find the relay to it, such as http://127.0.0.1:3128
 	Changes   Changes       // nil: changes and diffs are answered as unsupported
 	Reap      bool          // the program has made itself the reaper of orphans, and has no children but its processes and git
 	MaxLog    int64         // bytes of unacknowledged output kept per stream where the process's spec does not say; default 64 MiB

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ var allowed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANG
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", sandboxMark}
 
-// environ is the environment of a process: the allow-list, what the sandbox gives to all, what the spec says on top, and the marks.
+// environ is the environment of a process: the allow-list, the way out, what the sandbox gives to all, what the spec says on top, and the marks.
 func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 	env := map[string]string{"TERM": "xterm-256color", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 	for _, entry := range d.cfg.Env {
@@ -31,6 +32,7 @@ func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 			env[name] = value
 		}
 	}
+	d.showWayOut(env)
 	for _, entry := range d.cfg.Env {
 		if given, is := strings.CutPrefix(entry, guest.EnvGive); is {
 			if name, value, ok := strings.Cut(given, "="); ok && name != "" {
@@ -52,6 +54,29 @@ func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// noProxy are the names programs reach without the way out: the sandbox's own loopback.
+const noProxy = "localhost,.localhost,127.0.0.1,::1,[::1]"
+
+// plainPath is a path that means itself in every shell and configuration file.
+var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+-]+$`)
+
+// showWayOut tells programs where the way out is, in each way one of them understands: curl takes http_proxy in lower case only, Node
+// heeds the variables only when told to, and ssh knows of no proxy but through a program.
+func (d *Daemon) showWayOut(env map[string]string) {
+	if d.cfg.Gate == "" {
+		return
+	}
+	env[guest.EnvGate] = d.cfg.Gate
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"} {
+		env[name], env[strings.ToLower(name)] = d.cfg.Proxy, d.cfg.Proxy
+	}
+	env["NO_PROXY"], env["no_proxy"] = noProxy, noProxy
+	env["NODE_USE_ENV_PROXY"] = "1"
+	if plainPath.MatchString(d.cfg.Self) {
+		env["GIT_SSH_COMMAND"] = `ssh -o "ProxyCommand=` + d.cfg.Self + ` connect %h %p"`
+	}
 }
 
 // lookPath finds a program in the PATH of env, as a shell would; a name with a slash stands for itself.
