@@ -135,8 +135,8 @@ func (c claudeCode) hook(e HookEvent) Heard {
 func (claudeCode) key(ev claudeEvent) string {
 	var input any
 	_ = json.Unmarshal(ev.Input, &input)
-	if m, ok := input.(map[string]any); ok {
-		delete(m, "answers") // they are there once it is answered
+	if m, ok := input.(map[string]any); ok && ev.Tool == claudeAsks {
+		input = m["questions"] // the rest is there once they are answered
 	}
 	return ev.Prompt + "/" + fingerprint(ev.Tool, input)
 }

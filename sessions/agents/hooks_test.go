@@ -74,6 +74,12 @@ func TestClaudeHooks(t *testing.T) {
 	if got := reply(questions, agents.Answer{Options: []agents.Option{{ID: "2"}, {ID: "1"}}, Text: "C"}); !strings.Contains(got, `"answers":{"Which?":"B, A, C"}`) || !strings.Contains(got, `"header":"H"`) {
 		t.Errorf("replied %s", got)
 	}
+	asked := heard(t, h, agents.ClaudeCode, questions)
+	done := heard(t, h, agents.ClaudeCode, strings.NewReplacer("PermissionRequest", "PostToolUse", `"multiSelect":true}]`,
+		`"multiSelect":true}],"answers":{"Which?":"B"},"annotations":{}`).Replace(questions))
+	if over, answer := done.Over(asked.Key); !over || answer != "B" {
+		t.Errorf("answered in the terminal: over %v, %q", over, answer)
+	}
 	if _, err := h.HookReply(agents.ClaudeCode, agents.HookEvent{Raw: json.RawMessage(bash)}, nil); err == nil {
 		t.Error("no answer is a reply")
 	}
