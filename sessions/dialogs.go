@@ -85,7 +85,7 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 		}
 		theirs := strings.HasPrefix(as.q.Key, onScreen)
 		if d != nil && (!theirs || as.q.Key == d.Key) {
-			as.shown, as.busy, known = now, l.steering.busy, true
+			as.shown, as.busy, known = now, l.busy, true
 			if theirs && as.by == nil { // of an earlier server
 				as.by = l.presser(d.Key)
 			}
@@ -97,21 +97,11 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 	coming := l.coming
 	l.mu.Unlock()
 	l.closeQuestions(ctx, func(as *posed) bool {
-		patience := dialogLost
-		if strings.HasPrefix(as.q.Key, onScreen) {
-			patience = dialogShut
-		}
-		works := l.worked(as.busy)
-		if typed := l.machine.lastInput; as.shown.IsZero() && works && typed.UnixMilli() >= as.q.AskedAt && now.Sub(typed) >= dialogShut {
-			as.shown = typed // answered before anybody looked at the screen
-		}
-		switch gone := now.Sub(as.shown); {
-		case as.shown.IsZero(), gone < dialogGone, !works && gone < patience:
-			return false
-		case works && as.there == "":
+		over, answered := l.dialogOver(as, now)
+		if over && answered && as.there == "" {
 			as.there = inTerminal
 		}
-		return true
+		return over
 	}, nil)
 	// A dialog is taken up once it stands still.
 	if d == nil || known || !waits || last == nil || last.Key != d.Key || !answerable(d) {
@@ -133,10 +123,52 @@ func (l *live) dialogSeen(ctx context.Context, d, last *agents.Dialog) {
 // inTerminal is the answer of somebody at the terminal when nothing tells what it was.
 const inTerminal = "in the terminal"
 
-// worked reports whether the terminal says that the agent works, or has worked since the count of that was busy. It is called
+// dialogOver reports whether the dialog of a question is closed, and whether that was because somebody answered it. It is called
 // under mu.
-func (l *live) worked(busy uint64) bool {
-	return l.steering.busy != busy || l.machine.words[agents.FromTitle].mood == agents.Busy || l.machine.words[agents.FromReport].mood == agents.Busy
+func (l *live) dialogOver(as *posed, now time.Time) (over, answered bool) {
+	patience := dialogLost
+	theirs := strings.HasPrefix(as.q.Key, onScreen)
+	if theirs {
+		patience = dialogShut
+	}
+	if !as.shown.IsZero() {
+		gone := now.Sub(as.shown)
+		worked := l.busy.began != as.busy.began || l.saysBusy() && (theirs || l.busy.said-as.busy.said >= goesOn)
+		return gone >= dialogGone && worked || gone >= patience, worked
+	}
+	// Nobody has seen it, and it was answered before: an agent that works on, some time after a key, has nothing open.
+	since, busy, patience := l.machine.lastInput, l.busyThen, dialogShut
+	if since.UnixMilli() < as.q.AskedAt {
+		since, busy, patience = as.recall, as.busy, dialogLost
+	}
+	worked := l.busy.began != busy.began || l.saysBusy() && l.busy.said-busy.said >= goesOn
+	return !since.IsZero() && now.Sub(since) >= patience && worked, worked
+}
+
+// goesOn is how often an agent whose title showed no dialog has to say that it works on: one such word may have been under way.
+const goesOn = 2
+
+// busyWords counts what the terminal says of an agent's work. It alone is heard in the order of the screen: an agent's record
+// lags, and its hooks run beside it.
+type busyWords struct {
+	began uint64 // how often it began to say that it works
+	said  uint64 // how often it said so
+}
+
+// hear takes a word of a source that has said before before it.
+func (b *busyWords) hear(h agents.Hint, before agents.Mood) {
+	if h.Mood != agents.Busy {
+		return
+	}
+	b.said++
+	if before != agents.Busy {
+		b.began++
+	}
+}
+
+// saysBusy reports whether the terminal says that the agent works. It is called under mu.
+func (l *live) saysBusy() bool {
+	return l.machine.words[agents.FromTitle].mood == agents.Busy || l.machine.words[agents.FromReport].mood == agents.Busy
 }
 
 // answerable reports whether one key answers the dialog: not where boxes are ticked.

@@ -330,17 +330,15 @@ func (e *ears) ended(ctx context.Context, id string) {
 	call.mu.Lock()
 	all := append([]*posed(nil), call.posed...)
 	call.mu.Unlock()
-	l.mu.Lock()
-	busy := l.steering.busy
-	l.mu.Unlock()
-	// An answer under way is waited for, and a word of what came of a dialog that was answered in the terminal.
+	// Agents end a hook when its dialog was refused or the turn interrupted, and let it wait when it was answered. An answer under
+	// way is waited for, and a word of what came of a dialog that was answered just before.
 	e.svc.run(func() {
 		if sleep(e.svc.hard, overSoon) {
 			l.closeQuestions(e.svc.hard, func(as *posed) bool {
 				if !slices.Contains(all, as) {
 					return false
 				}
-				if as.there == "" && l.worked(busy) {
+				if as.there == "" && !as.shown.IsZero() && l.busy.began != as.busy.began {
 					as.there = inTerminal
 				}
 				return true

@@ -25,6 +25,7 @@ func (l *live) typed(v *Viewer, user string, p []byte) error {
 	}
 	now := time.Now()
 	l.machine.input(now)
+	l.busyThen = l.busy
 	if v != nil {
 		// Who types is told at the first key and again while it goes on: not with every key.
 		if l.typist != v || now.Sub(v.typingAt) > typingFor/2 {

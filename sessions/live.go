@@ -58,6 +58,8 @@ type live struct {
 	comingAt time.Time
 	hookAt   time.Time // of the newest word of a hook
 	watching bool      // somebody looks at the screen for dialogs
+	busy     busyWords // the terminal's so far
+	busyThen busyWords // at the newest key
 
 	outMu    sync.Mutex // guards what follows: the stream between guest and log
 	masker   *redact.Masker
@@ -229,6 +231,7 @@ func (l *live) heard(sig agents.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h.Reason = cut(h.Reason, maxTitle)
+	l.busy.hear(h, l.machine.words[h.Source].mood)
 	l.machine.hint(time.Now(), h)
 	l.steering.hint(h)
 	if h.HasTitle {

@@ -34,7 +34,7 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 	}
 	as := newPosed(Question{ID: id.New("qst"), TeamID: l.row.TeamID, WorkspaceID: l.row.WorkspaceID, SessionID: l.id, Key: key, Ask: cleanAsk(a),
 		Source: source, AskedAt: l.svc.now(), State: QuestionOpen}, by)
-	as.busy = l.steering.busy
+	as.busy = l.busy
 	<-as.turn // nobody may settle what is not stored yet
 	l.asked = append(l.asked, as)
 	q := as.q
@@ -118,7 +118,7 @@ func (l *live) settleQuestion(ctx context.Context, as *posed, q Question) bool {
 	}
 	as.q = q // it stays in memory until it is stored: who comes late is told the same by both
 	h := agents.Hint{Source: agents.FromHook, Mood: agents.Busy, Reason: "goes on after an answer"}
-	if q.State == QuestionWithdrawn {
+	if q.State == QuestionWithdrawn || q.Via == ViaTerminal && !l.saysBusy() {
 		h.Source, h.Mood, h.Reason = as.source(), agents.Unsaid, "" // what came of it others tell
 	}
 	if next := l.question(); next != nil {
@@ -252,7 +252,7 @@ func (l *live) recallQuestions(ctx context.Context) error {
 	for _, q := range open {
 		if q.SessionID == l.id {
 			as := newPosed(q, nil)
-			as.kept = true
+			as.kept, as.recall = true, time.Now()
 			l.asked = append(l.asked, as)
 		}
 	}

@@ -84,10 +84,11 @@ type posed struct {
 	by   handOver      // hands the answer to the agent; nil while the agent is not heard of
 	free func()        // lets the agent go on when others than by have ended the question; nil: nothing waits
 
-	held  *Question // what it will be once the answers to the questions that go with it are given; nil: not answered yet
-	there string    // what was answered in the terminal, as far as that is known
-	busy  uint64    // how often the agent had said by then that it works
-	shown time.Time // when its dialog was last seen on the screen
+	held   *Question // what it will be once the answers to the questions that go with it are given; nil: not answered yet
+	there  string    // what was answered in the terminal, as far as that is known
+	shown  time.Time // when its dialog was last seen on the screen
+	busy   busyWords // of the terminal by then, or when it was asked
+	recall time.Time // when it was taken up after a restart: keys of before are not known
 }
 
 // handOver hands an answer to the agent. An error of kind Gone or NotFound says that the agent waits for no answer any more.

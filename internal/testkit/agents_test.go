@@ -124,7 +124,7 @@ func (w *work) waits(what string, ok func() bool) {
 	defer func() {
 		if w.t.Failed() {
 			state, q := w.now()
-			w.t.Logf("state %s, question %+v, screen:\n%s", state, q, w.screen())
+			w.t.Logf("state %s, question %+v, of all %+v, screen:\n%s", state, q, w.questions(), w.screen())
 		}
 	}()
 	w.h.Wait(what, ok)
@@ -158,15 +158,22 @@ func (w *work) reply(q question, more map[string]any) question {
 // stored is the question as it is kept.
 func (w *work) stored(id string) question {
 	w.t.Helper()
-	var all struct{ Items []question }
-	w.h.API("GET", "/sessions/"+w.id+"/questions", nil, &all)
-	for _, q := range all.Items {
+	all := w.questions()
+	for _, q := range all {
 		if q.ID == id {
 			return q
 		}
 	}
-	w.t.Fatalf("question %s is not among %+v", id, all.Items)
+	w.t.Fatalf("question %s is not among %+v", id, all)
 	return question{}
+}
+
+// questions are all it has asked, newest first.
+func (w *work) questions() []question {
+	w.t.Helper()
+	var all struct{ Items []question }
+	w.h.API("GET", "/sessions/"+w.id+"/questions", nil, &all)
+	return all.Items
 }
 
 func (w *work) reaches(state string) {
