@@ -45,7 +45,13 @@ func (p *Place) Run(ctx context.Context, b BoxCommand) (BoxResult, error) {
 	}
 	var res BoxResult
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { res.Stdout, err = p.collect(gctx, spec.ID, guest.Stdout, b.MaxOutput); return })
+	g.Go(func() (err error) {
+		if b.Stdout != nil {
+			return p.pass(gctx, spec.ID, b.Stdout, b.MaxOutput)
+		}
+		res.Stdout, err = p.collect(gctx, spec.ID, guest.Stdout, b.MaxOutput)
+		return
+	})
 	g.Go(func() (err error) { res.Stderr, err = p.collect(gctx, spec.ID, guest.Stderr, b.MaxOutput); return })
 	if spec.Stdin {
 		g.Go(func() error { return p.feed(gctx, spec.ID, b.Stdin) })
@@ -100,6 +106,41 @@ func (p *Place) collect(ctx context.Context, processID string, s guest.Stream, l
 		return b[:limit], fault.New(fault.TooLarge, "output_too_large", "The output is longer than %d bytes.", limit)
 	}
 	return b, err
+}
+
+// pass hands on standard output as it comes, at most limit bytes. What was taken is acknowledged, so that the sandbox need not keep it.
+func (p *Place) pass(ctx context.Context, processID string, w io.Writer, limit int64) error {
+	out, err := p.Guest.Output(ctx, processID, guest.Stdout, 0)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if out.From > 0 {
+		return fault.New(fault.TooLarge, "output_too_large", "The output is longer than what the sandbox keeps.")
+	}
+	buf := make([]byte, 64<<10)
+	var off, acked int64
+	for {
+		n, err := out.Read(buf)
+		if off += int64(n); off > limit {
+			return fault.New(fault.TooLarge, "output_too_large", "The output is longer than %d bytes.", limit)
+		}
+		if _, werr := w.Write(buf[:n]); werr != nil {
+			return werr
+		}
+		if off-acked >= ackEvery {
+			acked = off
+			if err := p.Guest.Ack(ctx, processID, guest.Stdout, off); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // feed writes stdin and closes it. A process that does not want it all has decided so: that is no error.

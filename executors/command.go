@@ -2,6 +2,7 @@ package executors
 
 import (
 	"context"
+	"io"
 )
 
 // CommandState is the state of a command, as in the API.
@@ -102,6 +103,8 @@ type BoxCommand struct {
 	Cwd       string
 	TimeoutMs int64 // 0 = DefaultTimeout
 	MaxOutput int64 // bytes of each output; more is an error; 0 = 4 MiB
+	// Stdout gets the output as it comes instead of the result. An error of it ends the command, and is answered.
+	Stdout io.Writer
 }
 
 // BoxResult is how a BoxCommand ended.

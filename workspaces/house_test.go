@@ -31,6 +31,7 @@ type house struct {
 	roots string // the allowed root
 	data  string
 	box   *boxes
+	walls *walls // instead of box, where workspaces are boxed
 	ses   *setups
 	bus   *bus
 	cfg   workspaces.Config
@@ -72,6 +73,9 @@ func newHouse(t testing.TB, db *store.DB, change ...func(*workspaces.Config)) *h
 func (h *house) start() {
 	h.s = workspaces.New(h.cfg)
 	h.s.Connect(h.box, h.ses)
+	if h.walls != nil {
+		h.s.Connect(h.walls, h.ses)
+	}
 	must(h.t, h.s.Recover(context.Background()))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

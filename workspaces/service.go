@@ -46,6 +46,8 @@ type WorkspaceStore interface {
 	WorkspacesIn(ctx context.Context, states ...State) ([]Workspace, error)
 	// EditWorkspace changes a workspace in one transaction; an error of fn changes nothing.
 	EditWorkspace(ctx context.Context, id string, fn func(*Workspace) error) (Workspace, error)
+	// BoxUser returns the number of the workspace's user on this machine, a new one when it has none. No number is given twice.
+	BoxUser(ctx context.Context, workspaceID string) (int64, error)
 }
 
 // ActivityStore keeps the timelines.
@@ -98,6 +100,8 @@ type Config struct {
 	Protocols    []string // of URLs; default https, ssh, git
 	// DefaultExecutor is the kind of place a workspace gets that names none.
 	DefaultExecutor string
+	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
+	Chown bool
 
 	GitPath         string // default: git of PATH
 	CheckoutWorkers int    // default: one a core, at most 8

@@ -108,7 +108,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	}
 	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
-		Protocols: protocols, DefaultExecutor: string(defaultExecutor(cfg)), Env: env, Log: h.log.With("room", "workspaces")})
+		Protocols: protocols, DefaultExecutor: string(defaultExecutor(cfg)), Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
 	here, err := local.New(localConfig(cfg, guest, h.accounts, h.log.With("room", "local")))
 	if err != nil {
 		return err
@@ -116,9 +116,23 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	kept := store.NewExecutors(h.db)
 	h.places = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{here}, Store: kept, Workspaces: h.workspaces,
 		Events: publisher, Log: h.log.With("room", "executors")})
+	h.places.OnMaking(h.box)
 	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Log: h.log.With("room", "commands")})
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
 		Touched: func(id string, paths []string, more int) { h.sessions.FilesChanged(id, paths, more) }, Log: h.log.With("room", "sync")})
+	return nil
+}
+
+// box gives a sandbox that isolates what it gets of the host; before one that does not, a workspace takes back what it gave.
+func (h *house) box(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
+	if !c.Isolated {
+		return h.workspaces.Unbox(ctx, s.WorkspaceID)
+	}
+	b, err := h.workspaces.Box(ctx, s.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	s.Box = &b
 	return nil
 }
 

@@ -54,3 +54,8 @@ func Clean(s string) string {
 func StripUserinfo(s string) string {
 	return passwords.ReplaceAllString(webUserinfo.ReplaceAllString(s, "$1"), "$1@")
 }
+
+// GlobEscape makes filepath.Glob take a folder's name as it is.
+func GlobEscape(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}

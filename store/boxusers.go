@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// boxUserTries bounds how often a number is asked for again that somebody else took at the same moment.
+const boxUserTries = 8
+
+// BoxUser returns the number of a workspace's user on this machine: the next one when it has none yet. Rows are never removed, so
+// that no number is given twice.
+func (s *Workspaces) BoxUser(ctx context.Context, workspaceID string) (int64, error) {
+	var number int64
+	var err error
+	for range boxUserTries {
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			err := s.db.QueryRow(ctx, `SELECT number FROM box_users WHERE workspace_id = ?`, workspaceID).Scan(&number)
+			if !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			if err := s.db.QueryRow(ctx, `SELECT COALESCE(MAX(number), 0) + 1 FROM box_users`).Scan(&number); err != nil {
+				return err
+			}
+			_, err = s.db.Exec(ctx, `INSERT INTO box_users (number, workspace_id) VALUES (?, ?)`, number, workspaceID)
+			return err
+		})
+		if !fault.Is(err, fault.Conflict) {
+			break
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("giving workspace %s a user: %w", workspaceID, err)
+	}
+	return number, nil
+}

@@ -1,0 +1,291 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// A boxed workspace is one whose agents work in a place that isolates. Its worktree is the linked one every workspace has, but
+// inside the place the worktree's .git file names a git dir of its own, below boxDir, which borrows the repository's objects. git's
+// own folder of the linked worktree, and the repository itself, are never shown inside. From the moment the private git dir is
+// handed over, the host runs no git on it and believes nothing in it: commits come home as a pack, see bringHome.
+
+// boxHome is the agents' home inside every isolating place.
+const boxHome = "/home/agent"
+
+// firstBoxUser is the id before that of the first workspace's user: far from what systems, people and containers use.
+const firstBoxUser = 600_100_000
+
+// boxDir holds what a boxed workspace has beside its worktree. It belongs to the server; what is in it, to the workspace's user.
+func (s *Service) boxDir(workspaceID string) string {
+	return filepath.Join(s.cfg.DataDir, "boxes", workspaceID)
+}
+
+func (s *Service) privateGit(workspaceID string) string {
+	return filepath.Join(s.boxDir(workspaceID), "git")
+}
+
+// boxed reports whether the workspace's commits are made in a git dir of its own.
+func (s *Service) boxed(workspaceID string) bool { return folderExists(s.privateGit(workspaceID)) }
+
+// Box prepares what an isolating place is given of the host, or finds it prepared. Called before each making of such a place, when
+// the workspace has none. What is there of an earlier place is kept as it is.
+func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return executors.Box{}, err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return executors.Box{}, err
+	}
+	uid := -1
+	if s.cfg.Chown {
+		n, err := s.store.BoxUser(ctx, w.ID)
+		if err != nil {
+			return executors.Box{}, err
+		}
+		uid = firstBoxUser + int(n)
+	}
+	dir := s.boxDir(w.ID)
+	if err := mkdirs(dir); err != nil {
+		return executors.Box{}, diskFault(err, "Preparing the workspace's sandbox")
+	}
+	objects, err := s.borrowed(ctx, p, uid)
+	if err != nil {
+		return executors.Box{}, err
+	}
+	if err := s.gitFile(p, w); err != nil {
+		return executors.Box{}, err
+	}
+	home := filepath.Join(dir, "home")
+	if err := s.makeHome(home); err != nil {
+		return executors.Box{}, diskFault(err, "Preparing the workspace's sandbox")
+	}
+	git := s.privateGit(w.ID)
+	if !folderExists(git) {
+		if err := s.makePrivateGit(ctx, p, w, objects); err != nil {
+			return executors.Box{}, err
+		}
+	}
+	gitfile := filepath.Join(dir, "gitfile")
+	if err := writeOnce(gitfile, "gitdir: "+git+"\n"); err != nil {
+		return executors.Box{}, diskFault(err, "Preparing the workspace's sandbox")
+	}
+	if err := s.giveBox(ctx, w, uid); err != nil {
+		return executors.Box{}, diskFault(err, "Giving the workspace's files to its sandbox")
+	}
+	b := executors.Box{Home: boxHome, UID: uid, GID: uid, Mounts: []executors.Mount{
+		{Source: w.Path, Target: w.Path},
+		{Source: gitfile, Target: filepath.Join(w.Path, ".git"), ReadOnly: true},
+		{Source: git, Target: git},
+		{Source: home, Target: boxHome}}}
+	for _, o := range objects {
+		b.Mounts = append(b.Mounts, executors.Mount{Source: o.real, Target: o.path, ReadOnly: true})
+	}
+	return b, nil
+}
+
+// makeHome makes the agents' home. git asks for a name before it commits: until somebody gives a better one it has one.
+func (s *Service) makeHome(home string) error {
+	if folderExists(home) {
+		return nil
+	}
+	fresh, err := os.MkdirTemp(filepath.Dir(home), "new-home-")
+	if err != nil {
+		return err
+	}
+	if err = os.WriteFile(filepath.Join(fresh, ".gitconfig"), []byte("[user]\n\tname = Agent\n\temail = agent@localhost\n"), 0o600); err == nil {
+		err = os.Rename(fresh, home)
+	}
+	if err != nil {
+		_ = os.RemoveAll(fresh)
+	}
+	return err
+}
+
+// writeOnce writes a small file of ours unless it says the same already.
+func writeOnce(path, text string) error {
+	if b, err := os.ReadFile(path); err == nil && string(b) == text {
+		return nil
+	}
+	fresh := path + ".new"
+	if err := os.WriteFile(fresh, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
+
+// gitFile makes sure that the worktree has its .git file: it is what the sandbox's own is laid over.
+func (s *Service) gitFile(p Project, w Workspace) error {
+	broken := fault.New(fault.Conflict, "worktree_unreadable",
+		"The workspace's folder is no longer the top of its git worktree: its .git file was removed or replaced. Put the workspace away and restore it.")
+	admin := linkedDir(p, w)
+	if admin == "" {
+		return broken
+	}
+	root, err := os.OpenRoot(w.Path)
+	if err != nil {
+		return fault.Wrap(err, fault.Conflict, "worktree_missing", "The workspace's folder cannot be opened. Put the workspace away and restore it.")
+	}
+	defer root.Close()
+	fi, err := root.Lstat(".git")
+	if errors.Is(err, fs.ErrNotExist) {
+		return root.WriteFile(".git", []byte("gitdir: "+admin+"\n"), 0o644)
+	}
+	if err != nil || !fi.Mode().IsRegular() {
+		return broken
+	}
+	return nil
+}
+
+// objectDir is a folder of objects that a private git dir borrows: by the name it is known by, and where it really lies.
+type objectDir struct{ path, real string }
+
+// maxAlternates bounds how many folders of objects a repository may borrow from in its turn.
+const maxAlternates = 20
+
+// borrowed are the repository's objects and those it borrows itself, readable for uid.
+func (s *Service) borrowed(ctx context.Context, p Project, uid int) ([]objectDir, error) {
+	var out []objectDir
+	todo := []string{filepath.Join(p.GitDir, "objects")}
+	seen := make(map[string]bool)
+	for len(todo) > 0 {
+		dir := filepath.Clean(todo[0])
+		todo = todo[1:]
+		if seen[dir] || len(out) == maxAlternates {
+			continue
+		}
+		seen[dir] = true
+		real, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			if len(out) > 0 {
+				continue // git does without an alternate that is gone
+			}
+			return nil, fault.Wrap(err, fault.Unavailable, "repository_unreadable", "The project's repository cannot be read.")
+		}
+		if uid >= 0 {
+			if err := s.readableFor(ctx, p, real); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, objectDir{dir, real})
+		b, err := os.ReadFile(filepath.Join(real, "info", "alternates"))
+		if err != nil {
+			continue
+		}
+		for _, l := range strings.Split(string(b), "\n") {
+			if l = strings.TrimSpace(l); l == "" || l[0] == '#' || l[0] == '"' {
+				continue
+			}
+			if !filepath.IsAbs(l) {
+				l = filepath.Join(real, l)
+			}
+			todo = append(todo, l)
+		}
+	}
+	return out, nil
+}
+
+// readableFor makes sure that a user who is nobody to the repository can read its objects. A repository of ours is made so; a
+// folder of a person's is theirs to open.
+func (s *Service) readableFor(ctx context.Context, p Project, objects string) error {
+	if openToAll(objects) {
+		return nil
+	}
+	if !below(objects, filepath.Clean(s.cfg.DataDir)) {
+		return fault.New(fault.Conflict, "repository_closed",
+			"The objects of the project's repository can only be read by their owner, so a sandbox cannot borrow them. Run on the server: chmod -R o+rX %s", objects)
+	}
+	// What git adds later keeps the same rights.
+	if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "core.sharedRepository", "0644"}}); err != nil {
+		return gitFault(err, fault.Unavailable, "repository_unreadable", "Opening the repository's objects to sandboxes")
+	}
+	return filepath.WalkDir(objects, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		switch {
+		case d.IsDir():
+			return os.Chmod(path, 0o755)
+		case d.Type().IsRegular():
+			return os.Chmod(path, 0o444)
+		}
+		return nil
+	})
+}
+
+// openToAll looks at the folder itself and at one pack, as those are made under the same rights as the others.
+func openToAll(objects string) bool {
+	fi, err := os.Stat(objects)
+	if err != nil || fi.Mode().Perm()&0o005 != 0o005 {
+		return false
+	}
+	pack := filepath.Join(objects, "pack")
+	if fi, err = os.Stat(pack); errors.Is(err, fs.ErrNotExist) {
+		return true
+	} else if err != nil || fi.Mode().Perm()&0o005 != 0o005 {
+		return false
+	}
+	packs, err := filepath.Glob(filepath.Join(hostgit.GlobEscape(pack), "pack-*.pack"))
+	if err != nil || len(packs) == 0 {
+		return true
+	}
+	fi, err = os.Stat(packs[0])
+	return err == nil && fi.Mode().Perm()&0o004 != 0
+}
+
+// ownerMark says to which user the workspace's files were given last.
+func (s *Service) ownerMark(workspaceID string) string {
+	return filepath.Join(s.boxDir(workspaceID), "owner")
+}
+
+// giveBox gives everything the sandbox may write to its user. Once that is done it stays so until giveBack: who writes there from
+// then on is that user.
+func (s *Service) giveBox(ctx context.Context, w Workspace, uid int) error {
+	if uid < 0 {
+		return nil
+	}
+	mark := s.ownerMark(w.ID)
+	if b, err := os.ReadFile(mark); err == nil && strings.TrimSpace(string(b)) == strconv.Itoa(uid) {
+		return nil
+	}
+	dir := s.boxDir(w.ID)
+	if err := os.Lchown(filepath.Join(dir, "gitfile"), uid, uid); err != nil {
+		return err
+	}
+	for _, sub := range [...]string{"home", "git"} {
+		if err := chownTree(ctx, filepath.Join(dir, sub), uid, ""); err != nil {
+			return err
+		}
+	}
+	// The worktree's own .git file stays the server's.
+	if err := chownTree(ctx, w.Path, uid, ".git"); err != nil {
+		return err
+	}
+	return writeOnce(mark, strconv.Itoa(uid)+"\n")
+}
+
+// giveBack gives the worktree back to the server's user.
+func (s *Service) giveBack(ctx context.Context, w Workspace) error {
+	if _, err := os.Lstat(s.ownerMark(w.ID)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := chownTree(ctx, w.Path, os.Geteuid(), ""); err != nil {
+		return err
+	}
+	if err := os.Remove(s.ownerMark(w.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting the sandbox's user: %w", err)
+	}
+	return nil
+}

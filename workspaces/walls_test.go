@@ -1,0 +1,175 @@
+package workspaces_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// walls are sandboxes with real walls: each command runs in a bubblewrap of its own that shows nothing but what the workspace was
+// given. They stand for any isolating place.
+type walls struct {
+	t  testing.TB
+	h  *house
+	mu sync.Mutex
+	// by workspace id
+	open   map[string]executors.Box
+	bad    error
+	onRun  func(c executors.BoxCommand)
+	answer func(c executors.BoxCommand) (executors.BoxResult, bool) // a sandbox that lies
+}
+
+// walledHouse is a house whose workspaces are boxed.
+func walledHouse(t testing.TB, change ...func(*workspaces.Config)) (*house, *walls) {
+	t.Helper()
+	if _, err := exec.LookPath("bwrap"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("bubblewrap is not installed: scripts/test-setup.sh installs it")
+		}
+		t.Skip("bubblewrap is not installed (apt-get install bubblewrap): what a boxed workspace does is not tested")
+	}
+	h := sqliteHouse(t, append([]func(*workspaces.Config){func(c *workspaces.Config) { c.Chown = os.Geteuid() == 0 }}, change...)...)
+	b := &walls{t: t, h: h, open: make(map[string]executors.Box)}
+	h.walls = b
+	h.s.Connect(b, h.ses)
+	return h, b
+}
+
+func (b *walls) Ensure(ctx context.Context, id string) error {
+	_, err := b.place(ctx, id)
+	return err
+}
+
+func (b *walls) place(ctx context.Context, id string) (executors.Box, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.bad != nil {
+		return executors.Box{}, b.bad
+	}
+	if box, ok := b.open[id]; ok {
+		return box, nil
+	}
+	if _, _, err := b.h.s.Spec(ctx, id); err != nil {
+		return executors.Box{}, err
+	}
+	box, err := b.h.s.Box(ctx, id)
+	if err == nil {
+		b.open[id] = box
+	}
+	return box, err
+}
+
+// breaks makes every place answer err, nil = none.
+func (b *walls) breaks(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bad = err
+}
+
+// fall ends the workspace's place, as a crash does.
+func (b *walls) fall(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.open, id)
+}
+
+func (b *walls) Destroy(_ context.Context, id string) error { b.fall(id); return nil }
+
+func (b *walls) RunInBox(ctx context.Context, id string, c executors.BoxCommand) (executors.BoxResult, error) {
+	box, err := b.place(ctx, id)
+	if err != nil {
+		return executors.BoxResult{}, err
+	}
+	if b.onRun != nil {
+		b.onRun(c)
+	}
+	if b.answer != nil {
+		if r, ok := b.answer(c); ok {
+			if c.Stdout != nil {
+				_, err := c.Stdout.Write(r.Stdout)
+				r.Stdout = nil
+				return r, err
+			}
+			return r, nil
+		}
+	}
+	w, err := b.h.s.Workspace(ctx, id)
+	if err != nil {
+		return executors.BoxResult{}, err
+	}
+	if c.TimeoutMs <= 0 {
+		c.TimeoutMs = 60_000
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(c.TimeoutMs)*time.Millisecond)
+	defer cancel()
+	args := []string{"--unshare-pid", "--unshare-net", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64",
+		"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--die-with-parent"}
+	for _, m := range box.Mounts {
+		for i, c := range m.Target { // bubblewrap makes them for root alone
+			if c == '/' && i > 0 {
+				args = append(args, "--perms", "0755", "--dir", m.Target[:i])
+			}
+		}
+		how := "--bind"
+		if m.ReadOnly {
+			how = "--ro-bind"
+		}
+		args = append(args, how, m.Source, m.Target)
+	}
+	args = append(args, "--chdir", filepath.Join(w.Path, c.Cwd), "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "--setenv", "HOME", box.Home)
+	for k, v := range c.Env {
+		args = append(args, "--setenv", k, v)
+	}
+	if box.UID >= 0 {
+		id := strconv.Itoa(box.UID)
+		args = append(args, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--", "setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--bounding-set", "-all")
+	}
+	cmd := exec.CommandContext(ctx, "bwrap", append(args, c.Argv...)...)
+	cmd.Stdin = bytes.NewReader(c.Stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	}
+	cmd.WaitDelay = time.Second
+	err = cmd.Run()
+	r := executors.BoxResult{Stdout: out.Bytes(), Stderr: errs.Bytes()}
+	if cmd.ProcessState == nil {
+		return r, err
+	}
+	if ctx.Err() != nil {
+		return r, fault.New(fault.Timeout, "command_timeout", "It took too long.")
+	}
+	r.ExitCode = cmd.ProcessState.ExitCode()
+	return r, nil
+}
+
+// try runs a shell line as the agent does.
+func (b *walls) try(w workspaces.Workspace, line string) (string, error) {
+	r, err := b.RunInBox(context.Background(), w.ID, executors.BoxCommand{Argv: []string{"/bin/sh", "-ec", line}})
+	if err == nil && r.ExitCode != 0 {
+		err = fmt.Errorf("exit %d", r.ExitCode)
+	}
+	return strings.TrimRight(string(r.Stdout)+string(r.Stderr), "\n"), err
+}
+
+func (b *walls) sh(w workspaces.Workspace, line string) string {
+	b.t.Helper()
+	out, err := b.try(w, line)
+	if err != nil {
+		b.t.Fatalf("in the box: %s: %v\n%s", line, err, out)
+	}
+	return out
+}
