@@ -2,13 +2,15 @@
 // its host for them, for files and for git's changes. See guest/daemon.
 //
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen-fd 3 --token-file FILE
+//	parawork-guest serve --dir DIR --root ROOT --sandbox ID --call SOCKET --token-file FILE
 //	parawork-guest hook [--wait DURATION] AGENT
 //	parawork-guest connect HOST PORT
 //
 // The second is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. The third is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress.
 //
-// The host's pipes are accepted from an inherited listening socket. The token is read from --token-file, from --token-fd, or from
+// The host's pipes are accepted from an inherited listening socket, or the guest calls its host at a unix socket, where nobody can
+// dial it: see guest/call. The token is read from --token-file, from --token-fd, or from
 // PARAWORK_GUEST_TOKEN, which is removed from the environment at once.
 package main
 
@@ -29,6 +31,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/parawork/parawork/guest/call"
 	"github.com/parawork/parawork/guest/changes"
 	"github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/guest/hook"
@@ -38,7 +41,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3] [--token-file FILE | --token-fd FD] [--egress SOCKET]
+const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --call SOCKET] [--token-file FILE | --token-fd FD] [--egress SOCKET] [--own-env]
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest connect HOST PORT
        parawork-guest version
@@ -90,8 +93,9 @@ func connect(args []string) error {
 // options are the flags of serve.
 type options struct {
 	dir, root, home, sandbox, tokenFile string
-	egress                              string
+	egress, call                        string
 	listenFD, tokenFD                   int
+	ownEnv                              bool
 }
 
 func parse(args []string) (options, error) {
@@ -102,6 +106,8 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.home, "home", "", "the agents' home, whose files the host may ask for")
 	fs.StringVar(&o.sandbox, "sandbox", "", "id of the sandbox")
 	fs.IntVar(&o.listenFD, "listen-fd", 3, "inherited listening socket")
+	fs.StringVar(&o.call, "call", "", "the host's unix socket, to be called instead of listening")
+	fs.BoolVar(&o.ownEnv, "own-env", false, "the environment is the place's own, as an image's is: processes get all of it")
 	fs.StringVar(&o.tokenFile, "token-file", "", "file with the token")
 	fs.IntVar(&o.tokenFD, "token-fd", -1, "inherited descriptor to read the token from")
 	fs.StringVar(&o.egress, "egress", "", "socket of the only way out, where the sandbox has no network of its own")
@@ -131,8 +137,10 @@ func serve(args []string) error {
 	if err := daemon.Conceal(); err != nil {
 		log.Warn("guest could not be concealed", "error", err)
 	}
-	l, err := inherited(o.listenFD)
-	if err != nil {
+	var l net.Listener
+	if o.call != "" {
+		l = call.Listen(o.call, token)
+	} else if l, err = inherited(o.listenFD); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -151,7 +159,7 @@ func serve(args []string) error {
 	}
 	defer out.close()
 	d, err := daemon.New(daemon.Config{Dir: o.dir, Root: o.root, Home: o.home, SandboxID: o.sandbox, Token: token, Build: version,
-		Env: os.Environ(), Self: self, Gate: o.egress, Proxy: out.url, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
+		Env: os.Environ(), OwnEnv: o.ownEnv, Self: self, Gate: o.egress, Proxy: out.url, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ type Config struct {
 	Token     string        // every request must carry it
 	Build     string        // version of this build
 	Env       []string      // what the allow-list for processes picks from; nil = nothing
+	OwnEnv    bool          // Env is the place's own, as an image's is: processes get all of it
 	Self      string        // path of the guest's program as its processes see it, for the hooks of agents; "" = none are heard
 	Gate      string        // socket of the only way out, where there is no network; "" = the sandbox has the machine's
 	Proxy     string        // where programs find the relay to it, such as http://127.0.0.1:3128

@@ -28,7 +28,8 @@ func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 	env := map[string]string{"TERM": "xterm-256color", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 	for _, entry := range d.cfg.Env {
 		name, value, ok := strings.Cut(entry, "=")
-		if ok && (slices.Contains(allowed, name) || strings.HasPrefix(name, "LC_")) {
+		own := d.cfg.OwnEnv && !strings.HasPrefix(name, guest.EnvGive)
+		if ok && (own || slices.Contains(allowed, name) || strings.HasPrefix(name, "LC_")) {
 			env[name] = value
 		}
 	}
