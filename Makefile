@@ -61,7 +61,7 @@ endif
 .PHONY: test
 test: test-setup build test-go test-ui test-e2e
 
-## test-setup: install what the tests need (Chromium, PostgreSQL, the agents' CLIs)
+## test-setup: install what the tests need (Chromium, PostgreSQL, bubblewrap, Docker, the agents' CLIs)
 .PHONY: test-setup
 test-setup:
 	@scripts/test-setup.sh

@@ -74,7 +74,7 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 		r.stray = nil
 		r.mu.Unlock()
 		m.noteGone(rec.Handle.ID)
-		m.finish(ctx, rec, Gone, goneReason(rec))
+		m.finish(ctx, rec, Gone, goneReason(rec, err))
 		return nil, err
 	}
 	m.astray(ctx, r, rec, err)
@@ -98,14 +98,14 @@ func (m *Manager) astray(ctx context.Context, r *room, rec Record, cause error) 
 	m.publish(ctx, rec)
 }
 
-func goneReason(rec Record) string {
+func goneReason(rec Record, err error) string {
 	switch rec.State {
 	case Stopping:
 		return "It was destroyed."
 	case Starting:
 		return "The server stopped while it was being made."
 	}
-	return "It no longer exists: its guest or the machine was stopped."
+	return whyGone(err, "It no longer exists: its guest or the machine was stopped.")
 }
 
 // find asks the executor for the record's sandbox and says hello to it.

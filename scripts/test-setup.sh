@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need and is not there yet: Chromium and PostgreSQL from Debian, the agents' CLIs from npm.
+# Installs what the tests need and is not there yet: Chromium, PostgreSQL, bubblewrap and Docker from Debian, the agents' CLIs from npm.
 # Without root the Debian packages are not installed; the tests that need them then say loudly that they were skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,6 +7,11 @@ cd "$(dirname "$0")/.."
 missing=()
 command -v chromium >/dev/null || missing+=(chromium)
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing+=(postgresql)
+# Places that isolate, and tests of what must be impossible in them.
+command -v bwrap >/dev/null || missing+=(bubblewrap)
+command -v dockerd >/dev/null || missing+=(docker.io)
+command -v busybox >/dev/null || missing+=(busybox-static)
+command -v ip >/dev/null || missing+=(iproute2)
 if ((${#missing[@]})); then
   if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
     echo "==> installing ${missing[*]}"

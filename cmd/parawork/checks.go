@@ -313,7 +313,7 @@ func (r *report) places(cfg *config.Config, st store.State) {
 	if l := local.ResourceLimits; l.MaxCPU > 0 || l.MaxMemory > 0 {
 		r.say(minor, "place", "local: sandboxing.local.resourceLimits is set, but this version does not enforce it", "")
 	}
-	if p := cfg.Sandboxing.DefaultProvider; p != "auto" && p != "local" {
+	if p := cfg.Sandboxing.DefaultProvider; p != "auto" && p != "local" && p != "docker" {
 		r.say(minor, "place", p+": sandboxing.defaultProvider names it, but it is not built into this version", `Set it to "auto".`)
 	}
 	if cfg.Sandboxing.E2B.APIKey != "" {

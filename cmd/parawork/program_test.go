@@ -174,7 +174,7 @@ func TestDoctorNamesWhatIsWrongAndTheCure(t *testing.T) {
 	}
 	want(t, doctor(`{"projects":{"allowedRoots":["nowhere","/"]}}`), doctor(`{}`).code, "nowhere", "every folder")
 	want(t, doctor(`{"sandboxing":{"local":{"enabled":false}}}`), 1, "FAIL  place", "switched off")
-	want(t, doctor(`{"sandboxing":{"defaultProvider":"docker","local":{"resourceLimits":{"maxCpu":2}}}}`), doctor(`{}`).code, "not built into this version", "does not enforce")
+	want(t, doctor(`{"sandboxing":{"defaultProvider":"runner","local":{"resourceLimits":{"maxCpu":2}}}}`), doctor(`{}`).code, "not built into this version", "does not enforce")
 	want(t, doctor(`{"agents":{"mine":{"command":"no-such-program"}}}`), doctor(`{}`).code, "mine: not found", "agents.mine.command")
 
 	other := httptest.NewServer(http.NotFoundHandler())

@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/events/pg"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/notify"
@@ -38,6 +39,7 @@ type house struct {
 	db         *store.DB
 	line       *pg.Line // nil beside SQLite
 	accounts   *accounts.Service
+	docker     *docker.Executor // nil when switched off
 	places     *executors.Manager
 	commands   *executors.Commands
 	workspaces *workspaces.Service
@@ -113,8 +115,15 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if err != nil {
 		return err
 	}
+	kinds := []executors.Executor{here}
+	if cfg.Sandboxing.Docker.Enabled {
+		if h.docker, err = docker.New(dockerConfig(cfg, guest, h.log.With("room", "docker"))); err != nil {
+			return err
+		}
+		kinds = append(kinds, h.docker)
+	}
 	kept := store.NewExecutors(h.db)
-	h.places = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{here}, Store: kept, Workspaces: h.workspaces,
+	h.places = executors.NewManager(executors.ManagerConfig{Executors: kinds, Order: []executors.Kind{executors.Local}, Store: kept, Workspaces: h.workspaces,
 		Events: publisher, Log: h.log.With("room", "executors")})
 	h.places.OnMaking(h.box)
 	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Log: h.log.With("room", "commands")})
@@ -145,6 +154,12 @@ func localConfig(cfg *config.Config, guest string, acc *accounts.Service, log *s
 		lc.TeamCount = nil
 	}
 	return lc
+}
+
+// dockerConfig says how containers are made: only for workspaces that ask for them.
+func dockerConfig(cfg *config.Config, guest string, log *slog.Logger) docker.Config {
+	d := cfg.Sandboxing.Docker
+	return docker.Config{Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, Host: d.Host, Image: d.Image, Runtime: d.Runtime, Log: log}
 }
 
 // defaultExecutor is the kind of place a workspace gets that names none.
@@ -186,6 +201,11 @@ func (h *house) close() {
 	if h.web != nil {
 		if err := h.web.Close(); err != nil {
 			h.log.Debug("folder of the web app not closed", "error", err)
+		}
+	}
+	if h.docker != nil {
+		if err := h.docker.Close(); err != nil {
+			h.log.Debug("client of Docker not closed", "error", err)
 		}
 	}
 	if h.db != nil {

@@ -208,6 +208,17 @@ func TestNoExecutorKnowsAnother(t *testing.T) {
 	}
 }
 
+func TestOnlyItsExecutorSpeaksToDocker(t *testing.T) {
+	t.Parallel()
+	for path, p := range list(t, nil, "./...") {
+		for _, dep := range p.Imports {
+			if matchAny([]string{"github.com/docker/...", "github.com/moby/...", "github.com/containerd/..."}, dep) && path != "./executors/docker" {
+				t.Errorf("%s imports %s: the engine's client is executors/docker's alone", path, dep)
+			}
+		}
+	}
+}
+
 // The slim binary goes into every sandbox, static and small, beside a hostile agent: no database, no web framework, no engine.
 func TestTheGuestIsSlim(t *testing.T) {
 	t.Parallel()

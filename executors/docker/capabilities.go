@@ -1,0 +1,156 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/system"
+
+	"github.com/parawork/parawork/executors"
+)
+
+const (
+	// askTimeout bounds one question to the engine about itself.
+	askTimeout = 3 * time.Second
+	// engineFor is how long the engine's answer about itself holds.
+	engineFor = 10 * time.Second
+)
+
+// engine is what the engine said of itself.
+type engine struct {
+	info system.Info
+	at   time.Time
+}
+
+// about asks the engine about itself; a fresh answer is not asked for again.
+func (e *Executor) about(ctx context.Context) (system.Info, error) {
+	e.mu.Lock()
+	known := e.engine
+	e.mu.Unlock()
+	if now := e.cfg.Now(); !known.at.IsZero() && now.Sub(known.at) < engineFor {
+		return known.info, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	info, err := e.api.Info(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		e.engine = engine{}
+		return system.Info{}, err
+	}
+	e.engine = engine{info, e.cfg.Now()}
+	return info, nil
+}
+
+// Capabilities asks the engine what it can do.
+func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
+	c := executors.Capabilities{Kind: Kind, Name: "Docker", Isolated: true, Boundary: executors.ContainerBoundary, Limits: true,
+		Network: true, Pause: true, Ports: true, StartMs: 600,
+		Isolation: "Container: its own processes, file system and network, on this server's kernel"}
+	switch {
+	case isGVisor(e.cfg.Runtime):
+		c.Name, c.Boundary, c.StartMs = "Docker with gVisor", executors.KernelBoundary, 2000
+		c.Isolation = "gVisor: a container with a kernel of its own in front of this server's"
+	case isMachine(e.cfg.Runtime):
+		c.Name, c.Boundary, c.StartMs = "Docker with Kata", executors.MachineBoundary, 4000
+		c.Isolation = "MicroVM: a container in a virtual machine of its own"
+	}
+	refuse := func(reason, cure string) (executors.Capabilities, error) {
+		c.Available, c.Reason, c.Cure = false, reason, cure
+		return c, nil
+	}
+	if e.remote != "" {
+		return refuse("the Docker engine "+e.remote+" is not on this machine, and workspaces are folders of this one",
+			"Set sandboxing.docker.host (or DOCKER_HOST) to the socket of an engine on this machine, such as unix:///var/run/docker.sock.")
+	}
+	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return refuse("the guest program is missing", "Run make build, or point the server at its guest binary.")
+	}
+	info, err := e.about(ctx)
+	if err != nil {
+		return refuse(whyUnreachable(err))
+	}
+	if info.OSType != "" && info.OSType != "linux" || strings.Contains(info.OperatingSystem, "Docker Desktop") {
+		return refuse("Docker runs in a virtual machine of its own here, which does not see this server's sockets",
+			"Run the server where Docker Engine runs on Linux itself.")
+	}
+	if r := e.cfg.Runtime; r != "" {
+		if _, ok := info.Runtimes[r]; !ok {
+			return refuse("the Docker engine does not know the runtime "+r, runtimeCure(r))
+		}
+	}
+	have, err := e.anyImage(ctx)
+	if err != nil {
+		return refuse("Docker did not tell its images: "+err.Error(), "Look into the log of the Docker engine.")
+	}
+	if have == "none" {
+		return refuse("the image "+e.cfg.Image+" is not on this server", imageCure(e.cfg.Image))
+	}
+	c.Available = true
+	c.Warning = warnings(info, have == "others", e.cfg.Image)
+	return c, nil
+}
+
+func imageCure(name string) string {
+	if base, _, _ := strings.Cut(name, ":"); base == agentImage {
+		return "Build it on the server with `parawork docker build`."
+	}
+	return "Pull it on the server with `docker pull " + name + "`."
+}
+
+// anyImage says whether the configured image is there ("ours"), or only images projects were built into ("others"), or "none".
+func (e *Executor) anyImage(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, err := e.api.ImageInspect(ctx, e.cfg.Image)
+	if err == nil {
+		return "ours", nil
+	}
+	if !errdefs.IsNotFound(err) {
+		return "", err
+	}
+	list, err := e.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", labelManaged+"=true"))})
+	if err != nil {
+		return "", err
+	}
+	if len(list) > 0 {
+		return "others", nil
+	}
+	return "none", nil
+}
+
+// warnings are what works less well here than it could.
+func warnings(info system.Info, imageMissing bool, name string) string {
+	var w []string
+	if imageMissing {
+		w = append(w, "The image "+name+" is not on this server: only projects with an image of their own can be worked on. "+imageCure(name))
+	}
+	if !slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return strings.Contains(o, "name=seccomp") }) {
+		w = append(w, "The Docker engine filters no system calls: its kernel or its settings lack seccomp.")
+	}
+	if !info.MemoryLimit || !info.PidsLimit || !info.CPUCfsQuota {
+		w = append(w, "The Docker engine cannot enforce every limit on this machine.")
+	}
+	if !info.LiveRestoreEnabled {
+		w = append(w, `A restart of Docker ends its sandboxes: set "live-restore": true in Docker's daemon.json.`)
+	}
+	return strings.Join(w, " ")
+}
+
+// mapped says how the engine maps users: rootless, or with a user namespace for all containers.
+func mapped(info system.Info) (rootless, userns bool) {
+	for _, o := range info.SecurityOptions {
+		rootless = rootless || strings.Contains(o, "name=rootless")
+		userns = userns || strings.Contains(o, "name=userns")
+	}
+	return rootless, userns
+}

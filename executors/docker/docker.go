@@ -1,0 +1,232 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/hostproc"
+)
+
+// Labels of our containers and images.
+const (
+	labelManaged   = "parawork.managed"
+	labelInstance  = "parawork.instance"
+	labelWorkspace = "parawork.workspace"
+	labelSandbox   = "parawork.sandbox"
+)
+
+// handleVersion is the version of this executor's handles.
+const handleVersion = 1
+
+// Executor makes sandboxes in containers. Safe for concurrent use.
+type Executor struct {
+	cfg    Config
+	api    *client.Client
+	remote string // the engine's address when it is not on this machine
+
+	turns hostproc.Turns // making, finding and destroying one sandbox take turns
+
+	mu       sync.Mutex
+	live     map[string]*sandbox // those whose door is open
+	complete map[string]bool     // images that were found to hold what is needed
+	instance string
+	engine   engine
+	closed   bool
+}
+
+var (
+	_ executors.Executor = (*Executor)(nil)
+	_ executors.Remainer = (*Executor)(nil)
+)
+
+// New makes an Executor. It starts nothing and asks nobody.
+func New(cfg Config) (*Executor, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	api, remote, err := connect(cfg.Host)
+	if err != nil {
+		return nil, err
+	}
+	return &Executor{cfg: cfg, api: api, remote: remote, live: make(map[string]*sandbox),
+		complete: make(map[string]bool)}, nil
+}
+
+// connect makes a client of the engine at host, and names the host when it is another machine.
+func connect(host string) (api *client.Client, remote string, err error) {
+	opts := []client.Opt{client.FromEnv}
+	if host != "" {
+		opts = []client.Opt{client.WithTLSClientConfigFromEnv(), client.WithHost(host)}
+	}
+	if strings.HasPrefix(host, "ssh:") {
+		return nil, host, nil // the client cannot speak it, and bind mounts would not be there
+	}
+	api, err = client.NewClientWithOpts(append(opts, client.WithAPIVersionNegotiation())...)
+	if err != nil {
+		return nil, "", fmt.Errorf("address of the Docker engine: %w", err)
+	}
+	if h := api.DaemonHost(); !strings.HasPrefix(h, "unix://") {
+		remote = h
+	}
+	return api, remote, nil
+}
+
+// Close closes the doors: guests call the next server. Sandboxes live on.
+func (e *Executor) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	live := slices.Collect(maps.Values(e.live))
+	clear(e.live)
+	e.mu.Unlock()
+	for _, s := range live {
+		s.door.Close()
+	}
+	if e.api == nil {
+		return nil
+	}
+	return e.api.Close()
+}
+
+// Kind is docker.
+func (e *Executor) Kind() executors.Kind { return Kind }
+
+func (e *Executor) opened(s *sandbox) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.live[s.id] = s
+}
+
+// known returns the sandbox whose door is open.
+func (e *Executor) known(id string) *sandbox {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.live[id]
+}
+
+// shut closes a sandbox's door, if it is open.
+func (e *Executor) shut(id string) {
+	e.mu.Lock()
+	s := e.live[id]
+	delete(e.live, id)
+	e.mu.Unlock()
+	if s != nil {
+		s.door.Close()
+	}
+}
+
+// instanceName is the file that tells our containers from those of other servers that use the same engine.
+const instanceName = ".docker-instance"
+
+// ourInstance returns this instance's name, made at first use.
+func (e *Executor) ourInstance() (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.instance != "" {
+		return e.instance, nil
+	}
+	path := filepath.Join(e.cfg.Dir, instanceName)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		var raw [16]byte
+		if _, err := io.ReadFull(e.cfg.Rand, raw[:]); err != nil {
+			return "", fmt.Errorf("naming this instance: %w", err)
+		}
+		b = []byte(hex.EncodeToString(raw[:]))
+		if err = os.MkdirAll(e.cfg.Dir, 0o700); err == nil {
+			err = writeFile(path, b, 0o600)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("naming this instance: %w", err)
+	}
+	if e.instance = strings.TrimSpace(string(b)); e.instance == "" {
+		return "", fmt.Errorf("naming this instance: %s is empty; remove it", path)
+	}
+	return e.instance, nil
+}
+
+// writeFile writes a file that takes the old one's place.
+func writeFile(path string, b []byte, mode os.FileMode) error {
+	if err := os.WriteFile(path+".tmp", b, mode); err != nil {
+		return err
+	}
+	return os.Rename(path+".tmp", path)
+}
+
+// List returns a handle for every container of this instance, and for every folder that is ours.
+func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
+	ids := make(map[string]bool)
+	folders, err := hostproc.Folders(e.cfg.Dir, Kind, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range folders {
+		ids[id] = true
+	}
+	if _, err := os.Stat(filepath.Join(e.cfg.Dir, instanceName)); err == nil && e.remote == "" {
+		instance, err := e.ourInstance()
+		if err != nil {
+			return nil, err
+		}
+		list, err := e.api.ContainerList(ctx, container.ListOptions{All: true,
+			Filters: filters.NewArgs(filters.Arg("label", labelInstance+"="+instance))})
+		if err != nil {
+			return nil, inWords(err)
+		}
+		for _, c := range list {
+			if id := c.Labels[labelSandbox]; hostproc.CheckID(id) == nil {
+				ids[id] = true
+			}
+		}
+	}
+	var out []executors.Handle
+	for id := range ids {
+		out = append(out, executors.Handle{Kind: Kind, ID: id, Version: handleVersion})
+	}
+	return out, nil
+}
+
+// Remains returns the guest's own folder, which outlives its container until Sweep.
+func (e *Executor) Remains(sandboxID string) (string, bool) {
+	if hostproc.CheckID(sandboxID) != nil || !e.ours(sandboxID) {
+		return "", false
+	}
+	info, err := os.Lstat(e.guestDir(sandboxID))
+	return e.guestDir(sandboxID), err == nil && info.IsDir()
+}
+
+// Sweep removes what is left of a sandbox whose container has ended.
+func (e *Executor) Sweep(ctx context.Context, sandboxID string) error {
+	if err := hostproc.CheckID(sandboxID); err != nil {
+		return err
+	}
+	defer e.turns.Take(sandboxID)()
+	c, err := e.inspect(ctx, sandboxID)
+	if err == nil && c.State != nil && c.State.Running {
+		return nil
+	}
+	if err != nil && !errors.Is(err, executors.ErrGone) {
+		return err
+	}
+	return e.destroy(ctx, sandboxID)
+}
+
+// settleTimeout bounds what must happen although the caller has left.
+const settleTimeout = 30 * time.Second

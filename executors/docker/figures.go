@@ -1,0 +1,138 @@
+//go:build linux
+
+package docker
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/parawork/parawork/executors"
+)
+
+// maxStats bounds the engine's answer about one container.
+const maxStats = 1 << 20
+
+// Figures asks the engine what the container uses, and the kernel what it has ended for want of memory: the engine does not tell.
+func (s *sandbox) Figures() (executors.Figures, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	r, err := s.e.api.ContainerStatsOneShot(ctx, s.rec.Container)
+	if err != nil {
+		return executors.Figures{}, inWords(err)
+	}
+	defer r.Body.Close()
+	var st container.StatsResponse
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxStats)).Decode(&st); err != nil {
+		return executors.Figures{}, fmt.Errorf("reading the container's figures: %w", err)
+	}
+	f := figures(st)
+	if c, err := s.e.inspect(ctx, s.id); err == nil {
+		kills, peak := memoryEvents(c.State.Pid)
+		f.OOMKills, f.MemoryPeak = kills, max(f.MemoryPeak, peak)
+	}
+	f.MemoryPeak = max(f.MemoryPeak, f.MemoryBytes)
+	return f, nil
+}
+
+// figures are those the engine tells. What can be dropped from the page cache is not counted as used.
+func figures(st container.StatsResponse) executors.Figures {
+	used, cache := st.MemoryStats.Usage, st.MemoryStats.Stats["inactive_file"] // cgroup v2
+	if v1, ok := st.MemoryStats.Stats["total_inactive_file"]; ok {
+		cache = v1
+	}
+	if cache <= used {
+		used -= cache
+	}
+	return executors.Figures{CPUMs: int64(st.CPUStats.CPUUsage.TotalUsage / 1e6), MemoryBytes: int64(used), MemoryPeak: int64(st.MemoryStats.MaxUsage),
+		Processes: int64(st.PidsStats.Current), ThrottledMs: int64(st.CPUStats.ThrottlingData.ThrottledTime / 1e6)}
+}
+
+// memoryEvents reads from the cgroup of a container's first process how many processes the kernel has ended for want of memory, and
+// the peak. Nothing where it cannot be read, as where the engine has a machine of its own.
+func memoryEvents(pid int) (kills, peak int64) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil || pid <= 0 {
+		return 0, 0
+	}
+	for line := range strings.Lines(string(b)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 || strings.Contains(parts[2], "..") {
+			continue
+		}
+		switch {
+		case strings.Contains(","+parts[1]+",", ",memory,"):
+			dir := filepath.Join("/sys/fs/cgroup/memory", parts[2])
+			return keyed(filepath.Join(dir, "memory.oom_control"), "oom_kill"), number(filepath.Join(dir, "memory.max_usage_in_bytes"))
+		case parts[1] == "":
+			dir := filepath.Join("/sys/fs/cgroup", parts[2])
+			kills = keyed(filepath.Join(dir, "memory.events"), "oom_kill")
+			peak = number(filepath.Join(dir, "memory.peak"))
+		}
+	}
+	return kills, peak
+}
+
+func keyed(path, key string) int64 {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if v, ok := strings.CutPrefix(line, key+" "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64) // 0 where it is none
+			return n
+		}
+	}
+	return 0
+}
+
+func number(path string) int64 {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64) // 0 where it is none
+	return n
+}
+
+// plainLog reads what a container printed, without the heads Docker puts before its parts and without control characters.
+func plainLog(r io.Reader, limit int) string {
+	var out bytes.Buffer
+	br := bufio.NewReader(io.LimitReader(r, 64<<10))
+	for {
+		var head [8]byte
+		if _, err := io.ReadFull(br, head[:]); err != nil {
+			break
+		}
+		n := int64(head[4])<<24 | int64(head[5])<<16 | int64(head[6])<<8 | int64(head[7])
+		if _, err := io.CopyN(&out, br, n); err != nil {
+			break
+		}
+	}
+	return plain(out.String(), limit)
+}
+
+// plain makes one line of text that may be anything.
+func plain(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, " "))
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > limit {
+		s = "..." + strings.ToValidUTF8(s[len(s)-limit:], "")
+	}
+	return s
+}

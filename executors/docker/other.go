@@ -1,0 +1,44 @@
+//go:build !linux
+
+package docker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/parawork/parawork/executors"
+)
+
+// Executor exists on this system only to say that it cannot work here: containers need a Linux engine beside the server.
+type Executor struct{}
+
+var errSystem = errors.New("containers need Linux")
+
+// New makes an Executor that is not available.
+func New(cfg Config) (*Executor, error) { return &Executor{}, cfg.Validate() }
+
+// Kind is docker.
+func (*Executor) Kind() executors.Kind { return Kind }
+
+// Close does nothing.
+func (*Executor) Close() error { return nil }
+
+// Capabilities says that containers cannot be had here.
+func (*Executor) Capabilities(context.Context) (executors.Capabilities, error) {
+	return executors.Capabilities{Kind: Kind, Name: "Docker", Reason: "it needs Linux", Isolated: true, Boundary: executors.ContainerBoundary,
+		Cure:      "Run the server on Linux, or choose another place.",
+		Isolation: "Container: its own processes, file system and network, on this server's kernel"}, nil
+}
+
+// Create fails.
+func (*Executor) Create(context.Context, executors.Spec) (executors.Sandbox, error) {
+	return nil, errSystem
+}
+
+// Recover finds nothing.
+func (*Executor) Recover(context.Context, executors.Handle) (executors.Sandbox, error) {
+	return nil, executors.ErrGone
+}
+
+// List finds nothing.
+func (*Executor) List(context.Context) ([]executors.Handle, error) { return nil, nil }

@@ -1,0 +1,134 @@
+//go:build linux
+
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest/call"
+)
+
+// sandbox is one container.
+type sandbox struct {
+	e     *Executor
+	id    string
+	token string
+	door  *call.Door
+	rec   record
+}
+
+var (
+	_ executors.Sandbox = (*sandbox)(nil)
+	_ executors.Pauser  = (*sandbox)(nil)
+	_ executors.Metered = (*sandbox)(nil)
+	_ executors.Limiter = (*sandbox)(nil)
+)
+
+// Handle carries which container of which engine it is. The token is not in it, for handles are stored.
+func (s *sandbox) Handle() executors.Handle {
+	b, err := json.Marshal(s.rec)
+	if err != nil {
+		panic(err) // a struct of strings always encodes
+	}
+	return executors.Handle{Kind: Kind, ID: s.id, Version: handleVersion, State: b}
+}
+
+func (s *sandbox) Token() string { return s.token }
+
+// callWithin is how long a guest that lives takes at most to have a connection ready.
+const callWithin = 300 * time.Millisecond
+
+// Dial takes a connection of the guest's. When none comes, the engine is asked whether the container still runs.
+func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	soon, cancel := context.WithTimeout(ctx, callWithin)
+	conn, err := s.door.Dial(soon)
+	cancel()
+	if err == nil {
+		return conn, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if errors.Is(err, call.ErrClosed) {
+		return nil, err
+	}
+	c, err := s.e.inspect(ctx, s.id)
+	switch {
+	case errors.Is(err, executors.ErrGone):
+		return nil, err
+	case err == nil && c.State.Paused:
+		return nil, errors.New("the container is paused")
+	}
+	return s.await(ctx) // the engine may be away: the guest can do without it
+}
+
+// await takes a connection of the guest's, whatever the engine says.
+func (s *sandbox) await(ctx context.Context) (io.ReadWriteCloser, error) {
+	conn, err := s.door.Dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Destroy ends and removes the container and the sandbox's folder.
+func (s *sandbox) Destroy(ctx context.Context) error {
+	defer s.e.turns.Take(s.id)()
+	return s.e.destroy(ctx, s.id)
+}
+
+// Pause freezes every process of the container.
+func (s *sandbox) Pause(ctx context.Context) error {
+	if err := s.e.api.ContainerPause(ctx, s.rec.Container); err != nil {
+		if c, ierr := s.e.inspect(ctx, s.id); ierr == nil && c.State.Paused {
+			return nil
+		}
+		return inWords(fmt.Errorf("pausing the container: %w", err))
+	}
+	return nil
+}
+
+// Resume lets them go on.
+func (s *sandbox) Resume(ctx context.Context) error {
+	if err := s.e.api.ContainerUnpause(ctx, s.rec.Container); err != nil {
+		if c, ierr := s.e.inspect(ctx, s.id); ierr == nil && !c.State.Paused {
+			return nil
+		}
+		return inWords(fmt.Errorf("waking the container: %w", err))
+	}
+	return nil
+}
+
+// SetLimits changes the limits of the running container.
+func (s *sandbox) SetLimits(l executors.Limits) error {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	r := resources(l)
+	if r.Memory == 0 || r.NanoCPUs == 0 {
+		// The engine takes 0 for "as before": no limit of one's own is all the machine has.
+		info, err := s.e.about(ctx)
+		if err != nil {
+			return inWords(err)
+		}
+		if r.Memory == 0 {
+			r.Memory, r.MemorySwap = info.MemTotal, info.MemTotal
+		}
+		if r.NanoCPUs == 0 {
+			r.NanoCPUs = int64(info.NCPU) * 1e9
+		}
+	}
+	_, err := s.e.api.ContainerUpdate(ctx, s.rec.Container, container.UpdateConfig{Resources: r})
+	if errdefs.IsNotFound(err) {
+		return fmt.Errorf("sandbox %s has no container: %w", s.id, executors.ErrGone)
+	}
+	return inWords(err)
+}

@@ -1,0 +1,20 @@
+package executors
+
+import "errors"
+
+// goneError says in words why a sandbox is gone.
+type goneError struct{ words string }
+
+// GoneBecause is an ErrGone with a sentence that tells people why.
+func GoneBecause(words string) error { return &goneError{words} }
+
+func (e *goneError) Error() string        { return "sandbox is gone: " + e.words }
+func (e *goneError) Is(target error) bool { return target == ErrGone }
+
+// whyGone is the sentence of a GoneBecause in err, or otherwise.
+func whyGone(err error, otherwise string) string {
+	if g, ok := errors.AsType[*goneError](err); ok {
+		return g.words
+	}
+	return otherwise
+}

@@ -1,0 +1,168 @@
+package testdocker
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// programs are what tests use in a container, from this machine.
+var programs = []string{"sh", "bash", "git", "cat", "ls", "env", "sleep", "seq", "printf", "echo", "rm", "mkdir", "mv", "cp", "ln", "touch", "chmod",
+	"head", "tail", "wc", "yes", "tr", "sort", "grep", "sed", "awk", "stty", "tty", "true", "false", "test", "id", "whoami", "uname", "kill", "ps",
+	"dd", "df", "find", "xargs", "tee", "date", "stat", "nohup", "setsid", "mkfifo", "cut", "uniq", "hostname", "mount", "timeout", "od",
+	"readlink", "realpath", "sha256sum", "md5sum", "base64", "less", "which", "nproc", "comm", "diff", "basename", "dirname", "pwd", "sync", "tar", "gzip", "python3", "perl", "node"}
+
+// needed are those without which there is no image.
+var needed = []string{"sh", "bash", "git", "cat", "sleep", "seq", "stty"}
+
+// trees are folders programs need beside their libraries.
+var trees = []string{"/usr/lib/git-core", "/usr/share/git-core"}
+
+var library = regexp.MustCompile(`(?m)^\s*(?:\S+ => )?(/\S+) \(0x`)
+
+// writeRoot writes, as a tar archive, a small root made of this machine's programs and the libraries they need: an image without a
+// registry.
+func writeRoot(w io.Writer, names []string) error {
+	t := tar.NewWriter(w)
+	have := map[string]bool{}
+	dir := func(path string) error {
+		path = strings.TrimPrefix(path, "/")
+		for i := range path + "/" {
+			if p := (path + "/")[:i]; p != "" && (path + "/")[i] == '/' && !have[p] {
+				have[p] = true
+				if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: p + "/", Mode: 0o755}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	var file func(path string) error
+	file = func(path string) error {
+		name := strings.TrimPrefix(path, "/")
+		if have[name] {
+			return nil
+		}
+		if err := dir(filepath.Dir(path)); err != nil {
+			return err
+		}
+		have[name] = true
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Size: int64(len(b))}); err != nil {
+			return err
+		}
+		if _, err := t.Write(b); err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(b, []byte("\x7fELF")) {
+			return nil
+		}
+		out, err := exec.Command("ldd", path).Output()
+		if err != nil {
+			return nil // a static one
+		}
+		for _, m := range library.FindAllSubmatch(out, -1) {
+			// Libraries are found by the names they are asked for: links are written as files.
+			if err := file(usr(string(m[1]))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, l := range [][2]string{{"bin", "usr/bin"}, {"sbin", "usr/sbin"}, {"lib", "usr/lib"}, {"lib64", "usr/lib64"}} {
+		if err := dir("/" + l[1]); err != nil {
+			return err
+		}
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: l[0], Linkname: l[1], Mode: 0o777}); err != nil {
+			return err
+		}
+		have[l[0]] = true
+	}
+	for _, d := range []string{"/etc", "/tmp", "/run", "/home", "/root", "/proc", "/sys", "/dev", "/var/tmp", "/opt"} {
+		if err := dir(d); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			path, err = filepath.EvalSymlinks(path)
+		}
+		if err != nil {
+			if slices.Contains(needed, name) {
+				return fmt.Errorf("making an image: %w", err)
+			}
+			continue
+		}
+		if name == "python3" || name == "perl" || name == "node" {
+			continue // large, and found by those tests that bring them
+		}
+		if err := file(path); err != nil {
+			return err
+		}
+		if want := "usr/bin/" + name; !have[want] {
+			have[want] = true
+			if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: want, Linkname: path, Mode: 0o777}); err != nil {
+				return err
+			}
+		}
+	}
+	if slices.Contains(names, "git") {
+		for _, tree := range trees {
+			if err := copyTree(t, tree, have, dir, file); err != nil {
+				return err
+			}
+		}
+	}
+	return t.Close()
+}
+
+// usr writes a library's path as it is where /lib is a link to /usr/lib.
+func usr(path string) string {
+	if strings.HasPrefix(path, "/lib") {
+		return "/usr" + path
+	}
+	return path
+}
+
+// copyTree copies a folder. A program that is there many times over under other names is a link.
+func copyTree(t *tar.Writer, tree string, have map[string]bool, dir, file func(string) error) error {
+	return filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
+		if os.IsNotExist(err) {
+			return nil
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			if info.Size() > 2<<20 {
+				return nil // git's remote helpers, and others no test needs
+			}
+			return file(path)
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return err
+		}
+		if err := dir(filepath.Dir(path)); err != nil {
+			return err
+		}
+		have[strings.TrimPrefix(path, "/")] = true
+		return t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(path, "/"), Linkname: target, Mode: 0o777})
+	})
+}
