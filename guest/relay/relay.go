@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/carry"
 )
 
 // Address is where programs find the proxy.
@@ -180,7 +181,7 @@ func (r *Relay) pass(ctx context.Context, conn *net.TCPConn, target string) {
 			return
 		}
 	}
-	Join(conn, gate)
+	carry.Both(conn, gate, carry.Options{}) // the gate judges what has stood still too long
 }
 
 // dial reaches the gate. While nobody listens there, as when the server restarts, it tries again.
@@ -201,27 +202,6 @@ func dial(ctx context.Context, socket string, in time.Duration) (*net.UnixConn, 
 			return nil, err
 		case <-time.After(wait):
 		}
-	}
-}
-
-// half is a connection one direction of which can be ended.
-type half interface {
-	io.ReadWriteCloser
-	CloseWrite() error
-}
-
-// Join passes bytes both ways until both have ended. The end of one direction is passed on; an error ends both.
-func Join(a, b half) {
-	var other sync.WaitGroup
-	other.Go(func() { copyHalf(a, b) })
-	copyHalf(b, a)
-	other.Wait()
-}
-
-func copyHalf(to, from half) {
-	if _, err := io.Copy(to, from); err != nil || to.CloseWrite() != nil {
-		_ = to.Close()
-		_ = from.Close()
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/relay"
+	"github.com/parawork/parawork/internal/carry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,7 +77,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.Close()
 	_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
-	relay.Join(conn.(*net.UnixConn), out.(*net.TCPConn))
+	carry.Both(conn.(*net.UnixConn), out.(*net.TCPConn), carry.Options{})
 }
 
 func socketPath(t *testing.T) string {

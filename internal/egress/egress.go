@@ -27,23 +27,11 @@ type Config struct {
 // Client sends requests to addresses people chose. Safe for concurrent use.
 type Client struct {
 	*http.Client
-	allow []netip.Prefix
+	guard Guard
 }
 
 // ErrRefused is the cause when an address is not one the server may reach.
 var ErrRefused = errors.New("the address is inside a network this server does not reach out to")
-
-// special are the networks that are neither private nor loopback by net/netip's own words and are no place on the internet.
-var special = prefixes("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
-	"203.0.113.0/24", "240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10")
-
-func prefixes(all ...string) []netip.Prefix {
-	out := make([]netip.Prefix, len(all))
-	for i, p := range all {
-		out[i] = netip.MustParsePrefix(p)
-	}
-	return out
-}
 
 // New returns a client. It follows no redirect, uses no proxy of the environment, keeps no cookies, and no connection either:
 // requests are rare, and one sent into a connection that was just closed could not be sent again.
@@ -51,7 +39,10 @@ func New(cfg Config) *Client {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 15 * time.Second
 	}
-	c := &Client{allow: cfg.Allow}
+	c := &Client{}
+	for _, p := range cfg.Allow {
+		c.guard.Allow = append(c.guard.Allow, Exception{Prefix: p})
+	}
 	dialer := &net.Dialer{Timeout: min(cfg.Timeout, 10*time.Second), ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		return c.mayDial(address)
 	}}
@@ -70,35 +61,10 @@ func (c *Client) mayDial(address string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", ErrRefused, address)
 	}
-	ip := ap.Addr().Unmap().WithZone("")
-	if c.allowed(ip) || Public(ip) {
-		return nil
-	}
-	return ErrRefused
+	return c.guard.Check(ap)
 }
 
-func (c *Client) allowed(ip netip.Addr) bool {
-	for _, p := range c.allow {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
-}
-
-// Public reports whether ip is an address on the public internet.
-func Public(ip netip.Addr) bool {
-	ip = ip.Unmap().WithZone("")
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() {
-		return false
-	}
-	for _, p := range special {
-		if p.Contains(ip) {
-			return false
-		}
-	}
-	return true
-}
+func (c *Client) allowed(ip netip.Addr) bool { return c.guard.allows(netip.AddrPortFrom(ip, 0)) }
 
 // Check judges a URL somebody enters, before anything is sent: https, or http to an allowed network; a host; nothing that hides
 // where it leads. A name is judged again each time it is dialled. Errors: invalid_url, url_not_public.
@@ -120,7 +86,7 @@ func (c *Client) Check(raw string) error {
 	case literal && c.allowed(ip.Unmap()):
 	case literal && !Public(ip):
 		return fault.New(fault.Invalid, "url_not_public", "%s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", u.Hostname())
-	case u.Scheme == "http" && len(c.allow) == 0:
+	case u.Scheme == "http" && len(c.guard.Allow) == 0:
 		return fault.New(fault.Invalid, "invalid_url", "The address must begin with https://.")
 	}
 	return nil

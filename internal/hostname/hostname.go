@@ -1,0 +1,189 @@
+// Package hostname writes names of hosts as they are compared, and matches them against lists. There is one way to write each host here:
+// lower case, punycode, no dot at the end; an address in its one canonical form, so that no octal, hexadecimal or short IPv4 and no
+// zone passes for something else.
+package hostname
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// Max is the most bytes a name has.
+const Max = 253
+
+var errName = errors.New("is no name of a host")
+
+// Normal writes host, a name or an address (IPv6 with or without brackets), as it is compared.
+func Normal(host string) (string, error) {
+	if host == "" || len(host) > 4*Max {
+		return "", errName
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		if a, err := netip.ParseAddr(inner); ok && err == nil && a.Zone() == "" && strings.Contains(inner, ":") {
+			return a.Unmap().String(), nil
+		}
+		return "", errName
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		if a.Zone() != "" {
+			return "", errName
+		}
+		return a.Unmap().String(), nil
+	}
+	name := strings.TrimSuffix(host, ".")
+	if !ascii(name) {
+		var err error
+		if name, err = idna.Lookup.ToASCII(name); err != nil {
+			return "", errName
+		}
+		name = strings.TrimSuffix(name, ".") // other scripts have dots of their own
+	}
+	name = strings.ToLower(name)
+	if !plain(name) {
+		return "", errName
+	}
+	return name, nil
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// plain reports whether a lower-case ASCII name is one: labels of letters, digits, - and _ (which services have), the last of which is no
+// number, since what looks like one is taken for an IPv4 address by some.
+func plain(name string) bool {
+	if name == "" || len(name) > Max {
+		return false
+	}
+	last := name
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+		for i := range len(label) {
+			c := label[i]
+			if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+				return false
+			}
+		}
+		last = label
+	}
+	return !number(last)
+}
+
+// number reports whether a label is one of the numbers inet_aton reads.
+func number(label string) bool {
+	if rest, hex := strings.CutPrefix(label, "0x"); hex {
+		return strings.Trim(rest, "0123456789abcdef") == ""
+	}
+	return strings.Trim(label, "0123456789") == ""
+}
+
+// Split reads "host:port" as it stands in a request, and writes the host as it is compared.
+func Split(hostport string) (host string, port int, err error) {
+	i := strings.LastIndexByte(hostport, ':')
+	if i < 0 || len(hostport) > 4*Max {
+		return "", 0, errName
+	}
+	name := hostport[:i]
+	if strings.Contains(name, ":") && !strings.HasPrefix(name, "[") {
+		return "", 0, errName
+	}
+	if port, err = parsePort(hostport[i+1:]); err != nil {
+		return "", 0, err
+	}
+	host, err = Normal(name)
+	return host, port, err
+}
+
+func parsePort(s string) (int, error) {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n == 0 || s[0] == '0' || s[0] == '+' {
+		return 0, errors.New("is no port")
+	}
+	return int(n), nil
+}
+
+// Join writes a host as it is compared, and a port.
+func Join(host string, port int) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + strconv.Itoa(port)
+}
+
+// Pattern is one line of a list: a name, an address, "*.name" for all that ends so, each with or without a port.
+type Pattern struct {
+	host string // after "*." where wild
+	wild bool
+	port int // 0 = the usual ones
+}
+
+// Parse reads a line of a list.
+func Parse(s string) (Pattern, error) {
+	var p Pattern
+	rest := strings.TrimSpace(s)
+	if len(rest) > 4*Max {
+		return p, fmt.Errorf("%.40q... is too long", s)
+	}
+	if strings.Contains(rest, "://") || strings.ContainsAny(rest, "/@?#") {
+		return p, fmt.Errorf("%q: leave out all but the name of the host, such as example.com", s)
+	}
+	if rest == "*" {
+		return p, errors.New(`"*" would be every host: set the mode to open instead`)
+	}
+	rest, p.wild = strings.CutPrefix(rest, "*.")
+	name := rest
+	if i := strings.LastIndexByte(rest, ':'); i >= 0 && (strings.HasSuffix(rest[:i], "]") || strings.Count(rest, ":") == 1) {
+		port, err := parsePort(rest[i+1:])
+		if err != nil {
+			return p, fmt.Errorf("%q: the port is a number from 1 to 65535", s)
+		}
+		name, p.port = rest[:i], port
+	}
+	host, err := Normal(name)
+	if err != nil {
+		return p, fmt.Errorf("%q is no name of a host such as example.com, *.example.com or example.com:8443", s)
+	}
+	_, noAddr := netip.ParseAddr(host)
+	if p.wild && (noAddr == nil || !strings.Contains(host, ".")) {
+		return p, fmt.Errorf("%q would be too many hosts: name at least two parts, such as *.example.com", s)
+	}
+	p.host = host
+	return p, nil
+}
+
+// String is the one way to write the pattern.
+func (p Pattern) String() string {
+	s := p.host
+	if p.port != 0 {
+		s = Join(p.host, p.port)
+	}
+	if p.wild {
+		s = "*." + s
+	}
+	return s
+}
+
+// Names reports whether the pattern names a host, which is written as Normal does.
+func (p Pattern) Names(host string) bool {
+	if !p.wild {
+		return host == p.host
+	}
+	_, noAddr := netip.ParseAddr(host)
+	return noAddr != nil && strings.HasSuffix(host, "."+p.host)
+}
+
+// Port is the only port the pattern is for, 0 = the usual ones.
+func (p Pattern) Port() int { return p.port }
