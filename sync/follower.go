@@ -25,6 +25,7 @@ type follower struct {
 
 	mu      sync.Mutex // also orders what is written
 	base    string
+	at      string        // commit and branch the worktree was seen at last
 	version uint64        // of the guest, up to which everything is stored; 0 = nothing of this base
 	applied chan struct{} // closed at the next step of version
 	restart context.CancelFunc
@@ -216,6 +217,12 @@ func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64)
 		return err
 	}
 	f.version = set.Version
+	if at := set.Head + " " + set.Branch; at != f.at {
+		f.at = at
+		if f.s.cfg.Moved != nil {
+			f.s.cfg.Moved(f.workspaceID)
+		}
+	}
 	close(f.applied)
 	f.applied = make(chan struct{})
 	if changed {

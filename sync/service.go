@@ -22,8 +22,10 @@ type Config struct {
 	Events     events.Publisher
 	// Touched is told of files that changed just now: some of their paths, and how many more. It must not block. nil: nobody.
 	Touched func(workspaceID string, paths []string, more int)
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Moved is told when a worktree is at another commit or branch than before. It must not block. nil: nobody.
+	Moved func(workspaceID string)
+	Now   func() time.Time
+	Log   *slog.Logger
 }
 
 // Service keeps sets of changes. All methods are safe for concurrent use.

@@ -21,7 +21,7 @@ const boxOutput = 64 << 20
 // box runs git where the agent works: whatever the agent's hooks, filters and nested repositories run, they run there and not
 // on the host. What a box answers is checked before it is used outside.
 type box struct {
-	places Places
+	do     func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error)
 	ws     Workspace
 	limit  time.Duration
 	env    map[string]string // of every call
@@ -38,7 +38,14 @@ func (s *Service) openBox(ctx context.Context, w Workspace) (*box, error) {
 	if err := places.Ensure(ctx, w.ID); err != nil {
 		return nil, err
 	}
-	b := &box{places: places, ws: w, limit: s.cfg.BoxTimeout, env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
+	return s.boxWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+		return places.RunInBox(ctx, w.ID, c)
+	})
+}
+
+// boxWith is openBox for a place that is there, in which do runs commands.
+func (s *Service) boxWith(ctx context.Context, w Workspace, do func(context.Context, executors.BoxCommand) (executors.BoxResult, error)) (*box, error) {
+	b := &box{do: do, ws: w, limit: s.cfg.BoxTimeout, env: map[string]string{"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "false",
 		"GIT_PAGER": "cat", "GIT_LITERAL_PATHSPECS": "1", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_OPTIONAL_LOCKS": "0"}}
 	out, err := b.git(ctx, nil, "rev-parse", "--absolute-git-dir", "--show-prefix")
 	if err != nil {
@@ -136,9 +143,7 @@ func (b *box) indexGit(ctx context.Context, stdin []byte, args ...string) (strin
 }
 
 func (b *box) gitEnv(ctx context.Context, env map[string]string, stdin []byte, args ...string) (string, error) {
-	argv := append([]string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
-		"-c", "maintenance.auto=false", "-c", "core.quotePath=false", "-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"}, args...)
-	r, err := b.run(ctx, executors.BoxCommand{Argv: argv, Env: env, Stdin: stdin})
+	r, err := b.run(ctx, executors.BoxCommand{Argv: b.argv(args...), Env: env, Stdin: stdin})
 	if err != nil {
 		return "", err
 	}
@@ -146,6 +151,12 @@ func (b *box) gitEnv(ctx context.Context, env map[string]string, stdin []byte, a
 		return string(r.Stdout), &boxError{sub: args[0], result: r}
 	}
 	return string(r.Stdout), nil
+}
+
+// argv is the command line of a git call.
+func (b *box) argv(args ...string) []string {
+	return append([]string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0",
+		"-c", "maintenance.auto=false", "-c", "core.quotePath=false", "-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false"}, args...)
 }
 
 func (b *box) run(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
@@ -157,8 +168,11 @@ func (b *box) run(ctx context.Context, c executors.BoxCommand) (executors.BoxRes
 		env[k] = v
 	}
 	c.Env = env
-	c.TimeoutMs, c.MaxOutput = b.limit.Milliseconds(), boxOutput
-	r, err := b.places.RunInBox(ctx, b.ws.ID, c)
+	c.TimeoutMs = b.limit.Milliseconds()
+	if c.MaxOutput == 0 {
+		c.MaxOutput = boxOutput
+	}
+	r, err := b.do(ctx, c)
 	if fault.Is(err, fault.Timeout) {
 		err = fault.Wrap(err, fault.Timeout, "worktree_timeout", "git did not finish in the workspace within %s. A special file makes it wait forever, such as a FIFO named .gitignore: look for one in the terminal (find . -type p) and remove it.", b.limit)
 	}

@@ -234,13 +234,10 @@ const maxTold = 20_000
 func (s *Service) boxRefs(ctx context.Context, p Project, w Workspace, admin string) (boxRefs, error) {
 	r := boxRefs{local: make(map[string]string)}
 	var err error
-	if r.told, err = s.toldRefs(ctx, p); err != nil {
+	if r.told, err = s.boxTold(ctx, p, w); err != nil {
 		return r, err
 	}
 	heads := []string{w.Branch}
-	if target, err := s.target(ctx, p, w.Base); err == nil {
-		heads = append(heads, target)
-	}
 	if at, err := s.git.Text(ctx, hostgit.Call{GitDir: admin, Args: []string{"symbolic-ref", "--quiet", "HEAD"}}); err == nil {
 		heads = append(heads, strings.TrimPrefix(at, headsPrefix))
 	}
@@ -277,6 +274,22 @@ func (s *Service) boxRefs(ctx context.Context, p Project, w Workspace, admin str
 		r.local["refs/stash"] = r.stash[n-1]
 	}
 	return r, nil
+}
+
+// boxTold is what a workspace's sandbox is told: toldRefs, and the branch its work is based on under its own name.
+func (s *Service) boxTold(ctx context.Context, p Project, w Workspace) (map[string]string, error) {
+	told, err := s.toldRefs(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	target, err := s.target(ctx, p, w.Base)
+	if err != nil {
+		return nil, err
+	}
+	if c, err := s.commitOf(ctx, p.GitDir, headsPrefix+target); err == nil && c != "" && target != w.Branch {
+		told[headsPrefix+target] = c
+	}
+	return told, nil
 }
 
 // toldRefs are the repository's branches as those of the remote origin, and its tags. Where the repository knows what its own origin
@@ -368,7 +381,7 @@ func (r boxRefs) stashLog() string {
 	return b.String()
 }
 
-func sortedKeys(m map[string]string) []string {
+func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
 		keys = append(keys, k)
@@ -383,6 +396,9 @@ func agentRefs(workspaceID string) string { return "refs/parawork/agent/" + work
 
 // keepRefs is where the repository keeps commits that a boxed workspace no longer names.
 func keepRefs(workspaceID string) string { return "refs/parawork/keep/" + workspaceID + "/" }
+
+// indexRef keeps what was staged when a boxed workspace's sandbox ended.
+func indexRef(workspaceID string) string { return "refs/parawork/index/" + workspaceID }
 
 // toldFile remembers what a sandbox was told last of the repository's refs. It lies beside what the sandbox may write.
 func (s *Service) toldFile(workspaceID string) string {

@@ -328,6 +328,7 @@ func (s *Service) fetch(ctx context.Context, p *Project) (did bool, err error) {
 	}
 	p.FetchedAt = stored.FetchedAt
 	s.publishProject(ctx, stored)
+	s.projectMoved(ctx, stored)
 	return true, nil
 }
 

@@ -72,6 +72,9 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 			s.cfg.Log.WarnContext(ctx, "index could not be refreshed after a commit", "workspace_id", w.ID, "error", err)
 		}
 	}
+	if err := s.bringHome(ctx, p, w, b); err != nil {
+		return Commit{}, err
+	}
 	made, err := s.readCommit(ctx, p, commit)
 	if err != nil {
 		return Commit{}, err

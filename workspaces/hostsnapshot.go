@@ -73,9 +73,14 @@ func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (t
 	return t, nil
 }
 
-// hostHead is the commit the worktree is at, as the repository knows it; its branch's when the worktree is at none.
+// hostHead is the commit the worktree is at, as the repository knows it; its branch's when the worktree is at none. Of a boxed
+// workspace it is what came home last.
 func (s *Service) hostHead(ctx context.Context, p Project, w Workspace) (string, error) {
-	if dir := linkedDir(p, w); dir != "" {
+	if s.boxed(w.ID) {
+		if home := s.readHome(w.ID); home.Head != "" {
+			return home.Head, nil
+		}
+	} else if dir := linkedDir(p, w); dir != "" {
 		if c, err := s.commitOf(ctx, dir, "HEAD"); err == nil && c != "" {
 			return c, nil
 		}

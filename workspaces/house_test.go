@@ -126,6 +126,8 @@ func (b *boxes) Destroy(context.Context, string) error {
 	return nil
 }
 
+func (b *boxes) Live(string) bool { return true }
+
 func (b *boxes) RunInBox(ctx context.Context, id string, c executors.BoxCommand) (executors.BoxResult, error) {
 	if e := b.broken.Load(); e != nil {
 		return executors.BoxResult{}, *e

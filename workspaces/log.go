@@ -25,6 +25,10 @@ func (s *Service) Commits(ctx context.Context, workspaceID string) ([]Commit, er
 	if err != nil {
 		return nil, err
 	}
+	if err := s.comeHome(ctx, p, w); err != nil {
+		// What is home is told; that more could not be brought is told where it matters.
+		s.cfg.Log.WarnContext(ctx, "commits could not be brought home", "workspace_id", w.ID, "error", err)
+	}
 	head, err := s.branchTip(ctx, p, w)
 	if err != nil || head == "" {
 		return []Commit{}, err

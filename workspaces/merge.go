@@ -35,6 +35,9 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		return MergeResult{}, err
 	}
 	defer release()
+	if err := s.comeHome(ctx, p, w); err != nil {
+		return MergeResult{}, err
+	}
 	target, err := s.target(ctx, p, w.Base)
 	if err != nil {
 		return MergeResult{}, err
@@ -165,5 +168,6 @@ func (m *merger) keep(ctx context.Context, res MergeResult) error {
 		Text: fmt.Sprintf("%s %s into %s (%s)", how, plural(res.Commits, "commit", "commits"), m.target, res.Commit[:12]),
 		Data: map[string]any{"strategy": res.Strategy, "base": m.target, "base_commit": res.BaseCommit, "head": res.Head, "commit": res.Commit}})
 	s.publishProject(ctx, m.p)
+	s.projectMoved(ctx, m.p)
 	return nil
 }

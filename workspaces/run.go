@@ -33,6 +33,9 @@ type Service struct {
 	repos *keyed // by git dir: writes to a repository's refs take turns
 	names *keyed // by project id: choosing a branch name and reserving it
 	busy  *keyed // by workspace id: commit, merge, archive, delete, restore exclude each other
+	// homing is by workspace id: one bringing home at a time. It is taken after busy and before repos.
+	homing *keyed
+	moved  moved
 
 	mu       sync.Mutex
 	places   Places
@@ -52,7 +55,7 @@ func New(cfg Config) *Service {
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout}),
-		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(),
+		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(),
 		places: cfg.Places, sessions: cfg.Sessions,
 		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
@@ -65,9 +68,13 @@ func (s *Service) Connect(p Places, ss Sessions) {
 	s.places, s.sessions = p, ss
 }
 
-// Run lets clones and creations go on until ctx is done, then cancels them and waits until they have cleaned up.
+// Run lets clones and creations go on, and brings commits of sandboxes home, until ctx is done; then it cancels them and waits until
+// they have cleaned up.
 func (s *Service) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { s.follow(ctx) })
 	s.jobs.run(ctx)
+	wg.Wait()
 	return nil
 }
 

@@ -70,6 +70,8 @@ type Places interface {
 	Ensure(ctx context.Context, workspaceID string) error
 	// Destroy ends the sandbox and everything in it. Idempotent.
 	Destroy(ctx context.Context, workspaceID string) error
+	// Live reports whether the workspace has a sandbox now.
+	Live(workspaceID string) bool
 	// RunInBox runs a bounded command in the sandbox, making one when there is none.
 	RunInBox(ctx context.Context, workspaceID string, c executors.BoxCommand) (executors.BoxResult, error)
 }

@@ -23,7 +23,7 @@ func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (*Snapsh
 	} else if err != nil {
 		return nil, diskFault(err, "Reading the workspace's folder")
 	}
-	made, err := s.snapshotInBox(ctx, w)
+	made, err := s.snapshotInBox(ctx, p, w)
 	if err == nil {
 		err = s.checkSnapshot(ctx, p, made)
 	}
@@ -55,7 +55,7 @@ type taken struct {
 }
 
 // snapshotInBox builds the tree where the agent works.
-func (s *Service) snapshotInBox(ctx context.Context, w Workspace) (taken, error) {
+func (s *Service) snapshotInBox(ctx context.Context, p Project, w Workspace) (taken, error) {
 	b, err := s.openBox(ctx, w)
 	if err != nil {
 		return taken{}, err
@@ -88,6 +88,9 @@ func (s *Service) snapshotInBox(ctx context.Context, w Workspace) (taken, error)
 		return taken{}, fmt.Errorf("box: write-tree answered %q", tree)
 	}
 	commit, err := b.commitTree(ctx, tree, head, "parawork: snapshot of "+w.Key())
+	if err == nil {
+		err = s.bringHome(ctx, p, w, b, head, commit)
+	}
 	return taken{head: head, commit: commit}, err
 }
 

@@ -58,6 +58,9 @@ func (s *Service) Loss(ctx context.Context, workspaceID string) (Loss, error) {
 		if head, _, err = b.head(ctx); err != nil {
 			return Loss{}, err
 		}
+		if err := s.bringHome(ctx, p, w, b); err != nil {
+			return Loss{}, err
+		}
 		paths, err = b.uncommitted(ctx, "all")
 	}
 	if err != nil {
@@ -125,6 +128,9 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 		}
 	}
 	if remove {
+		if err := s.discard(filepath.Join(s.boxDir(w.ID), "home")); err != nil {
+			s.cfg.Log.WarnContext(ctx, "home could not be removed", "workspace_id", w.ID, "error", err)
+		}
 		if err := s.dropBranch(ctx, p, w); err != nil {
 			s.cfg.Log.WarnContext(ctx, "branch could not be removed", "workspace_id", w.ID, "error", err)
 		}
@@ -207,6 +213,9 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace) (Workspace,
 	if err != nil {
 		return w, "", diskFault(err, "Removing the workspace's folder")
 	}
+	if err := s.clearBox(w); err != nil {
+		return w, doomed, err
+	}
 	unlock, err := s.repos.lock(ctx, p.GitDir)
 	if err != nil {
 		return w, doomed, err
@@ -244,6 +253,9 @@ func (s *Service) clearWithoutRepository(ctx context.Context, places Places, w W
 	if err := os.Rename(s.workspaceDir(w.ID), kept); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return w, "", diskFault(err, "Setting the workspace's files aside")
 	} else if err == nil {
+		if err := os.Rename(s.privateGit(w.ID), filepath.Join(kept, "git")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return w, "", diskFault(err, "Setting the workspace's files aside")
+		}
 		s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "workspace.kept", Text: "The project's repository is gone; the files were set aside in " + kept})
 	}
 	return w, "", nil
@@ -337,6 +349,9 @@ func (s *Service) rebuild(ctx context.Context, p Project, w Workspace) (Workspac
 		return w, fault.Wrap(err, fault.Gone, "snapshot_gone", "The snapshot of %s is no longer in the repository.", w.Key())
 	}
 	if err := mkdirs(filepath.Dir(w.Path)); err != nil {
+		return w, diskFault(err, "Making the workspace's folder")
+	}
+	if err := os.Remove(s.ownerMark(w.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) { // the files are made anew
 		return w, diskFault(err, "Making the workspace's folder")
 	}
 	w, err := s.restoreBranch(ctx, p, w)

@@ -71,6 +71,10 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 	if err := s.discard(s.workspaceDir(w.ID)); err != nil {
 		errs = append(errs, err)
 	}
+	creating := w.State == Creating || w.State == SettingUp
+	if creating {
+		errs = append(errs, s.discard(s.boxDir(w.ID)))
+	}
 	unlock, err := s.repos.lock(ctx, p.GitDir)
 	if err != nil {
 		return errors.Join(append(errs, err)...)
@@ -82,7 +86,6 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 		return errors.Join(append(errs, err)...)
 	}
 	edits := []refEdit{refDelete(creatingRef(w.ID), mark)}
-	creating := w.State == Creating || w.State == SettingUp
 	if creating {
 		edits = append(edits, refDrop(baseRef(w.ID)))
 	}

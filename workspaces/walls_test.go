@@ -28,6 +28,7 @@ type walls struct {
 	open   map[string]executors.Box
 	bad    error
 	onRun  func(c executors.BoxCommand)
+	pour   func(c executors.BoxCommand) (func([]byte) (int, error), bool)
 	answer func(c executors.BoxCommand) (executors.BoxResult, bool) // a sandbox that lies
 }
 
@@ -85,7 +86,25 @@ func (b *walls) fall(id string) {
 	delete(b.open, id)
 }
 
-func (b *walls) Destroy(_ context.Context, id string) error { b.fall(id); return nil }
+func (b *walls) Destroy(ctx context.Context, id string) error {
+	if b.Live(id) {
+		run := func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+			return b.RunInBox(ctx, id, c)
+		}
+		if err := b.h.s.TakeLeave(ctx, id, run); err != nil {
+			b.t.Logf("taking leave: %v", err)
+		}
+	}
+	b.fall(id)
+	return nil
+}
+
+func (b *walls) Live(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.open[id]
+	return ok && b.bad == nil
+}
 
 func (b *walls) RunInBox(ctx context.Context, id string, c executors.BoxCommand) (executors.BoxResult, error) {
 	box, err := b.place(ctx, id)
@@ -94,6 +113,17 @@ func (b *walls) RunInBox(ctx context.Context, id string, c executors.BoxCommand)
 	}
 	if b.onRun != nil {
 		b.onRun(c)
+	}
+	if b.pour != nil {
+		if fill, ok := b.pour(c); ok {
+			buf := make([]byte, 64<<10)
+			for {
+				n, _ := fill(buf)
+				if _, err := c.Stdout.Write(buf[:n]); err != nil {
+					return executors.BoxResult{}, err
+				}
+			}
+		}
 	}
 	if b.answer != nil {
 		if r, ok := b.answer(c); ok {

@@ -126,9 +126,16 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.places = executors.NewManager(executors.ManagerConfig{Executors: kinds, Order: []executors.Kind{executors.Local}, Store: kept, Workspaces: h.workspaces,
 		Events: publisher, Log: h.log.With("room", "executors")})
 	h.places.OnMaking(h.box)
+	h.places.OnPlace(func(p *executors.Place) { h.workspaces.HeadMoved(p.WorkspaceID) })
+	h.places.OnEnding(func(ctx context.Context, p *executors.Place) {
+		if err := h.workspaces.TakeLeave(ctx, p.WorkspaceID, p.Run); err != nil {
+			h.log.WarnContext(ctx, "a sandbox that ends has commits that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
+		}
+	})
 	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Log: h.log.With("room", "commands")})
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
-		Touched: func(id string, paths []string, more int) { h.sessions.FilesChanged(id, paths, more) }, Log: h.log.With("room", "sync")})
+		Touched: func(id string, paths []string, more int) { h.sessions.FilesChanged(id, paths, more) },
+		Moved:   h.workspaces.HeadMoved, Log: h.log.With("room", "sync")})
 	return nil
 }
 
@@ -222,6 +229,12 @@ type rooms struct{ *executors.Manager }
 func (r rooms) Ensure(ctx context.Context, workspaceID string) error {
 	_, err := r.Manager.Ensure(ctx, workspaceID)
 	return err
+}
+
+// Live reports whether the workspace has a sandbox now.
+func (r rooms) Live(workspaceID string) bool {
+	_, ok := r.Manager.Live(workspaceID)
+	return ok
 }
 
 // loopbackOnly reports whether an address to listen on is this machine's alone.

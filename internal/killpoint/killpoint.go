@@ -25,6 +25,10 @@ const (
 	// Commit and merge.
 	CommitStaged Point = "commit.staged" // the commit is made and the index told; the branch has not moved
 	CommitMoved  Point = "commit.moved"  // the branch moved; nothing noted
+	HomeChecked  Point = "home.checked"  // commits of a sandbox are checked; the repository does not have them
+	HomeTaken    Point = "home.taken"    // the repository has them; no ref names them
+	HomeMoved    Point = "home.moved"    // the refs name them; that they are home is not noted
+	BoxCleared   Point = "box.cleared"   // the git dir of a sandbox that is put away is gone; the linked worktree is not
 	MergePlanned Point = "merge.planned" // the result is made; the base has not moved
 	MergeLanded  Point = "merge.landed"  // the base moved; nothing noted
 

@@ -69,6 +69,7 @@ type Call struct {
 	Passing  bool              // ends when the server is killed, as network calls do: the next start removes what it made
 	Home     string            // HOME, for credentials of a network call
 	Also     []string          // protocols this network call may use beside the configured ones
+	Memory   int64             // bytes git may allocate, where the system can bound that; 0 = no bound
 }
 
 // Error is a call of git that did not succeed.
@@ -134,7 +135,13 @@ func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killGrace
 
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		if c.Memory > 0 {
+			boundMemory(cmd.Process.Pid, c.Memory)
+		}
+		err = cmd.Wait()
+	}
 	words.flush()
 	if cmd.Process != nil && runCtx.Err() != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what outlived git's own end

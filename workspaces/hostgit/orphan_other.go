@@ -9,3 +9,6 @@ import "syscall"
 func session(bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true}
 }
+
+// boundMemory does nothing here.
+func boundMemory(int, int64) {}

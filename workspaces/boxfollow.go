@@ -1,0 +1,236 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+)
+
+// moved are boxed workspaces whose commits are to be brought home soon.
+type moved struct {
+	mu      *sync.Mutex
+	due     map[string]bool
+	refused map[string]string // by workspace id: why its commits were refused last, so that it is told once
+	wake    chan struct{}
+}
+
+func newMoved() moved {
+	return moved{mu: new(sync.Mutex), due: make(map[string]bool), refused: make(map[string]string), wake: make(chan struct{}, 1)}
+}
+
+func (m *moved) add(id string) {
+	m.mu.Lock()
+	m.due[id] = true
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (m *moved) take() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids := sortedKeys(m.due)
+	clear(m.due)
+	return ids
+}
+
+// first reports whether this refusal was not told yet; "" forgets.
+func (m *moved) first(id, why string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if why == "" {
+		delete(m.refused, id)
+		return false
+	}
+	news := m.refused[id] != why
+	m.refused[id] = why
+	return news
+}
+
+// HeadMoved says that a workspace's sandbox is at another commit or became live: if the workspace is boxed, its commits are brought
+// home under Run.
+func (s *Service) HeadMoved(workspaceID string) {
+	if s.boxed(workspaceID) {
+		s.moved.add(workspaceID)
+	}
+}
+
+// projectMoved has the project's sandboxes told of its branches.
+func (s *Service) projectMoved(ctx context.Context, p Project) {
+	list, err := s.store.WorkspacesOf(ctx, p.ID)
+	if err != nil {
+		return
+	}
+	for _, w := range list {
+		if w.State == Ready || w.State == Paused {
+			s.HeadMoved(w.ID)
+		}
+	}
+}
+
+// follow brings home what HeadMoved named, until ctx is done.
+func (s *Service) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.moved.wake:
+		}
+		for _, id := range s.moved.take() {
+			if ctx.Err() != nil {
+				return
+			}
+			if err := s.followOne(ctx, id); err != nil && ctx.Err() == nil {
+				s.cfg.Log.WarnContext(ctx, "commits could not be brought home", "workspace_id", id, "error", err)
+			}
+		}
+	}
+}
+
+// followOne brings one workspace's commits home if its sandbox lives. None is made for it.
+func (s *Service) followOne(ctx context.Context, workspaceID string) error {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil || w.DeletedAt != 0 || w.State == Archived || w.State == Failed || s.isLeaving(workspaceID) {
+		return err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return err
+	}
+	places, _, err := s.rooms()
+	if err != nil || !places.Live(workspaceID) || !s.boxed(workspaceID) {
+		return err
+	}
+	b, err := s.openBox(ctx, w)
+	if err != nil {
+		return err
+	}
+	was := s.readHome(w.ID)
+	err = s.bringHome(ctx, p, w, b)
+	if fault.CodeOf(err) == "commits_refused" {
+		if s.moved.first(w.ID, err.Error()) {
+			s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "commits.refused", Text: reason(err)})
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	s.moved.first(w.ID, "")
+	if now := s.readHome(w.ID); now.Tip != was.Tip || now.Head != was.Head {
+		s.publishWorkspace(ctx, w)
+	}
+	return nil
+}
+
+func (s *Service) isLeaving(workspaceID string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leaving[workspaceID]
+}
+
+// comeHome brings home what a boxed workspace has committed, making its sandbox if need be. It asks nobody when nothing moved.
+func (s *Service) comeHome(ctx context.Context, p Project, w Workspace) error {
+	if s.isHome(p, w) || w.State != Ready && w.State != Paused || w.DeletedAt != 0 {
+		return nil
+	}
+	b, err := s.openBox(ctx, w)
+	if err != nil {
+		return err
+	}
+	return s.bringHome(ctx, p, w, b)
+}
+
+// TakeLeave brings home what a sandbox that is about to end on purpose has: commits, and what is staged. run runs commands in it.
+func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(context.Context, executors.BoxCommand) (executors.BoxResult, error)) error {
+	if !s.boxed(workspaceID) || s.isLeaving(workspaceID) { // who leaves has kept everything before
+		return nil
+	}
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return err
+	}
+	b, err := s.boxWith(ctx, w, run)
+	if err != nil {
+		return err
+	}
+	staged, err := b.staged(ctx)
+	if err != nil {
+		s.cfg.Log.InfoContext(ctx, "what is staged could not be kept", "workspace_id", w.ID, "error", err)
+		staged = ""
+	}
+	var extra []string
+	if staged != "" {
+		extra = []string{staged}
+	}
+	if err := s.bringHome(ctx, p, w, b, extra...); err != nil {
+		return err
+	}
+	home := s.readHome(w.ID)
+	if staged == "" {
+		return nil
+	}
+	parent, err := s.commitOf(ctx, p.GitDir, staged+"^1")
+	if err != nil || parent != home.Head {
+		return err
+	}
+	if err := s.updateRefs(ctx, p.GitDir, "staged in "+w.Key(), refSet(indexRef(w.ID), staged)); err != nil {
+		return err
+	}
+	home.Index = staged
+	return s.writeHome(w.ID, home)
+}
+
+// staged makes a commit of what is staged, "" when that is what HEAD holds or cannot be one.
+func (b *box) staged(ctx context.Context) (string, error) {
+	head, _, err := b.head(ctx)
+	if err != nil {
+		return "", err
+	}
+	tree, err := b.git(ctx, nil, "write-tree")
+	if err != nil { // conflicts that are not resolved
+		return "", nil
+	}
+	was, err := b.git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")
+	if tree = strings.TrimSpace(tree); err != nil || tree == strings.TrimSpace(was) {
+		return "", err
+	}
+	for _, role := range [...]string{"AUTHOR", "COMMITTER"} {
+		b.env["GIT_"+role+"_NAME"], b.env["GIT_"+role+"_EMAIL"] = "Parawork", "parawork@localhost"
+	}
+	return b.commitTree(ctx, tree, head, "parawork: what was staged")
+}
+
+// clearBox removes what a workspace that is put away had in its sandbox's git dir. Where that could not be brought home it stays, and
+// is what the workspace works with again when it is restored.
+func (s *Service) clearBox(w Workspace) error {
+	if !folderExists(s.boxDir(w.ID)) {
+		return nil
+	}
+	if s.boxed(w.ID) && s.boxStamp(w.ID) == s.readHome(w.ID).Stamp && s.readHome(w.ID).Stamp != "" {
+		if err := s.discard(s.privateGit(w.ID)); err != nil {
+			return diskFault(err, "Removing the sandbox's git folder")
+		}
+	}
+	killpoint.Reach(killpoint.BoxCleared)
+	for _, f := range [...]string{s.ownerMark(w.ID), filepath.Join(s.boxDir(w.ID), "gitfile")} {
+		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return diskFault(err, "Removing the sandbox's git folder")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,475 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// Bounds of what is taken from a sandbox at a time.
+const (
+	maxHomePack   = 2 << 30 // bytes of a pack
+	maxHomeBlob   = 1 << 30 // bytes of one file
+	maxHomeMemory = 3 << 30 // bytes git may allocate to check it
+	maxHomeRefs   = 2_000   // branches, tags and stashes
+	maxStashes    = 50
+	maxNegatives  = 1_000 // commits a sandbox is told it need not send
+	maxKept       = 100   // commits kept that the sandbox no longer names
+)
+
+// homeTime bounds a bringing home.
+const homeTime = 10 * time.Minute
+
+// boxView is what a sandbox says its git dir holds. The names are checked, the commits not yet.
+type boxView struct {
+	branch, head string            // HEAD
+	refs         map[string]string // refs/heads/*, refs/tags/* the host did not tell it
+	told         map[string]string // refs/remotes/* and told tags as they are there now
+	stash        []string          // the newest first
+}
+
+// bringHome takes the commits a boxed workspace has made into the repository, where its branch and the refs of its own follow them,
+// and tells the sandbox what is new in the repository. extra are further commits to take. A workspace that is not boxed has
+// nothing to bring home. What a sandbox says is refused or checked: on an error the repository is as it was.
+func (s *Service) bringHome(ctx context.Context, p Project, w Workspace, b *box, extra ...string) error {
+	if !s.boxed(w.ID) {
+		return nil
+	}
+	unlock, err := s.homing.lock(ctx, w.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	ctx, cancel := context.WithTimeout(ctx, homeTime)
+	defer cancel()
+	stamp := s.boxStamp(w.ID)
+	view, err := s.look(ctx, w, b)
+	if err != nil {
+		return err
+	}
+	if err := s.takeHome(ctx, p, w, b, view, stamp, extra); err != nil {
+		return err
+	}
+	return s.tellBox(ctx, p, w, b, view)
+}
+
+// isHome reports whether everything the sandbox has was brought home before. It is a hint: a sandbox that hides what it did only hides
+// its own work.
+func (s *Service) isHome(p Project, w Workspace) bool {
+	if !s.boxed(w.ID) {
+		return true
+	}
+	stamp := s.boxStamp(w.ID)
+	return stamp != "" && stamp == s.readHome(w.ID).Stamp
+}
+
+// look asks the sandbox for its refs and checks what they are called.
+func (s *Service) look(ctx context.Context, w Workspace, b *box) (boxView, error) {
+	v := boxView{refs: make(map[string]string), told: make(map[string]string)}
+	var err error
+	if v.head, v.branch, err = b.head(ctx); err != nil {
+		return v, err
+	}
+	if v.branch != "" && !plainRef(headsPrefix+v.branch) {
+		return v, refused("the branch has a name git does not accept")
+	}
+	out, err := b.git(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", "refs/heads", "refs/tags", "refs/remotes", "refs/stash")
+	if err != nil {
+		return v, boxFault(err, "worktree_unreadable", "Reading the sandbox's branches")
+	}
+	known := s.readTold(w.ID)
+	for _, l := range strings.Split(strings.TrimSuffix(out, "\n"), "\n") {
+		id, name, ok := strings.Cut(l, " ")
+		if l == "" {
+			continue
+		}
+		if !ok || !isCommitID(id) || len(id) != len(v.head) || !plainRef(name) {
+			return v, refused("a branch or tag has a name git does not accept")
+		}
+		switch {
+		case name == "refs/stash":
+		case strings.HasPrefix(name, "refs/remotes/"), strings.HasPrefix(name, "refs/tags/") && known[name] != "":
+			v.told[name] = id
+		case strings.HasPrefix(name, headsPrefix), strings.HasPrefix(name, "refs/tags/"):
+			if v.refs[name] = id; len(v.refs) > maxHomeRefs {
+				return v, refused(fmt.Sprintf("it has more than %d branches and tags of its own", maxHomeRefs))
+			}
+		default:
+			return v, refused("it names refs it was not asked for")
+		}
+	}
+	if strings.Contains(out, " refs/stash\n") {
+		out, err := b.git(ctx, nil, "log", "--walk-reflogs", "--format=%H", fmt.Sprintf("--max-count=%d", maxStashes), "refs/stash", "--")
+		if err != nil {
+			return v, boxFault(err, "worktree_unreadable", "Reading the sandbox's stashes")
+		}
+		for _, id := range strings.Fields(out) {
+			if !isCommitID(id) || len(id) != len(v.head) || len(v.stash) == maxStashes {
+				return v, refused("a stash is not a commit")
+			}
+			v.stash = append(v.stash, id)
+		}
+	}
+	return v, nil
+}
+
+// plainRef reports whether git accepts the full name of a ref. It is stricter than git where nobody needs more.
+func plainRef(name string) bool {
+	if len(name) > 400 || !strings.HasPrefix(name, "refs/") || strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.HasSuffix(name, ".") {
+		return false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || part[0] == '-' || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("~^:?*[\\\uFFFD", r) })
+}
+
+func refused(why string) error {
+	return fault.New(fault.Conflict, "commits_refused", "What the sandbox sent of its commits was refused: %s. The project is as it was.", why)
+}
+
+// homeRefs are the refs of the repository that follow the sandbox's, by their names there.
+func (v boxView) homeRefs(w Workspace) map[string]string {
+	own := agentRefs(w.ID)
+	refs := make(map[string]string)
+	for name, id := range v.refs {
+		if name != headsPrefix+w.Branch {
+			refs[own+strings.TrimPrefix(name, "refs/")] = id
+		}
+	}
+	for i, id := range v.stash {
+		refs[own+"stash/"+strconv.Itoa(i)] = id
+	}
+	if v.branch == "" {
+		refs[own+"detached"] = v.head
+	}
+	return refs
+}
+
+// takeHome takes what the repository does not have and moves its refs.
+func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, v boxView, stamp string, extra []string) error {
+	tip := v.refs[headsPrefix+w.Branch]
+	was, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	if err != nil {
+		return err
+	}
+	have, err := s.refsBelow(ctx, p, agentRefs(w.ID))
+	if err != nil {
+		return err
+	}
+	want := v.homeRefs(w)
+	told := s.readTold(w.ID)
+	known := map[string]bool{was: true}
+	for _, m := range [...]map[string]string{told, have} {
+		for _, id := range m {
+			known[id] = true
+		}
+	}
+	for name, id := range want { // a copy of the base's branch that nobody worked on is no work
+		if head := "refs/" + strings.TrimPrefix(name, agentRefs(w.ID)); known[id] && have[name] == "" && told[head] == id {
+			delete(want, name)
+		}
+	}
+	tips := make(map[string]bool) // by commit: whether it must be one
+	add := func(id string, commit bool) {
+		if id != "" && !known[id] {
+			tips[id] = tips[id] || commit
+		}
+	}
+	add(tip, true)
+	add(v.head, true)
+	for name, id := range want {
+		add(id, !strings.HasPrefix(name, agentRefs(w.ID)+"tags/"))
+	}
+	for _, id := range extra {
+		add(id, true)
+	}
+	if len(tips) > 0 {
+		if err := s.takePack(ctx, p, b, tips, known); err != nil {
+			return err
+		}
+	}
+	killpoint.Reach(killpoint.HomeTaken)
+	if err := s.moveHome(ctx, p, w, v, was, have, want); err != nil {
+		return err
+	}
+	killpoint.Reach(killpoint.HomeMoved)
+	state := s.readHome(w.ID)
+	index := state.Index
+	if state.Head != v.head {
+		index = ""
+	}
+	return s.writeHome(w.ID, homeState{Stamp: stamp, Branch: v.branch, Head: v.head, Tip: tip, Index: index})
+}
+
+// takePack has the sandbox pack what the tips reach, and takes it.
+func (s *Service) takePack(ctx context.Context, p Project, b *box, tips, known map[string]bool) error {
+	var ask strings.Builder
+	for _, id := range sortedKeys(tips) {
+		ask.WriteString(id + "\n")
+	}
+	ask.WriteString("--not\n")
+	for i, id := range sortedKeys(known) {
+		if id != "" && i < maxNegatives {
+			ask.WriteString(id + "\n")
+		}
+	}
+	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir)
+	if err != nil {
+		return diskFault(err, "Taking the workspace's commits home")
+	}
+	defer func() { _ = in.Close() }()
+	limits := hostgit.IntakeLimits{Bytes: maxHomePack, Blob: maxHomeBlob, Memory: maxHomeMemory, Time: homeTime}
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { // owned by this call: ends with the sandbox's command, which is bounded
+		err := b.pack(ctx, ask.String(), pw)
+		_ = pw.Close()
+		done <- err
+	}()
+	err = in.Take(ctx, pr, limits)
+	_ = pr.Close()
+	if packed := <-done; packed != nil && (err == nil || !errors.Is(packed, errPipe)) {
+		return packed
+	}
+	if err == nil {
+		err = in.Check(ctx, tips, limits)
+	}
+	if errors.Is(err, hostgit.ErrRefused) {
+		return refused(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
+	}
+	if err != nil {
+		return gitFault(err, fault.Unavailable, "home_failed", "Taking the workspace's commits home")
+	}
+	killpoint.Reach(killpoint.HomeChecked)
+	if err := in.Keep(); err != nil {
+		return diskFault(err, "Taking the workspace's commits home")
+	}
+	return nil
+}
+
+// errPipe says that the taker had enough before the giver was done.
+var errPipe = errors.New("what was packed was not taken")
+
+// pack streams a pack of what ask names.
+func (b *box) pack(ctx context.Context, ask string, to *os.File) error {
+	broken := &noted{w: to}
+	r, err := b.run(ctx, executors.BoxCommand{Argv: b.argv("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"), Stdin: []byte(ask),
+		Stdout: broken, MaxOutput: maxHomePack + 1<<20})
+	switch {
+	case broken.err != nil:
+		return errPipe
+	case err != nil:
+		return err
+	case r.ExitCode != 0:
+		return boxFault(&boxError{sub: "pack-objects", result: r}, "home_failed", "Packing the workspace's commits")
+	}
+	return nil
+}
+
+// noted remembers that a write failed.
+type noted struct {
+	w   *os.File
+	err error
+}
+
+func (n *noted) Write(p []byte) (int, error) {
+	k, err := n.w.Write(p)
+	if err != nil {
+		n.err = err
+	}
+	return k, err
+}
+
+// moveHome moves the refs of the repository after those of the sandbox. What they no longer reach is kept.
+func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxView, was string, have, want map[string]string) error {
+	tip := v.refs[headsPrefix+w.Branch]
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	first, then, lost, err := s.branchHome(ctx, p, w, tip, was)
+	if err != nil {
+		return err
+	}
+	for name, id := range have {
+		if want[name] == id {
+			continue
+		}
+		if !strings.Contains(name, "/stash/") || !slices.Contains(v.stash, id) { // a stash that only changed its number is not lost
+			lost = append(lost, id)
+		}
+		if want[name] == "" {
+			first = append(first, refDelete(name, id))
+		}
+	}
+	for name, id := range want {
+		if have[name] != id {
+			then = append(then, refSet(name, id))
+		}
+	}
+	keep, err := s.keepLost(ctx, p, w, v, lost)
+	if err != nil {
+		return err
+	}
+	// Names that go must be gone before others take their place: a, then a/b.
+	for _, edits := range [][]refEdit{append(keep, first...), then} {
+		if len(edits) == 0 {
+			continue
+		}
+		if err := s.updateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), edits...); err != nil {
+			return gitFault(err, fault.Conflict, "home_failed", "Moving the workspace's branch")
+		}
+	}
+	return nil
+}
+
+// branchHome says how the workspace's own branch follows the sandbox's: the sandbox is where its work is done. Only what somebody
+// added to it in the repository meanwhile is left where it is.
+func (s *Service) branchHome(ctx context.Context, p Project, w Workspace, tip, was string) (first, then []refEdit, lost []string, err error) {
+	ref := headsPrefix + w.Branch
+	switch {
+	case tip == "" || tip == was:
+		return nil, nil, nil, nil
+	case was == "":
+		return nil, []refEdit{refCreate(ref, tip)}, nil, nil
+	}
+	forward, err := s.contains(ctx, p.GitDir, tip, was)
+	if err != nil {
+		return nil, nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
+	}
+	if !forward {
+		before := s.readHome(w.ID).Tip
+		behind, err := s.contains(ctx, p.GitDir, was, tip)
+		if err != nil {
+			return nil, nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
+		}
+		if behind && before != was && before == tip {
+			return nil, nil, nil, nil // somebody else moved it on; the sandbox is told
+		}
+		lost = []string{was}
+	}
+	return nil, []refEdit{refUpdate(ref, tip, was)}, lost, nil
+}
+
+// keepLost makes refs that keep what is reached from nowhere any more; the oldest give way.
+func (s *Service) keepLost(ctx context.Context, p Project, w Workspace, v boxView, lost []string) ([]refEdit, error) {
+	var edits []refEdit
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	kept, err := s.refsBelow(ctx, p, keepRefs(w.ID))
+	if err != nil {
+		return nil, err
+	}
+	next, oldest := 1, []int{}
+	for name := range kept {
+		if n, err := strconv.Atoi(strings.TrimPrefix(name, keepRefs(w.ID))); err == nil {
+			oldest = append(oldest, n)
+			next = max(next, n+1)
+		}
+	}
+	slices.Sort(oldest)
+	tips := []string{v.head}
+	for _, id := range v.refs {
+		tips = append(tips, id)
+	}
+	slices.Sort(lost)
+	for _, id := range slices.Compact(lost) {
+		reached, err := s.reachedFrom(ctx, p, id, tips)
+		if err != nil {
+			return nil, err
+		}
+		if reached || slices.Contains(sortedValues(kept), id) {
+			continue
+		}
+		edits = append(edits, refCreate(keepRefs(w.ID)+strconv.Itoa(next), id))
+		oldest = append(oldest, next)
+		next++
+	}
+	for len(oldest) > maxKept {
+		if name := keepRefs(w.ID) + strconv.Itoa(oldest[0]); kept[name] != "" {
+			edits = append(edits, refDelete(name, kept[name]))
+		}
+		oldest = oldest[1:]
+	}
+	return edits, nil
+}
+
+func sortedValues(m map[string]string) []string {
+	var out []string
+	for _, v := range m {
+		out = append(out, v)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// reachedFrom reports whether a commit is reached from one of tips.
+func (s *Service) reachedFrom(ctx context.Context, p Project, id string, tips []string) (bool, error) {
+	var in strings.Builder
+	in.WriteString(id + "\n")
+	for _, t := range tips {
+		in.WriteString("^" + t + "\n")
+	}
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(in.String()), Args: []string{"rev-list", "--max-count=1", "--ignore-missing", "--stdin"}})
+	if err != nil {
+		return false, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branches")
+	}
+	return out == "", nil
+}
+
+// tellBox shows the sandbox the repository's branches as they are now: its objects it sees anyway.
+func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v boxView) error {
+	now, err := s.boxTold(ctx, p, w)
+	if err != nil {
+		return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
+	}
+	was := s.readTold(w.ID)
+	var drop, set strings.Builder
+	for name := range was {
+		if now[name] == "" && v.told[name] != "" {
+			drop.WriteString("delete " + name + "\n")
+		}
+	}
+	for _, name := range sortedKeys(now) {
+		id := now[name]
+		if was[name] == id {
+			continue
+		}
+		if own := v.refs[name]; own != "" || strings.HasPrefix(name, headsPrefix) {
+			// A branch or tag the sandbox has itself follows only where nobody worked on it.
+			if own != was[name] || own == "" || v.branch == strings.TrimPrefix(name, headsPrefix) {
+				continue
+			}
+			set.WriteString("update " + name + " " + id + " " + own + "\n")
+			continue
+		}
+		set.WriteString("update " + name + " " + id + "\n")
+	}
+	for _, edits := range [...]string{drop.String(), set.String()} {
+		if edits == "" {
+			continue
+		}
+		if _, err := b.git(ctx, []byte(edits), "update-ref", "--stdin"); err != nil {
+			return boxFault(err, "box_untold", "Telling the sandbox of the repository's branches")
+		}
+	}
+	return s.noteTold(w.ID, now)
+}

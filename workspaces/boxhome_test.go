@@ -1,0 +1,269 @@
+package workspaces_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func TestCommitsComeHome(t *testing.T) {
+	t.Parallel()
+	h, b := walledHouse(t)
+	p := h.pathProject(h.repo("r"))
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	tip := func(ref string) string {
+		out, _ := tryGit(p.GitDir, "rev-parse", "--verify", "-q", ref)
+		return strings.TrimSpace(out)
+	}
+	main := tip("refs/heads/main")
+	commits := func() string {
+		list, err := h.s.Commits(context.Background(), w.ID)
+		must(t, err)
+		var s []string
+		for _, c := range list {
+			s = append(s, c.Subject)
+		}
+		return strings.Join(s, " ")
+	}
+	b.sh(w, "echo 1 > one; git add one; git commit -qm one")
+	if got := commits(); got != "one" {
+		t.Fatalf("the host knows of %q", got)
+	}
+	write(t, w.Path, "two", "2")
+	if os.Geteuid() == 0 {
+		must(t, os.Chmod(filepath.Join(w.Path, "two"), 0o666))
+	}
+	h.commit(w, "two")
+	if got := commits(); got != "two one" {
+		t.Fatalf("the host knows of %q", got)
+	}
+	two := tip("refs/heads/" + w.Branch)
+
+	// History that is written anew: what was is kept.
+	b.sh(w, "git commit -q --amend -m deux; git branch other HEAD~1; git tag v1; echo s > s; git add s; git stash -q")
+	if got := commits(); got != "deux one" {
+		t.Fatalf("the host knows of %q", got)
+	}
+	if got := tip("refs/parawork/keep/" + w.ID + "/1"); got != two {
+		t.Errorf("the commit before the amend is not kept: %q", got)
+	}
+	refs := git(t, p.GitDir, "for-each-ref", "--format=%(refname:lstrip=4)", "refs/parawork/agent/"+w.ID)
+	if refs != "heads/other\nstash/0\ntags/v1" {
+		t.Errorf("own refs: %q", refs)
+	}
+	if tip("refs/heads/other") != "" || tip("refs/tags/v1") != "" || tip("refs/heads/main") != main {
+		t.Error("the sandbox moved the repository's own refs")
+	}
+
+	// A name that becomes a folder of names, a branch that goes, a detached head.
+	b.sh(w, "git branch -m other other/a; git switch -q --detach; git commit -q --allow-empty -m loose")
+	loose := b.sh(w, "git rev-parse HEAD")
+	b.sh(w, "git switch -q -")
+	b.sh(w, "git switch -q --detach "+loose)
+	if commits(); tip("refs/parawork/agent/"+w.ID+"/detached") != loose || tip("refs/parawork/agent/"+w.ID+"/heads/other/a") == "" {
+		t.Error("a detached head or a renamed branch is not home")
+	}
+	b.sh(w, "git switch -q -")
+	commits()
+	if out := git(t, p.GitDir, "for-each-ref", "--contains", loose, "refs/parawork/keep"); out == "" {
+		t.Error("a commit left behind is not kept")
+	}
+	git(t, p.GitDir, "fsck", "--strict")
+
+	// The base moves on, and the box sees it under all its names.
+	write(t, p.Source, "base.txt", "new")
+	commitAll(t, p.Source, "on the base")
+	h.merge(w, "merge")
+	b.sh(w, "git fetch -q 2>/dev/null || true; git merge-base --is-ancestor one HEAD 2>/dev/null || true")
+	waitFor(t, "the box to learn of the merge", func() bool {
+		h.s.HeadMoved(w.ID)
+		return b.sh(w, "git rev-parse main") == tip("refs/heads/main") && b.sh(w, "git rev-parse origin/main") == tip("refs/heads/main")
+	})
+	b.sh(w, "git rebase -q main && git log -1 --format=%s main")
+}
+
+// What a sandbox sends is checked: whatever it says, the repository stays as it was.
+func TestALyingSandboxIsRefused(t *testing.T) {
+	t.Parallel()
+	h, b := walledHouse(t)
+	p := h.pathProject(h.repo("r"))
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	state := func() string {
+		files, err := filepath.Glob(filepath.Join(p.GitDir, "objects", "*", "*"))
+		must(t, err)
+		tmp, _ := filepath.Glob(filepath.Join(p.GitDir, "objects", "tmp_*"))
+		return git(t, p.GitDir, "for-each-ref", "refs/heads", "refs/parawork/agent", "refs/parawork/keep") + strings.Join(files, "\n") + strings.Join(tmp, "\n")
+	}
+	before := state()
+	oid := strings.Repeat("1", 40)
+	is := func(c executors.BoxCommand, sub string) bool {
+		for _, a := range c.Argv {
+			if a == sub {
+				return true
+			}
+		}
+		return false
+	}
+	say := func(sub, text string) func(executors.BoxCommand) (executors.BoxResult, bool) {
+		return func(c executors.BoxCommand) (executors.BoxResult, bool) {
+			return executors.BoxResult{Stdout: []byte(text)}, is(c, sub)
+		}
+	}
+	evil := func(line string) func(executors.BoxCommand) (executors.BoxResult, bool) {
+		done := false
+		return func(c executors.BoxCommand) (executors.BoxResult, bool) {
+			if is(c, "for-each-ref") && !done {
+				done = true
+				b.answer = nil
+				b.sh(w, line)
+			}
+			return executors.BoxResult{}, false
+		}
+	}
+	commitTree := `c=$(git commit-tree -p HEAD -m evil $t); git update-ref refs/heads/$(git branch --show-current) $c`
+	for name, lie := range map[string]func(executors.BoxCommand) (executors.BoxResult, bool){
+		"a commit that is not there":   say("for-each-ref", oid+" refs/heads/"+w.Branch+"\n"),
+		"a name that leads out":        say("for-each-ref", oid+" refs/heads/../../x\n"),
+		"a name with a newline's rest": say("for-each-ref", oid+" refs/heads/a b\n"),
+		"a ref that was not asked for": say("for-each-ref", oid+" refs/parawork/base/x\n"),
+		"a name that is no name":       say("for-each-ref", "HEAD refs/heads/x\n"),
+		"words instead of a pack":      say("pack-objects", "PACK no"),
+		"nothing instead of a pack":    say("pack-objects", ""),
+		"a pack cut short":             say("pack-objects", "PACK\x00\x00\x00\x02\x00\x00\x00\x05"),
+		"a pack of the wrong objects":  say("pack-objects", "PACK\x00\x00\x00\x02\x00\x00\x00\x00\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e"),
+		"a tree with a .git":           evil(`x=$(echo evil | git hash-object -w --stdin); s=$(printf '100644 blob %s\tconfig\n' $x | git mktree); t=$(printf '040000 tree %s\t.git\n' $s | git mktree); ` + commitTree),
+		"a tree with a .GIT":           evil(`x=$(echo evil | git hash-object -w --stdin); s=$(printf '100644 blob %s\tconfig\n' $x | git mktree); t=$(printf '040000 tree %s\t.GIT\n' $s | git mktree); ` + commitTree),
+		"a tree with ..":               evil(`x=$(echo evil | git hash-object -w --stdin); s=$(printf '100644 blob %s\tconfig\n' $x | git mktree); t=$(printf '040000 tree %s\t..\n' $s | git mktree); ` + commitTree),
+		"a .gitmodules that is a link": evil(`x=$(printf /etc/passwd | git hash-object -w --stdin); t=$(printf '120000 blob %s\t.gitmodules\n' $x | git mktree); ` + commitTree),
+		"a submodule with a bad url":   evil(`printf '[submodule "x"]\n\tpath = x\n\turl = -u./payload\n' > .gitmodules; x=$(git hash-object -w .gitmodules); rm .gitmodules; t=$(printf '100644 blob %s\t.gitmodules\n' $x | git mktree); ` + commitTree),
+		"a commit that is a file":      evil(`x=$(echo evil | git hash-object -w --stdin); mkdir -p .parawork; d=$(git rev-parse --absolute-git-dir); echo $x > $d/refs/heads/$(git branch --show-current)`),
+		"a commit without its files":   evil(`t=$(printf '100644 blob ` + strings.Repeat("2", 40) + `\tx\n' | git mktree --missing); ` + commitTree),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.sh(w, "rm -rf .parawork; echo x$(date +%N) >> a.txt; git commit -qam honest")
+			b.answer = lie
+			_, err := h.s.Merge(context.Background(), h.actor, w.ID, workspaces.MergeRequest{Strategy: "merge"})
+			b.answer = nil
+			if err == nil {
+				t.Error("it was merged")
+			} else if !strings.Contains(err.Error(), "refused") && !strings.Contains(err.Error(), "failed") {
+				t.Errorf("refused with %v", err)
+			}
+			if got := state(); got != before {
+				t.Errorf("the repository changed:\n%s\nwas\n%s", got, before)
+			}
+			d := filepath.Join(h.data, "boxes", w.ID, "git", "refs", "heads", w.Branch)
+			_ = os.Remove(d)
+			b.sh(w, "rm -rf .parawork; git update-ref refs/heads/"+w.Branch+" origin/main; git reset -q --hard origin/main")
+		})
+	}
+	b.sh(w, "echo good > good; git add good; git commit -qm good")
+	h.merge(w, "merge")
+}
+
+// A stream without end is ended by the host.
+func TestAnEndlessPackIsEnded(t *testing.T) {
+	t.Parallel()
+	h, b := walledHouse(t)
+	p := h.pathProject(h.repo("r"))
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	b.sh(w, "echo x > x; git add x; git commit -qm x")
+	sent := 0
+	b.pour = func(c executors.BoxCommand) (func([]byte) (int, error), bool) {
+		for _, a := range c.Argv {
+			if a == "pack-objects" {
+				return func(p []byte) (int, error) {
+					for i := range p {
+						p[i] = byte(i * 7)
+					}
+					if sent == 0 {
+						copy(p, "PACK\x00\x00\x00\x02\x7f\xff\xff\xff")
+					}
+					sent += len(p)
+					return len(p), nil
+				}, true
+			}
+		}
+		return nil, false
+	}
+	_, err := h.s.Merge(context.Background(), h.actor, w.ID, workspaces.MergeRequest{Strategy: "merge"})
+	wantCode(t, err, "commits_refused")
+	if sent > 64<<20 {
+		t.Errorf("%d MiB were taken of it", sent>>20)
+	}
+}
+
+// What was committed in a sandbox that died comes home with the next one, and is not lost where there is none.
+func TestNothingOfADeadSandboxIsLost(t *testing.T) {
+	t.Parallel()
+	h, b := walledHouse(t)
+	p := h.pathProject(h.repo("r"))
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	b.sh(w, "echo 1 > one; git add one; git commit -qm one; echo 2 > two")
+	b.fall(w.ID)
+	h.stop()
+	h.start()
+	if list, err := h.s.Commits(context.Background(), w.ID); err != nil || len(list) != 1 {
+		t.Fatalf("%+v %v", list, err)
+	}
+	b.sh(w, "git add two; git commit -qm two; echo 3 > three; git branch side")
+	tip := b.sh(w, "git rev-parse HEAD")
+	b.fall(w.ID)
+	b.breaks(errors.New("no sandbox can be made"))
+	if _, err := h.s.Archive(context.Background(), h.actor, w.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.breaks(nil)
+	w, err := h.s.Restore(context.Background(), h.actor, w.ID)
+	must(t, err)
+	if out := b.sh(w, "git log --format=%s -2; git status --porcelain; git rev-parse HEAD side"); out != "two\none\n?? three\n"+tip+"\n"+tip {
+		t.Errorf("restored:\n%s", out)
+	}
+	for range 2 { // the ordinary way, twice over
+		b.sh(w, "git stash -qu 2>/dev/null || true; git stash pop -q 2>/dev/null || true; git tag -f kept -m kept HEAD")
+		if _, err := h.s.Delete(context.Background(), h.actor, w.ID); err != nil {
+			t.Fatal(err)
+		}
+		if exists(h.data, "boxes/"+w.ID+"/git") || exists(h.data, "boxes/"+w.ID+"/home") {
+			t.Error("the git dir or the home is still there")
+		}
+		if w, err = h.s.Restore(context.Background(), h.actor, w.ID); err != nil {
+			t.Fatal(err)
+		}
+		if out := b.sh(w, "git status --porcelain; git rev-parse HEAD side kept^{commit}; git fsck --no-dangling"); out != "?? three\n"+tip+"\n"+tip+"\n"+tip {
+			t.Errorf("restored:\n%s", out)
+		}
+	}
+}
+
+// A workspace moves to a place without walls and back, and keeps its branch, what is staged, and who owns its files.
+func TestAWorkspaceMovesBetweenPlaces(t *testing.T) {
+	t.Parallel()
+	h, b := walledHouse(t)
+	p := h.pathProject(h.repo("r"))
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	ctx := context.Background()
+	b.sh(w, "git switch -qc side; echo 1 > one; git add one; git commit -qm one; echo staged > s; git add s; echo more >> s; echo loose > l")
+	wantState := "AM s\n?? l"
+	b.fall(w.ID)
+	wantCode(t, h.s.Unbox(ctx, w.ID), "box_not_home")
+	must(t, b.Ensure(ctx, w.ID))
+	must(t, b.Destroy(ctx, w.ID))
+	must(t, h.s.Unbox(ctx, w.ID))
+	must(t, h.s.Unbox(ctx, w.ID)) // nothing left to do
+	if out := git(t, w.Path, "branch", "--show-current") + "\n" + git(t, w.Path, "status", "--porcelain") + "\n" + git(t, w.Path, "log", "-1", "--format=%s"); out != "side\n"+wantState+"\none" {
+		t.Errorf("outside:\n%s", out)
+	}
+	git(t, w.Path, "commit", "-q", "-m", "two")
+	git(t, w.Path, "add", "l")
+	if out := b.sh(w, "git branch --show-current; git status --porcelain; git log -2 --format=%s"); out != "side\nA  l\n M s\ntwo\none" {
+		t.Errorf("inside again:\n%s", out)
+	}
+	b.sh(w, "git commit -qam three")
+}
