@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -160,6 +161,12 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 	if l := s.Local.ResourceLimits; l.MaxCPU < 0 || l.MaxMemory < 0 {
 		d.problem("sandboxing.local.resourceLimits", "must not be negative; 0 means no limit")
 	}
+	for _, p := range s.Bubblewrap.Paths {
+		if !filepath.IsAbs(p) || filepath.Clean(p) == "/" {
+			d.problem("sandboxing.bubblewrap.paths", "%q must be an absolute path such as /opt/node, and not the whole machine", p)
+		}
+	}
+	d.checkLeast("sandboxing.bubblewrap.tmpMB", int(s.Bubblewrap.TmpMB), 16)
 	if h := s.Docker.Host; h != "" {
 		if u, err := url.Parse(h); err != nil || !slices.Contains([]string{"unix", "tcp", "ssh", "http", "https"}, u.Scheme) {
 			d.problem("sandboxing.docker.host", "must be an address such as unix:///var/run/docker.sock")

@@ -90,7 +90,9 @@ type ResourceLimits struct {
 
 // Bubblewrap is this server with namespaces around each sandbox.
 type Bubblewrap struct {
-	Enabled bool `json:"enabled"`
+	Enabled bool     `json:"enabled"`
+	Paths   []string `json:"paths"` // folders and files of the host shown read-only inside, beside the system's own
+	TmpMB   int64    `json:"tmpMB"` // how large a sandbox's own /tmp may grow, MiB
 }
 
 // Runner is members' own machines.
@@ -170,7 +172,7 @@ func Default() *Config {
 		},
 		Sandboxing: Sandboxing{
 			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
-			Bubblewrap: Bubblewrap{Enabled: true}, Runner: Runner{Enabled: true},
+			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
 			Docker: Docker{Enabled: true, Image: "parawork-agent"},
 			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
 				MaxSessionDuration: 86400, AutoShutdownIdle: 1800},

@@ -7,7 +7,8 @@
 //	parawork-guest connect HOST PORT
 //
 // The second is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. The third is what ssh runs to
-// get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress.
+// get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
+// is for the server alone: the step before a box is made, see guest/launch.
 //
 // The host's pipes are accepted from an inherited listening socket, or the guest calls its host at a unix socket, where nobody can
 // dial it: see guest/call. The token is read from --token-file, from --token-fd, or from
@@ -35,6 +36,7 @@ import (
 	"github.com/parawork/parawork/guest/changes"
 	"github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/guest/hook"
+	"github.com/parawork/parawork/guest/launch"
 	"github.com/parawork/parawork/guest/relay"
 )
 
@@ -60,6 +62,8 @@ func main() {
 	switch args[0] {
 	case "serve", "guest":
 		err = serve(args[1:])
+	case "launch":
+		err = launch.Run()
 	case "hook":
 		err = runHook(args[1:])
 	case "connect":
@@ -131,6 +135,12 @@ func serve(args []string) error {
 	}
 	spare()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	if os.Getpid() == 1 {
+		// The first process of a box has no session of its own yet, and what it starts beside the agents' programs is known by it.
+		if _, err := syscall.Setsid(); err != nil && !errors.Is(err, syscall.EPERM) {
+			return fmt.Errorf("beginning a session: %w", err)
+		}
+	}
 	if err := daemon.BecomeReaper(); err != nil {
 		return fmt.Errorf("becoming the reaper of orphans: %w", err)
 	}

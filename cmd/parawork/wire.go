@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/events/pg"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/internal/egress"
@@ -115,7 +116,12 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if err != nil {
 		return err
 	}
-	kinds := []executors.Executor{here}
+	boxes, err := bubblewrap.New(bubblewrap.Config{Enabled: cfg.Sandboxing.Bubblewrap.Enabled, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest,
+		Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: h.log.With("room", "bubblewrap")})
+	if err != nil {
+		return err
+	}
+	kinds := []executors.Executor{boxes, here}
 	if cfg.Sandboxing.Docker.Enabled {
 		if h.docker, err = docker.New(dockerConfig(cfg, guest, h.log.With("room", "docker"))); err != nil {
 			return err

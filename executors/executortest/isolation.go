@@ -287,9 +287,15 @@ func readAll(t *testing.T, r io.Reader) string {
 	return string(b)
 }
 
+// attackerEnv names an attacker that was built already, for tests that run as a user who cannot build.
+const attackerEnv = "PARAWORK_TEST_ATTACKER"
+
 // attackerProgram builds the agent's program: static, so that it runs in any image.
 func attackerProgram(t *testing.T) string {
 	t.Helper()
+	if path := os.Getenv(attackerEnv); path != "" {
+		return path
+	}
 	path := filepath.Join(t.TempDir(), "attacker")
 	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "github.com/parawork/parawork/executors/executortest/attacker")
 	cmd.Env = append(slices.Clone(os.Environ()), "CGO_ENABLED=0", "GOFLAGS=")

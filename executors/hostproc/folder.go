@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,4 +147,20 @@ func ReadSmall(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a regular file", filepath.Base(path))
 	}
 	return io.ReadAll(io.LimitReader(f, maxSmall))
+}
+
+// RemoveFolder removes a sandbox's folder, also where what ran in it has taken the server's rights away from its folders.
+// Nothing of the sandbox runs any more.
+func RemoveFolder(dir string) error {
+	err := os.RemoveAll(dir)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() { // called before it is read
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }

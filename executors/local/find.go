@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
@@ -55,7 +54,7 @@ func (e *Executor) destroy(ctx context.Context, id string) error {
 	if err := e.endAll(ctx, id); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(e.dir(id)); err != nil {
+	if err := hostproc.RemoveFolder(e.dir(id)); err != nil {
 		return fmt.Errorf("removing the folder of sandbox %s: %w", id, err)
 	}
 	return nil

@@ -1,0 +1,270 @@
+//go:build linux && (amd64 || arm64)
+
+package bubblewrap
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/guest/launch"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Create makes a box for s with a guest in it, or finds the one that was made for s.ID before. On error nothing is left behind.
+func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
+	if err := hostproc.CheckID(s.ID); err != nil {
+		return nil, err
+	}
+	if !e.cfg.Enabled {
+		return nil, fault.New(fault.Unavailable, "executor_unavailable",
+			"This server does not allow process sandboxes. Set sandboxing.bubblewrap.enabled to true in config.json.")
+	}
+	if info, err := os.Lstat(s.Root); err != nil || !info.IsDir() || !filepath.IsAbs(s.Root) {
+		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
+	}
+	defer e.turns.Take(s.ID)()
+	found, err := e.find(ctx, executors.Handle{Kind: Kind, ID: s.ID})
+	if err == nil {
+		return found, nil
+	}
+	if !errors.Is(err, executors.ErrGone) {
+		return nil, err
+	}
+	if err := e.destroy(ctx, s.ID); err != nil { // rests of an earlier try
+		return nil, err
+	}
+	began := time.Now()
+	sb, err := e.start(ctx, s)
+	if err != nil {
+		cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+		defer cancel()
+		if derr := e.destroy(cctx, s.ID); derr != nil {
+			err = errors.Join(err, derr)
+		}
+		e.probe.forget() // what worked a minute ago may not any more
+		return nil, fmt.Errorf("making the box of sandbox %s: %w", s.ID, err)
+	}
+	e.probe.took(time.Since(began))
+	return sb, nil
+}
+
+// start makes the folder and the box. The caller cleans up after an error.
+func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error) {
+	dir, err := hostproc.MakeFolder(e.cfg.Dir, s.ID, Kind)
+	if err != nil {
+		return nil, err
+	}
+	box, err := e.box(s, dir)
+	if err != nil {
+		return nil, err
+	}
+	own := filepath.Join(dir, guestDir)
+	if err := makeOwn(own, box); err != nil {
+		return nil, err
+	}
+	token, err := hostproc.MakeToken(dir, e.cfg.Rand)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := e.plan(s, box, own, token)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := hostproc.Listen(dir)
+	if err != nil {
+		return nil, err
+	}
+	output, err := hostproc.OpenOutput(dir)
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	defer output.Close()
+	sb := &sandbox{e: e, id: s.ID, dir: dir, token: token}
+	ended, err := e.launch(ctx, sb, plan.spec(box), listener, output)
+	if err != nil {
+		return nil, err
+	}
+	if err := sb.guest().Ready(ctx, e.cfg.ReadyIn, ended); err != nil {
+		return nil, err
+	}
+	return sb, nil
+}
+
+// box returns what the workspace is given: what s says, or the least that one can work with.
+func (e *Executor) box(s executors.Spec, dir string) (executors.Box, error) {
+	if s.Box != nil {
+		if root() && s.Box.UID <= 0 || s.Box.UID == 0 {
+			return executors.Box{}, errors.New("a box of a root server needs a user of its own")
+		}
+		return *s.Box, nil
+	}
+	b := executors.Box{Home: "/home/agent", UID: -1, GID: -1, Mounts: []executors.Mount{{Source: s.Root, Target: s.Root}}}
+	if root() {
+		// Whose worktree it is works in it, as long as that is not root.
+		var st unix.Stat_t
+		if err := unix.Lstat(s.Root, &st); err != nil {
+			return b, fmt.Errorf("looking at the worktree: %w", err)
+		}
+		if st.Uid == 0 || st.Gid == 0 {
+			return b, errors.New("the worktree belongs to root, and a box does not run as root")
+		}
+		b.UID, b.GID = int(st.Uid), int(st.Gid)
+	}
+	for _, d := range s.GitDirs {
+		if !below(d, s.Root) {
+			b.Mounts = append(b.Mounts, executors.Mount{Source: d, Target: d})
+		}
+	}
+	home := filepath.Join(dir, "home")
+	b.Mounts = append(b.Mounts, executors.Mount{Source: home, Target: b.Home})
+	return b, makeOwn(home, b)
+}
+
+// makeOwn makes a folder that belongs to the box's user.
+func makeOwn(dir string, b executors.Box) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if b.UID < 0 {
+		return nil
+	}
+	return os.Lchown(dir, b.UID, b.GID)
+}
+
+// root reports whether the server is root, and so can give boxes users of their own.
+func root() bool { return os.Geteuid() == 0 }
+
+// launch starts the box in a session of its own, so that nothing that ends the server ends it, and writes down who its processes
+// are. ended is closed when bubblewrap, which ends with the guest, has ended and was reaped.
+func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, listener, output *os.File) (<-chan struct{}, error) {
+	defer listener.Close() // only the guest has it then: when it ends, dialing fails at once
+	spec.Env = []string{hostproc.Mark + "=" + sb.id}
+	run, err := e.run(spec, sb.dir, []string{hostproc.Mark + "=" + sb.id}, listener, output)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (<-chan struct{}, error) {
+		_ = run.cmd.Process.Kill()
+		return nil, err
+	}
+	first, err := run.first(ctx, e.cfg.ReadyIn)
+	if err != nil {
+		select {
+		case <-run.ended:
+			return nil, fmt.Errorf("bubblewrap ended at once: %s", hostproc.Tail(sb.dir))
+		case <-time.After(100 * time.Millisecond):
+			return fail(err)
+		}
+	}
+	if sb.who.Identity, err = hostproc.Identify(first); err != nil {
+		return fail(fmt.Errorf("looking at the first process of the box: %w: %s", err, hostproc.Tail(sb.dir)))
+	}
+	if sb.who.Outer, err = hostproc.Identify(run.cmd.Process.Pid); err != nil {
+		return fail(fmt.Errorf("looking at bubblewrap: %w: %s", err, hostproc.Tail(sb.dir)))
+	}
+	if err := hostproc.WriteRecord(sb.dir, sb.who); err != nil {
+		return fail(err)
+	}
+	return run.ended, nil
+}
+
+// running is a launch under way.
+type running struct {
+	cmd   *exec.Cmd
+	info  *os.File      // where bubblewrap tells of the box
+	ended chan struct{} // closed when it has ended and was reaped
+}
+
+// run starts the launch of spec: see guest/launch.
+func (e *Executor) run(spec launch.Spec, dir string, env []string, listener, output *os.File) (*running, error) {
+	told, err := told(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer told.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(e.cfg.GuestPath, "launch")
+	cmd.Dir, cmd.Env = dir, env
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.ExtraFiles = []*os.File{listener, told, w} // launch.ListenFD and those after it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if len(spec.Sources) > 0 {
+		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS // where they are shown nobody else looks
+	}
+	err = cmd.Start()
+	_ = w.Close()
+	if err != nil {
+		_ = r.Close()
+		return nil, err
+	}
+	out := &running{cmd: cmd, info: r, ended: make(chan struct{})}
+	go func() { // ends with bubblewrap; nobody could wait for it, since the box outlives the server
+		defer close(out.ended)
+		hostproc.Reap(cmd)
+	}()
+	return out, nil
+}
+
+// told puts a launch's Spec where the new process reads it.
+func told(spec launch.Spec) (*os.File, error) {
+	b, err := json.Marshal(spec)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("launch", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("telling what to launch: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "launch")
+	if _, err = f.Write(b); err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("telling what to launch: %w", err)
+	}
+	return f, nil
+}
+
+// maxInfo bounds what bubblewrap tells of a box.
+const maxInfo = 16 << 10
+
+// first waits for the pid of the box's first process, as this machine counts.
+func (r *running) first(ctx context.Context, within time.Duration) (int, error) {
+	defer r.info.Close()
+	stop := context.AfterFunc(ctx, func() { _ = r.info.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := r.info.SetReadDeadline(time.Now().Add(within)); err != nil {
+		return 0, err
+	}
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	b, err := io.ReadAll(io.LimitReader(r.info, maxInfo))
+	if err != nil {
+		return 0, fmt.Errorf("waiting for the box: %w", err)
+	}
+	var info struct {
+		ChildPid int `json:"child-pid"`
+	}
+	if err := json.Unmarshal(b, &info); err != nil || info.ChildPid <= 1 {
+		return 0, fmt.Errorf("bubblewrap told nothing of the box: %q", b)
+	}
+	return info.ChildPid, nil
+}

@@ -1,0 +1,11 @@
+package bubblewrap
+
+import "golang.org/x/sys/unix"
+
+const (
+	nativeArch   = unix.AUDIT_ARCH_AARCH64
+	otherNumbers = 0 // there are none
+)
+
+// forbiddenHere are calls only this architecture has.
+var forbiddenHere []call

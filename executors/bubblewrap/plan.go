@@ -1,0 +1,251 @@
+//go:build linux && (amd64 || arm64)
+
+package bubblewrap
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/guest/launch"
+)
+
+// Who the agent is inside, whoever that is outside.
+const (
+	insideUser = "agent"
+	insideUID  = 1000
+)
+
+// Data of a launch that has its own place; the files of /etc follow.
+const (
+	dataArgs = iota
+	dataFilter
+	dataToken
+	dataFiles
+)
+
+// openFiles is how many files one process of a box may hold open.
+const openFiles = 64 << 10
+
+// plan is the argument list of bubblewrap under construction. Order matters: what comes later lies over what came before.
+type plan struct {
+	bwrap   string
+	staged  bool // sources are shown by the launch, for the box's user could not walk to them
+	args    []string
+	sources []string
+	data    [][]byte
+	command []string // what runs in the box; bubblewrap takes it from its own arguments only, which nobody inside sees
+}
+
+func (p *plan) add(args ...string) { p.args = append(p.args, args...) }
+
+// system shows something of the host's system at its own path, if it is there.
+func (p *plan) system(path string) { p.add("--ro-bind-try", path, path) }
+
+// mount shows a file or folder that is not for everybody outside.
+func (p *plan) mount(m executors.Mount) {
+	op, source := "--bind", m.Source
+	if m.ReadOnly {
+		op = "--ro-bind"
+	}
+	if p.staged {
+		p.sources = append(p.sources, m.Source)
+		source = launch.Staged(len(p.sources) - 1)
+	}
+	p.add(op, source, m.Target)
+}
+
+// file makes a file of its own in the box.
+func (p *plan) file(target, content string) {
+	p.data = append(p.data, []byte(content))
+	p.add("--perms", "0644", "--file", strconv.Itoa(launch.DataFD(len(p.data)-1)), target)
+}
+
+// tmpfs makes a folder in memory that can grow to size.
+func (p *plan) tmpfs(target, perms string, size int64) {
+	p.add("--perms", perms, "--size", strconv.FormatInt(size, 10), "--tmpfs", target)
+}
+
+// plan says what the box of s looks like. own is the guest's own folder.
+func (e *Executor) plan(s executors.Spec, box executors.Box, own, token string) (*plan, error) {
+	p, err := e.base(box)
+	if err != nil {
+		return nil, err
+	}
+	p.data[dataToken] = []byte(token)
+	mounts := slices.Concat(box.Mounts, s.Caches, []executors.Mount{
+		{Source: e.cfg.GuestPath, Target: executors.InsideGuest, ReadOnly: true}, {Source: own, Target: executors.InsideGuestDir}})
+	if s.Gate != "" {
+		mounts = append(mounts, executors.Mount{Source: s.Gate, Target: executors.InsideGate, ReadOnly: true})
+	}
+	if err := check(mounts, e.cfg.Log); err != nil {
+		return nil, err
+	}
+	for _, m := range mounts {
+		p.mount(m)
+	}
+	home := cmp.Or(box.Home, "/home/"+insideUser)
+	for _, entry := range e.environ(home, mounts) {
+		name, value, _ := strings.Cut(entry, "=")
+		p.add("--setenv", name, value)
+	}
+	p.add("--setenv", hostproc.Mark, s.ID, "--remount-ro", "/", "--chdir", s.Root)
+	p.command = []string{executors.InsideGuest, "serve", "--sandbox", s.ID, "--root", s.Root, "--dir", executors.InsideGuestDir, "--listen-fd", strconv.Itoa(launch.ListenFD), "--token-fd", strconv.Itoa(launch.DataFD(dataToken)), "--home", home}
+	if s.Gate != "" {
+		p.command = append(p.command, "--egress", executors.InsideGateSock)
+	}
+	return p, nil
+}
+
+// base is what every box has: namespaces, the filter, the system read-only, an /etc that tells nothing of the host, and folders
+// in memory that cannot grow without end.
+func (e *Executor) base(box executors.Box) (*plan, error) {
+	bwrap, err := e.program()
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{bwrap: bwrap, staged: box.UID >= 0, data: make([][]byte, dataFiles)}
+	p.data[dataFilter] = filter()
+	p.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try", "--disable-userns",
+		"--uid", strconv.Itoa(insideUID), "--gid", strconv.Itoa(insideUID), "--hostname", "parawork", "--as-pid-1",
+		"--info-fd", strconv.Itoa(launch.InfoFD), "--seccomp", strconv.Itoa(launch.DataFD(dataFilter)), "--clearenv")
+	p.add("--ro-bind", "/usr", "/usr")
+	for _, name := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
+		if to, err := os.Readlink(name); err == nil {
+			p.add("--symlink", to, name)
+		} else {
+			p.system(name)
+		}
+	}
+	for _, path := range e.cfg.Paths {
+		if source, err := filepath.EvalSymlinks(path); err == nil { // what is not there Capabilities tells
+			p.mount(executors.Mount{Source: source, Target: path, ReadOnly: true})
+		}
+	}
+	p.etc()
+	memory := e.cfg.TmpMB << 20
+	p.add("--proc", "/proc", "--dev", "/dev")
+	p.tmpfs("/dev/shm", "1777", memory)
+	p.add("--remount-ro", "/dev")
+	p.tmpfs("/tmp", "1777", memory)
+	p.tmpfs("/run", "0755", 16<<20)
+	p.add("--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run", "--dir", "/home")
+	return p, nil
+}
+
+// spec is the launch of the plan.
+func (p *plan) spec(box executors.Box) launch.Spec {
+	data := slices.Clone(p.data)
+	data[dataArgs] = []byte(strings.Join(p.args, "\x00") + "\x00")
+	return launch.Spec{Sources: p.sources, UID: box.UID, GID: box.GID, Limits: launch.Limits{OpenFiles: openFiles}, Data: data, Path: p.bwrap,
+		Args: append([]string{"bwrap", "--args", strconv.Itoa(launch.DataFD(dataArgs)), "--"}, p.command...)}
+}
+
+// environ is the environment of the guest, from which that of programs is picked: the host's language and time zone, its own
+// home, and of the host's PATH what can be seen inside.
+func (e *Executor) environ(home string, mounts []executors.Mount) []string {
+	seen := []string{"/usr", "/bin", "/sbin"}
+	seen = append(seen, e.cfg.Paths...)
+	for _, m := range mounts {
+		seen = append(seen, m.Target)
+	}
+	path := []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+	out := []string{"HOME=" + home, "USER=" + insideUser, "LOGNAME=" + insideUser, "SHELL=" + shell(), "XDG_RUNTIME_DIR=/tmp"}
+	for _, entry := range e.cfg.Env() {
+		name, value, _ := strings.Cut(entry, "=")
+		switch {
+		case name == "PATH":
+			var mine []string
+			for _, dir := range filepath.SplitList(value) {
+				if slices.ContainsFunc(seen, func(s string) bool { return below(dir, s) }) && !slices.Contains(path, dir) {
+					mine = append(mine, dir)
+				}
+			}
+			path = append(mine, path...)
+		case name == "LANG", name == "LANGUAGE", name == "TZ", strings.HasPrefix(name, "LC_"):
+			out = append(out, entry)
+		}
+	}
+	return append(out, "PATH="+strings.Join(path, ":"))
+}
+
+// shell is the shell people expect, as far as the host has it.
+func shell() string {
+	if info, err := os.Stat("/bin/bash"); err == nil && info.Mode().IsRegular() {
+		return "/bin/bash"
+	}
+	return "/bin/sh"
+}
+
+// below reports whether path is dir or lies in it.
+func below(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// check refuses mounts that an agent could bend: what it may write must not decide what is shown, or where.
+func check(mounts []executors.Mount, log interface{ Warn(string, ...any) }) error {
+	for i, m := range mounts {
+		if !filepath.IsAbs(m.Source) || !filepath.IsAbs(m.Target) || filepath.Clean(m.Target) == "/" {
+			return fmt.Errorf("mount of %q at %q: both must be absolute, and not the whole box", m.Source, m.Target)
+		}
+		info, err := os.Lstat(m.Source)
+		if err != nil {
+			return fmt.Errorf("looking at what the box is to see: %w", err)
+		}
+		if info.Mode()&os.ModeSymlink != 0 {
+			return fmt.Errorf("%s, which the box is to see, is a link", m.Source)
+		}
+		for j, w := range mounts {
+			if w.ReadOnly || j == i {
+				continue
+			}
+			if below(m.Source, w.Source) && filepath.Clean(m.Source) != filepath.Clean(w.Source) {
+				return fmt.Errorf("%s, which the box is to see, lies in %s, which it may write", m.Source, w.Source)
+			}
+			if j < i && below(m.Target, w.Target) {
+				if err := straighten(w, m.Target, log); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// straighten makes sure that the way to target through a folder the box may write leads over no link: it would be followed while
+// the box is made, outside of it. A link that stands in the way is removed.
+func straighten(w executors.Mount, target string, log interface{ Warn(string, ...any) }) error {
+	rel, err := filepath.Rel(w.Target, target)
+	if err != nil || rel == "." {
+		return err
+	}
+	dir, err := os.OpenRoot(w.Source)
+	if err != nil {
+		return fmt.Errorf("looking at the way to %s: %w", target, err)
+	}
+	defer dir.Close()
+	at := ""
+	for part := range strings.SplitSeq(rel, "/") {
+		at = filepath.Join(at, part)
+		info, err := dir.Lstat(at)
+		if err != nil {
+			return nil // it is made
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			continue
+		}
+		log.Warn("link in the way of what a box is to see removed", "link", filepath.Join(w.Source, at))
+		if err := dir.Remove(at); err != nil {
+			return fmt.Errorf("removing a link in the way to %s: %w", target, err)
+		}
+		return nil
+	}
+	return nil
+}
