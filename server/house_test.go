@@ -63,6 +63,11 @@ func (p places) Ensure(ctx context.Context, workspaceID string) error {
 	return err
 }
 
+func (p places) Live(workspaceID string) bool {
+	_, ok := p.Manager.Live(workspaceID)
+	return ok
+}
+
 // silentInbox has nothing to tell.
 type silentInbox struct{}
 
