@@ -93,6 +93,8 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
 		Log: log.With("room", "runs")})
 	h.places.OnPlace(h.files.Follow)
+	h.places.OnMaking(h.showTools)
+	h.places.OnEnding(h.sessions.Leaving)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
 	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.accounts, Client: h.outgoing,
 		PublicURL: cfg.Server.PublicURL, Version: version, Log: log.With("room", "notify")})
@@ -184,7 +186,7 @@ func defaultExecutor(cfg *config.Config) executors.Kind {
 }
 
 func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(string) string) error {
-	reg, err := agents.New(agents.Config{Agents: settings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"),
+	reg, err := agents.New(agents.Config{Agents: settings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"), BoxesDir: filepath.Join(h.cfg.DataDir, "boxes"), Paths: h.cfg.Sandboxing.Bubblewrap.Paths,
 		WorktreesDir: filepath.Join(h.cfg.DataDir, "worktrees"), UserHome: env("HOME"),
 		Client: egress.New(egress.Config{Allow: h.cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: h.log.With("room", "agents")})
 	if err != nil {
