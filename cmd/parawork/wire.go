@@ -19,8 +19,10 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/server"
@@ -42,6 +44,8 @@ type house struct {
 	accounts   *accounts.Service
 	docker     *docker.Executor // nil when switched off
 	places     *executors.Manager
+	gate       *gate.Gate
+	network    *network.Service
 	commands   *executors.Commands
 	workspaces *workspaces.Service
 	files      *filesync.Service
@@ -134,6 +138,9 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.places = executors.NewManager(executors.ManagerConfig{Executors: kinds, Order: []executors.Kind{executors.Local}, Store: kept, Workspaces: h.workspaces,
 		Events: publisher, Log: h.log.With("room", "executors")})
 	h.places.OnMaking(h.box)
+	if err := h.buildGate(publisher, kept, env); err != nil {
+		return err
+	}
 	h.places.OnPlace(func(p *executors.Place) { h.workspaces.HeadMoved(p.WorkspaceID) })
 	h.places.OnEnding(func(ctx context.Context, p *executors.Place) {
 		if err := h.workspaces.TakeLeave(ctx, p.WorkspaceID, p.Run); err != nil {
