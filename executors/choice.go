@@ -282,3 +282,50 @@ func (m *Manager) Permit(ctx context.Context, workspaceID string) error {
 		c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.least(), words).With("places", would).
 		With("boundary", string(c.Boundary)).With("weakest_boundary", string(pol.Weakest))
 }
+
+// Place says what a place can do now; false when this server has no such place.
+func (m *Manager) Place(ctx context.Context, kind Kind) (Capabilities, bool) {
+	e, ok := m.byKind[kind]
+	if !ok {
+		return Capabilities{}, false
+	}
+	return m.capabilities(ctx, e), true
+}
+
+// Differences says in words what changes for a workspace that goes from one place to another.
+func Differences(from, to Capabilities) []string {
+	out := []string{}
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	switch a, b := from.Boundary, to.Boundary; {
+	case a == "" || b == "":
+	case a == b:
+		say("The boundary stays the same: %s.", strings.ToLower(b.Name()))
+	case b.AtLeast(a):
+		say("The boundary becomes stronger: %s instead of %s.", strings.ToLower(b.Name()), strings.ToLower(a.Name()))
+	default:
+		say("The boundary becomes weaker: %s instead of %s.", strings.ToLower(b.Name()), strings.ToLower(a.Name()))
+	}
+	switch {
+	case to.Network && !from.Network:
+		say("The network is kept to what the project allows.")
+	case !to.Network && from.Network:
+		say("The network is open: what the project allows is not enforced.")
+	}
+	switch {
+	case to.Limits && !from.Limits:
+		say("Limits of CPU, memory and processes are enforced.")
+	case !to.Limits && from.Limits:
+		say("Limits of CPU, memory and processes are not enforced.")
+	}
+	switch {
+	case to.Host && !from.Host:
+		say("Programs are this server's own instead of the image's.")
+	case !to.Host && from.Host:
+		say("Programs are the image's instead of this server's.")
+	}
+	if to.Isolated != from.Isolated {
+		say("Agents have another home folder: what they keep there, such as logins and earlier conversations, stays behind.")
+	}
+	say("The worktree and all commits stay; processes, /tmp and programs installed in the old place do not.")
+	return out
+}

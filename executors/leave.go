@@ -24,10 +24,8 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	if stray == nil {
 		return err
 	}
-	kind := stray.Handle.Kind
-	why := fmt.Sprintf("its place, %s, is not part of this server any more", kind)
-	if e, ok := m.byKind[kind]; ok {
-		c := m.capabilities(ctx, e)
+	why := fmt.Sprintf("its place, %s, is not part of this server any more", stray.Handle.Kind)
+	if c, ok := m.Place(ctx, stray.Handle.Kind); ok {
 		if c.Available {
 			return err // it can be reached, and will be destroyed in a moment
 		}
@@ -38,4 +36,17 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	r.mu.Unlock()
 	m.finish(ctx, *stray, Gone, "It was left behind: "+why+". What is left of it is removed once that place answers again.")
 	return nil
+}
+
+// Lost reports whether the workspace has an open sandbox whose place is no longer configured or cannot be used now.
+func (m *Manager) Lost(ctx context.Context, workspaceID string) bool {
+	r := m.room(workspaceID)
+	r.mu.Lock()
+	stray := r.stray
+	r.mu.Unlock()
+	if stray == nil {
+		return false
+	}
+	c, ok := m.Place(ctx, stray.Handle.Kind)
+	return !ok || !c.Available
 }
