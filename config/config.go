@@ -73,15 +73,6 @@ type Sandboxing struct {
 	Runner           Runner     `json:"runner"`
 	Docker           Docker     `json:"docker"`
 	E2B              E2B        `json:"e2b"`
-	Network          Network    `json:"network"`
-}
-
-// Network is what agents reach from places that isolate.
-type Network struct {
-	Mode         string   `json:"mode"`               // of projects that name none: open, allow or none
-	Allow        []string `json:"allow"`              // names allowed in every project with a list
-	AllowPrivate []string `json:"allowPrivate"`       // addresses and ranges, with or without a port, that are reached although they are not public
-	Proxy        string   `json:"proxy" secret:"url"` // the server's own; "" = as the environment says, "none" = none
 }
 
 // Local is this server without isolation.
@@ -115,6 +106,10 @@ type Docker struct {
 	Host    string `json:"host"`
 	Image   string `json:"image"`
 	Runtime string `json:"runtime"`
+	// ProjectImages says whether projects may name and build images of their own.
+	ProjectImages bool `json:"projectImages"`
+	// BuildNetwork is the engine's network for the steps of such builds; "" = its usual one.
+	BuildNetwork string `json:"buildNetwork"`
 }
 
 // E2B is sandboxes of e2b.dev or a service that speaks its API.
@@ -182,10 +177,9 @@ func Default() *Config {
 		Sandboxing: Sandboxing{
 			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
 			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
-			Docker: Docker{Enabled: true, Image: "parawork-agent"},
+			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true},
 			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
 				MaxSessionDuration: 86400, AutoShutdownIdle: 1800},
-			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
 		},
 		Outgoing: Outgoing{Allow: []string{}},
 		Billing:  Billing{Stripe: Stripe{WebhookSecrets: []string{}}},

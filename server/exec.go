@@ -131,16 +131,7 @@ func (s *eventStream) send(event string, v any) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.open {
-		s.open = true
-		h := s.w.Header()
-		h.Set("Content-Type", "text/event-stream")
-		h.Set("X-Accel-Buffering", "no") // nginx would hold events back
-		s.w.WriteHeader(http.StatusOK)
-	}
-	return s.write(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, raw))
+	return s.raw(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, raw))
 }
 
 func (s *eventStream) write(p []byte) error {

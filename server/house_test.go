@@ -23,6 +23,7 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/notify"
@@ -97,7 +98,8 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	ws.Connect(places{manager}, ss)
 	manager.OnPlace(files.Follow)
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
-	h.cfg = Config{Version: "test", Runs: rr, Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
+	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
+	h.cfg = Config{Version: "test", Runs: rr, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
 		DefaultExecutor: fake.Kind, ExecutorChoice: true, Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
@@ -125,7 +127,7 @@ func (h *house) serve() {
 	rooms, stopRooms := context.WithCancel(context.Background())
 	h.stop, h.ended = stop, make(chan struct{})
 	var all sync.WaitGroup
-	for _, run := range []func(context.Context) error{h.cfg.Runs.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
+	for _, run := range []func(context.Context) error{h.cfg.Runs.Run, h.cfg.Images.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
 		all.Go(func() {
 			if err := run(rooms); err != nil {
 				h.t.Errorf("a room failed: %v", err)
@@ -224,6 +226,10 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := store.NewRuns(h.db).InsertRun(ctx, run); err != nil {
 		t.Fatal(err)
 	}
+	img := images.Build{ID: id.New("img"), TeamID: ws.TeamID, ProjectID: ws.ProjectID, Source: "Dockerfile", State: images.Building, CreatedBy: ses.CreatedBy}
+	if err := store.NewImages(h.db).InsertImageBuild(ctx, img); err != nil {
+		t.Fatal(err)
+	}
 	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +240,7 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := os.MkdirAll(ws.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID}
+	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID}
 }
 
 // answer is what the guard says.
@@ -282,8 +288,10 @@ func (h *house) ask(t *testing.T, op, token string, p people) answer {
 // kindOf is what the id in an operation's path names.
 func kindOf(op string) string {
 	switch op {
-	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch":
+	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch", "getProjectImage", "listImageBuilds", "buildImage":
 		return "project"
+	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
+		return "image"
 	case "getRun", "keepRun":
 		return "run"
 	case "updatePrompt", "deletePrompt":

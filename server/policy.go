@@ -106,6 +106,13 @@ var policy = map[string]rule{
 	"listBranches":  of(accounts.ViewProject, byProject), // fetching first asks for more
 	"suggestBranch": of(accounts.ViewProject, byProject),
 
+	"getProjectImage":  of(accounts.ViewProject, byProject),
+	"listImageBuilds":  of(accounts.ViewProject, byProject),
+	"buildImage":       of(accounts.ManageProject, byProject).repeatable(), // runs what the repository says, with a network
+	"getImageBuild":    of(accounts.ViewProject, byImageBuild),
+	"cancelImageBuild": of(accounts.ManageProject, byImageBuild),
+	"getImageBuildLog": of(accounts.ViewProject, byImageBuild),
+
 	"listWorkspaces":   of(accounts.ViewWorkspace, byTeam),
 	"createWorkspace":  of(accounts.CreateWorkspace, byTeam).repeatable(),
 	"getWorkspace":     of(accounts.ViewWorkspace, byWorkspace),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
@@ -98,6 +99,11 @@ func (h handlers) project(ctx context.Context, p workspaces.Project) (api.Projec
 
 func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectRequestObject) (api.UpdateProjectResponseObject, error) {
 	b := req.Body
+	if b.Image != nil { // refused before anything else is changed
+		if err := h.cfg.Images.SetChoice(ctx, req.Id, images.Choice{Name: val(b.Image.Name), Build: val(b.Image.Build)}); err != nil {
+			return nil, err
+		}
+	}
 	changed, err := h.cfg.Workspaces.UpdateProject(ctx, req.Id, workspaces.ProjectPatch{Name: b.Name, DefaultBranch: b.DefaultBranch,
 		SetupScript: b.SetupScript, CopyIgnored: b.CopyIgnored})
 	if err != nil {

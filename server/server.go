@@ -21,6 +21,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
@@ -45,9 +46,11 @@ type Config struct {
 	Sessions   *sessions.Service
 	Notify     *notify.Service
 	Runs       *runs.Service
+	Images     *images.Service
 	Events     *events.Bus
 	Answers    Answers
 
+	Image           string         // what containers are made from unless a project says otherwise
 	DefaultExecutor executors.Kind // what a workspace gets that names none
 	ExecutorChoice  bool           // whether people may choose another
 	UI              http.Handler   // everything outside /api/
@@ -59,7 +62,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Notify == nil ||
+	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil ||
 		c.Events == nil || c.Answers == nil {
 		return errors.New("server: every room is needed")
 	}

@@ -64,8 +64,7 @@ func (h handlers) checkPlace(ctx context.Context, executor string) error {
 	if place == "" {
 		place = h.cfg.DefaultExecutor
 	}
-	_, err := h.cfg.Places.Choose(ctx, callOf(ctx).team.ID, place)
-	return err
+	return h.cfg.Places.Available(ctx, place)
 }
 
 func (h handlers) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {

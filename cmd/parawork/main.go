@@ -23,6 +23,8 @@ usage: parawork <command> [flags]
               create-user --email E --name N [--operator] [--team SLUG [--role R]] --password-stdin
               create-token --email E [--name N]
               reset-password --email E --password-stdin
+  docker    images for workspaces in containers
+              build [--tag NAME] [--base IMAGE] [--no-cache] [--pull] [--print], --config FILE
   doctor    look at everything Parawork needs, and say what to do about what is missing
               --config FILE, --print-config
   version   print the version
@@ -60,6 +62,8 @@ func (p program) run(ctx context.Context, args []string) int {
 		err = serve(args, p.stdout, p.stderr, p.env) // minds its signals itself
 	case "admin":
 		err = p.interruptible(ctx, args, p.admin)
+	case "docker":
+		err = p.interruptible(ctx, args, p.docker)
 	case "doctor":
 		err = p.interruptible(ctx, args, p.doctor)
 	case "version", "--version", "-v":

@@ -127,10 +127,11 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 	err := h.recover(ctx)
 	if err == nil {
 		for _, s := range []*stage{
-			{name: "runs", run: h.runs.Run},             // asks for workspaces and sessions
+			{name: "runs", run: h.runs.Run}, // asks for workspaces and sessions
+			{name: "images", run: h.images.Run},
 			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
 			{name: "notify", run: h.notify.Run}, {name: "commands", run: h.commands.Run}, {name: "sessions", run: h.sessions.Run}, {name: "sync", run: h.files.Run},
-			{name: "executors", run: h.places.Run}, {name: "gate", run: h.gate.Run}, {name: "network", run: h.network.Run},
+			{name: "executors", run: h.places.Run},
 		} {
 			stages = append(stages, start(s))
 		}
@@ -163,7 +164,7 @@ func (h *house) recover(ctx context.Context) error {
 		do   func(context.Context) error
 	}{
 		{"sealing secrets", h.sealSecrets}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
-		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover},
+		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover}, {"recovering builds of images", h.images.Recover},
 	} {
 		began := time.Now()
 		if err := s.do(ctx); err != nil {

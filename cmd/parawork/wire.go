@@ -19,10 +19,9 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
-	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/egress"
-	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/server"
@@ -43,9 +42,8 @@ type house struct {
 	line       *pg.Line // nil beside SQLite
 	accounts   *accounts.Service
 	docker     *docker.Executor // nil when switched off
+	images     *images.Service
 	places     *executors.Manager
-	gate       *gate.Gate
-	network    *network.Service
 	commands   *executors.Commands
 	workspaces *workspaces.Service
 	files      *filesync.Service
@@ -56,6 +54,7 @@ type house struct {
 	server     *server.Server
 	web        *ui.Handler
 	outgoing   *egress.Client // for addresses people enter
+	publisher  events.Publisher
 }
 
 // build opens the store and joins the rooms. Nothing runs yet. close gives back what it opened.
@@ -87,9 +86,11 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		Idle: time.Duration(cfg.Accounts.SessionIdleHours) * time.Hour, Absolute: time.Duration(cfg.Accounts.SessionMaxHours) * time.Hour,
 		Changed:    func(userID string) { h.server.Recheck(userID) },
 		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }})
+	h.publisher = publisher
 	if err := h.buildPlaces(guest, publisher, env); err != nil {
 		return nil, err
 	}
+	h.buildImages()
 	if err := h.buildSessions(key, publisher, env); err != nil {
 		return nil, err
 	}
@@ -97,8 +98,6 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
 		Log: log.With("room", "runs")})
 	h.places.OnPlace(h.files.Follow)
-	h.places.OnMaking(h.showTools)
-	h.places.OnEnding(h.sessions.Leaving)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
 	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.accounts, Client: h.outgoing,
 		PublicURL: cfg.Server.PublicURL, Version: version, Log: log.With("room", "notify")})
@@ -138,9 +137,6 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.places = executors.NewManager(executors.ManagerConfig{Executors: kinds, Order: []executors.Kind{executors.Local}, Store: kept, Workspaces: h.workspaces,
 		Events: publisher, Log: h.log.With("room", "executors")})
 	h.places.OnMaking(h.box)
-	if err := h.buildGate(publisher, kept, env); err != nil {
-		return err
-	}
 	h.places.OnPlace(func(p *executors.Place) { h.workspaces.HeadMoved(p.WorkspaceID) })
 	h.places.OnEnding(func(ctx context.Context, p *executors.Place) {
 		if err := h.workspaces.TakeLeave(ctx, p.WorkspaceID, p.Run); err != nil {
@@ -193,7 +189,7 @@ func defaultExecutor(cfg *config.Config) executors.Kind {
 }
 
 func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(string) string) error {
-	reg, err := agents.New(agents.Config{Agents: settings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"), BoxesDir: filepath.Join(h.cfg.DataDir, "boxes"), Paths: h.cfg.Sandboxing.Bubblewrap.Paths,
+	reg, err := agents.New(agents.Config{Agents: settings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"),
 		WorktreesDir: filepath.Join(h.cfg.DataDir, "worktrees"), UserHome: env("HOME"),
 		Client: egress.New(egress.Config{Allow: h.cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: h.log.With("room", "agents")})
 	if err != nil {
@@ -213,7 +209,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
 		ExecutorChoice: h.cfg.Sandboxing.AllowUserChoice, UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }

@@ -188,7 +188,7 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 		return "", err
 	}
 	defer null.Close()
-	run, err := e.run(p.spec(box), "/", []string{}, null, out, func(int) error { return nil })
+	run, err := e.run(p.spec(box), "/", []string{}, null, out)
 	if err != nil {
 		return err.Error(), err
 	}

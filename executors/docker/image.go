@@ -9,13 +9,6 @@ import (
 	"github.com/parawork/parawork/guest/client"
 )
 
-const (
-	// agentImage is what `parawork docker build` makes.
-	agentImage = "parawork-agent"
-	// projectPrefix begins the names of images built for projects.
-	projectPrefix = "parawork-project-"
-)
-
 // missing says what a container's image lacks of what Parawork needs in it, "" for nothing.
 func missing(ctx context.Context, c *client.Client, processID string) (string, error) {
 	p, err := c.Start(ctx, guest.ProcessSpec{ID: processID, Argv: []string{"/bin/sh", "-c", "command -v git >/dev/null || exit 9"}})

@@ -5,6 +5,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/parawork/parawork/executors"
 )
@@ -13,6 +14,34 @@ import (
 type Executor struct{}
 
 var errSystem = errors.New("containers need Linux")
+
+// BuildSpec says what image to build.
+type BuildSpec struct {
+	Tag, Dockerfile, Target string
+	Args                    map[string]string
+	Project, Network        string
+	NoCache, Pull           bool
+	Bounded, Progress       bool
+	Context                 io.Reader
+}
+
+// Builder builds no images here.
+type Builder struct{}
+
+// NewBuilder says that images cannot be built here.
+func NewBuilder(string) (*Builder, error) { return nil, errSystem }
+
+// Builder returns nil: there is none.
+func (*Executor) Builder() *Builder { return nil }
+
+// Build fails.
+func (*Builder) Build(context.Context, BuildSpec, io.Writer) error { return errSystem }
+
+// Remove does nothing.
+func (*Builder) Remove(context.Context, string) error { return nil }
+
+// Close does nothing.
+func (*Builder) Close() error { return nil }
 
 // New makes an Executor that is not available.
 func New(cfg Config) (*Executor, error) { return &Executor{}, cfg.Validate() }

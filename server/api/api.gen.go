@@ -491,6 +491,48 @@ func (e HealthStatus) Valid() bool {
 	}
 }
 
+// Defines values for ImageBuildState.
+const (
+	ImageBuildStateBuilding  ImageBuildState = "building"
+	ImageBuildStateCancelled ImageBuildState = "cancelled"
+	ImageBuildStateFailed    ImageBuildState = "failed"
+	ImageBuildStateReady     ImageBuildState = "ready"
+)
+
+// Valid indicates whether the value is a known member of the ImageBuildState enum.
+func (e ImageBuildState) Valid() bool {
+	switch e {
+	case ImageBuildStateBuilding:
+		return true
+	case ImageBuildStateCancelled:
+		return true
+	case ImageBuildStateFailed:
+		return true
+	case ImageBuildStateReady:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ImageCandidateKind.
+const (
+	Devcontainer ImageCandidateKind = "devcontainer"
+	Dockerfile   ImageCandidateKind = "dockerfile"
+)
+
+// Valid indicates whether the value is a known member of the ImageCandidateKind enum.
+func (e ImageCandidateKind) Valid() bool {
+	switch e {
+	case Devcontainer:
+		return true
+	case Dockerfile:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for InboxItemKind.
 const (
 	InboxItemKindFailed   InboxItemKind = "failed"
@@ -662,6 +704,27 @@ func (e ProjectState) Valid() bool {
 	case ProjectStateFailed:
 		return true
 	case ProjectStateReady:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ProjectImageSource.
+const (
+	ImageFromBuild  ProjectImageSource = "build"
+	ImageFromName   ProjectImageSource = "name"
+	ImageFromServer ProjectImageSource = "server"
+)
+
+// Valid indicates whether the value is a known member of the ProjectImageSource enum.
+func (e ProjectImageSource) Valid() bool {
+	switch e {
+	case ImageFromBuild:
+		return true
+	case ImageFromName:
+		return true
+	case ImageFromServer:
 		return true
 	default:
 		return false
@@ -1677,6 +1740,47 @@ type Health struct {
 // HealthStatus defines model for Health.Status.
 type HealthStatus string
 
+// ImageBuild defines model for ImageBuild.
+type ImageBuild struct {
+	Commit      string          `json:"commit"`
+	CreatedAt   int64           `json:"created_at"`
+	CreatedBy   string          `json:"created_by"`
+	EndedAt     *int64          `json:"ended_at"`
+	Id          string          `json:"id"`
+	ProjectId   string          `json:"project_id"`
+	Source      string          `json:"source"`
+	State       ImageBuildState `json:"state"`
+	StateReason string          `json:"state_reason"`
+
+	// Tag Name of the image once it is built
+	Tag *string `json:"tag"`
+}
+
+// ImageBuildState defines model for ImageBuild.State.
+type ImageBuildState string
+
+// ImageBuildList defines model for ImageBuildList.
+type ImageBuildList struct {
+	Items      []ImageBuild `json:"items"`
+	NextCursor *string      `json:"next_cursor"`
+}
+
+// ImageCandidate defines model for ImageCandidate.
+type ImageCandidate struct {
+	Kind ImageCandidateKind `json:"kind"`
+	Path string             `json:"path"`
+}
+
+// ImageCandidateKind defines model for ImageCandidate.Kind.
+type ImageCandidateKind string
+
+// ImageChoice What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
+type ImageChoice struct {
+	// Build Path of a Dockerfile or devcontainer.json in the repository
+	Build *string `json:"build,omitempty"`
+	Name  *string `json:"name,omitempty"`
+}
+
 // Inbox defines model for Inbox.
 type Inbox struct {
 	Count      int         `json:"count"`
@@ -1884,6 +1988,12 @@ type NewAttempt struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// NewImageBuild defines model for NewImageBuild.
+type NewImageBuild struct {
+	// Source Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen
+	Source *string `json:"source,omitempty"`
+}
+
 // NewMember defines model for NewMember.
 type NewMember struct {
 	Email string `json:"email"`
@@ -2078,6 +2188,28 @@ type Project struct {
 // ProjectState defines model for Project.State.
 type ProjectState string
 
+// ProjectImage defines model for ProjectImage.
+type ProjectImage struct {
+	// Builds The newest first
+	Builds     []ImageBuild     `json:"builds"`
+	Candidates []ImageCandidate `json:"candidates"`
+
+	// Current Name of the image new containers are made from; null while it is not built
+	Current *string `json:"current"`
+
+	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
+	Image ImageChoice `json:"image"`
+
+	// Problem Why the repository could not be looked at, empty when it could
+	Problem string `json:"problem"`
+
+	// Source Where the image comes from
+	Source ProjectImageSource `json:"source"`
+}
+
+// ProjectImageSource Where the image comes from
+type ProjectImageSource string
+
 // ProjectList defines model for ProjectList.
 type ProjectList struct {
 	Items      []Project `json:"items"`
@@ -2088,8 +2220,11 @@ type ProjectList struct {
 type ProjectPatch struct {
 	CopyIgnored   *[]string `json:"copy_ignored,omitempty"`
 	DefaultBranch *string   `json:"default_branch,omitempty"`
-	Name          *string   `json:"name,omitempty"`
-	SetupScript   *string   `json:"setup_script,omitempty"`
+
+	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
+	Image       *ImageChoice `json:"image,omitempty"`
+	Name        *string      `json:"name,omitempty"`
+	SetupScript *string      `json:"setup_script,omitempty"`
 }
 
 // ProjectSource defines model for ProjectSource.
@@ -2754,6 +2889,17 @@ type ListBranchesParams struct {
 	Fetch *bool `form:"fetch,omitempty" json:"fetch,omitempty"`
 }
 
+// ListImageBuildsParams defines parameters for ListImageBuilds.
+type ListImageBuildsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// BuildImageParams defines parameters for BuildImage.
+type BuildImageParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetConversationParams defines parameters for GetConversation.
 type GetConversationParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -3023,6 +3169,9 @@ type CreateTokenJSONRequestBody = NewToken
 // UpdateProjectJSONRequestBody defines body for UpdateProject for application/json ContentType.
 type UpdateProjectJSONRequestBody = ProjectPatch
 
+// BuildImageJSONRequestBody defines body for BuildImage for application/json ContentType.
+type BuildImageJSONRequestBody = NewImageBuild
+
 // UpdatePromptJSONRequestBody defines body for UpdatePrompt for application/json ContentType.
 type UpdatePromptJSONRequestBody = PromptEdit
 
@@ -3118,6 +3267,15 @@ type ServerInterface interface {
 	// GetHealth Is the server up
 	// (GET /health)
 	GetHealth(ctx echo.Context) error
+	// CancelImageBuild Cancel a build; one that has ended stays as it is
+	// (DELETE /image-builds/{id})
+	CancelImageBuild(ctx echo.Context, id Id) error
+	// GetImageBuild A build and how far it is
+	// (GET /image-builds/{id})
+	GetImageBuild(ctx echo.Context, id Id) error
+	// GetImageBuildLog What a build prints, as it is printed
+	// (GET /image-builds/{id}/log)
+	GetImageBuildLog(ctx echo.Context, id Id) error
 	// ReopenInboxItem Bring back an item you called done or snoozed
 	// (DELETE /inbox/{id}/done)
 	ReopenInboxItem(ctx echo.Context, id Id) error
@@ -3190,6 +3348,15 @@ type ServerInterface interface {
 	// ListBranches Branches with age and how far behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx echo.Context, id Id, params ListBranchesParams) error
+	// GetProjectImage What containers of the project are made from, the files an image can be built from, and the builds
+	// (GET /projects/{id}/image)
+	GetProjectImage(ctx echo.Context, id Id) error
+	// ListImageBuilds Builds of the project's image, newest first
+	// (GET /projects/{id}/image-builds)
+	ListImageBuilds(ctx echo.Context, id Id, params ListImageBuildsParams) error
+	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
+	// (POST /projects/{id}/image-builds)
+	BuildImage(ctx echo.Context, id Id, params BuildImageParams) error
 	// DeletePrompt Cancel a prompt that was not sent
 	// (DELETE /prompts/{id})
 	DeletePrompt(ctx echo.Context, id Id) error
@@ -3541,6 +3708,54 @@ func (w *ServerInterfaceWrapper) GetHealth(ctx echo.Context) error {
 	return err
 }
 
+// CancelImageBuild converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelImageBuild(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelImageBuild(ctx, id)
+	return err
+}
+
+// GetImageBuild converts echo context to params.
+func (w *ServerInterfaceWrapper) GetImageBuild(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetImageBuild(ctx, id)
+	return err
+}
+
+// GetImageBuildLog converts echo context to params.
+func (w *ServerInterfaceWrapper) GetImageBuildLog(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetImageBuildLog(ctx, id)
+	return err
+}
+
 // ReopenInboxItem converts echo context to params.
 func (w *ServerInterfaceWrapper) ReopenInboxItem(ctx echo.Context) error {
 	var err error
@@ -3863,6 +4078,90 @@ func (w *ServerInterfaceWrapper) ListBranches(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListBranches(ctx, id, params)
+	return err
+}
+
+// GetProjectImage converts echo context to params.
+func (w *ServerInterfaceWrapper) GetProjectImage(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetProjectImage(ctx, id)
+	return err
+}
+
+// ListImageBuilds converts echo context to params.
+func (w *ServerInterfaceWrapper) ListImageBuilds(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListImageBuildsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListImageBuilds(ctx, id, params)
+	return err
+}
+
+// BuildImage converts echo context to params.
+func (w *ServerInterfaceWrapper) BuildImage(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params BuildImageParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.BuildImage(ctx, id, params)
 	return err
 }
 
@@ -5883,6 +6182,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/projects/:id", wrapper.DeleteProject, options.OperationMiddlewares["deleteProject"]...)
 	router.GET(options.BaseURL+"/projects/:id", wrapper.GetProject, options.OperationMiddlewares["getProject"]...)
 	router.PATCH(options.BaseURL+"/projects/:id", wrapper.UpdateProject, options.OperationMiddlewares["updateProject"]...)
+	router.GET(options.BaseURL+"/projects/:id/image", wrapper.GetProjectImage, options.OperationMiddlewares["getProjectImage"]...)
+	router.GET(options.BaseURL+"/projects/:id/image-builds", wrapper.ListImageBuilds, options.OperationMiddlewares["listImageBuilds"]...)
+	router.POST(options.BaseURL+"/projects/:id/image-builds", wrapper.BuildImage, options.OperationMiddlewares["buildImage"]...)
+	router.DELETE(options.BaseURL+"/image-builds/:id", wrapper.CancelImageBuild, options.OperationMiddlewares["cancelImageBuild"]...)
+	router.GET(options.BaseURL+"/image-builds/:id", wrapper.GetImageBuild, options.OperationMiddlewares["getImageBuild"]...)
+	router.GET(options.BaseURL+"/image-builds/:id/log", wrapper.GetImageBuildLog, options.OperationMiddlewares["getImageBuildLog"]...)
 	router.GET(options.BaseURL+"/projects/:id/branches", wrapper.ListBranches, options.OperationMiddlewares["listBranches"]...)
 	router.GET(options.BaseURL+"/projects/:id/branch-name", wrapper.SuggestBranch, options.OperationMiddlewares["suggestBranch"]...)
 	router.GET(options.BaseURL+"/teams/:team/workspaces", wrapper.ListWorkspaces, options.OperationMiddlewares["listWorkspaces"]...)
@@ -6174,6 +6479,152 @@ func (response GetHealth503JSONResponse) VisitGetHealthResponse(w http.ResponseW
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelImageBuildRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type CancelImageBuildResponseObject interface {
+	VisitCancelImageBuildResponse(w http.ResponseWriter) error
+}
+
+type CancelImageBuild200JSONResponse ImageBuild
+
+func (response CancelImageBuild200JSONResponse) VisitCancelImageBuildResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelImageBuilddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CancelImageBuilddefaultApplicationProblemPlusJSONResponse) VisitCancelImageBuildResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetImageBuildRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetImageBuildResponseObject interface {
+	VisitGetImageBuildResponse(w http.ResponseWriter) error
+}
+
+type GetImageBuild200JSONResponse ImageBuild
+
+func (response GetImageBuild200JSONResponse) VisitGetImageBuildResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetImageBuilddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetImageBuilddefaultApplicationProblemPlusJSONResponse) VisitGetImageBuildResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetImageBuildLogRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetImageBuildLogResponseObject interface {
+	VisitGetImageBuildLogResponse(w http.ResponseWriter) error
+}
+
+type GetImageBuildLog200TexteventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetImageBuildLog200TexteventStreamResponse) VisitGetImageBuildLogResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type GetImageBuildLogdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetImageBuildLogdefaultApplicationProblemPlusJSONResponse) VisitGetImageBuildLogResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -7061,6 +7512,126 @@ type ListBranchesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListBranchesdefaultApplicationProblemPlusJSONResponse) VisitListBranchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectImageRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetProjectImageResponseObject interface {
+	VisitGetProjectImageResponse(w http.ResponseWriter) error
+}
+
+type GetProjectImage200JSONResponse ProjectImage
+
+func (response GetProjectImage200JSONResponse) VisitGetProjectImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectImagedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetProjectImagedefaultApplicationProblemPlusJSONResponse) VisitGetProjectImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListImageBuildsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListImageBuildsParams
+}
+
+type ListImageBuildsResponseObject interface {
+	VisitListImageBuildsResponse(w http.ResponseWriter) error
+}
+
+type ListImageBuilds200JSONResponse ImageBuildList
+
+func (response ListImageBuilds200JSONResponse) VisitListImageBuildsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListImageBuildsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListImageBuildsdefaultApplicationProblemPlusJSONResponse) VisitListImageBuildsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuildImageRequestObject struct {
+	Id     Id `json:"id"`
+	Params BuildImageParams
+	Body   *BuildImageJSONRequestBody
+}
+
+type BuildImageResponseObject interface {
+	VisitBuildImageResponse(w http.ResponseWriter) error
+}
+
+type BuildImage201JSONResponse ImageBuild
+
+func (response BuildImage201JSONResponse) VisitBuildImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BuildImagedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BuildImagedefaultApplicationProblemPlusJSONResponse) VisitBuildImageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -10431,6 +11002,15 @@ type StrictServerInterface interface {
 	// GetHealth Is the server up
 	// (GET /health)
 	GetHealth(ctx context.Context, request GetHealthRequestObject) (GetHealthResponseObject, error)
+	// CancelImageBuild Cancel a build; one that has ended stays as it is
+	// (DELETE /image-builds/{id})
+	CancelImageBuild(ctx context.Context, request CancelImageBuildRequestObject) (CancelImageBuildResponseObject, error)
+	// GetImageBuild A build and how far it is
+	// (GET /image-builds/{id})
+	GetImageBuild(ctx context.Context, request GetImageBuildRequestObject) (GetImageBuildResponseObject, error)
+	// GetImageBuildLog What a build prints, as it is printed
+	// (GET /image-builds/{id}/log)
+	GetImageBuildLog(ctx context.Context, request GetImageBuildLogRequestObject) (GetImageBuildLogResponseObject, error)
 	// ReopenInboxItem Bring back an item you called done or snoozed
 	// (DELETE /inbox/{id}/done)
 	ReopenInboxItem(ctx context.Context, request ReopenInboxItemRequestObject) (ReopenInboxItemResponseObject, error)
@@ -10503,6 +11083,15 @@ type StrictServerInterface interface {
 	// ListBranches Branches with age and how far behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx context.Context, request ListBranchesRequestObject) (ListBranchesResponseObject, error)
+	// GetProjectImage What containers of the project are made from, the files an image can be built from, and the builds
+	// (GET /projects/{id}/image)
+	GetProjectImage(ctx context.Context, request GetProjectImageRequestObject) (GetProjectImageResponseObject, error)
+	// ListImageBuilds Builds of the project's image, newest first
+	// (GET /projects/{id}/image-builds)
+	ListImageBuilds(ctx context.Context, request ListImageBuildsRequestObject) (ListImageBuildsResponseObject, error)
+	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
+	// (POST /projects/{id}/image-builds)
+	BuildImage(ctx context.Context, request BuildImageRequestObject) (BuildImageResponseObject, error)
 	// DeletePrompt Cancel a prompt that was not sent
 	// (DELETE /prompts/{id})
 	DeletePrompt(ctx context.Context, request DeletePromptRequestObject) (DeletePromptResponseObject, error)
@@ -10929,6 +11518,81 @@ func (sh *strictHandler) GetHealth(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetHealthResponseObject); ok {
 		return validResponse.VisitGetHealthResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelImageBuild operation middleware
+func (sh *strictHandler) CancelImageBuild(ctx echo.Context, id Id) error {
+	var request CancelImageBuildRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelImageBuild(ctx.Request().Context(), request.(CancelImageBuildRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelImageBuild")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelImageBuildResponseObject); ok {
+		return validResponse.VisitCancelImageBuildResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetImageBuild operation middleware
+func (sh *strictHandler) GetImageBuild(ctx echo.Context, id Id) error {
+	var request GetImageBuildRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetImageBuild(ctx.Request().Context(), request.(GetImageBuildRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetImageBuild")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetImageBuildResponseObject); ok {
+		return validResponse.VisitGetImageBuildResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetImageBuildLog operation middleware
+func (sh *strictHandler) GetImageBuildLog(ctx echo.Context, id Id) error {
+	var request GetImageBuildLogRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetImageBuildLog(ctx.Request().Context(), request.(GetImageBuildLogRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetImageBuildLog")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetImageBuildLogResponseObject); ok {
+		return validResponse.VisitGetImageBuildLogResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -11716,6 +12380,106 @@ func (sh *strictHandler) ListBranches(ctx echo.Context, id Id, params ListBranch
 		return err
 	} else if validResponse, ok := response.(ListBranchesResponseObject); ok {
 		return validResponse.VisitListBranchesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetProjectImage operation middleware
+func (sh *strictHandler) GetProjectImage(ctx echo.Context, id Id) error {
+	var request GetProjectImageRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetProjectImage(ctx.Request().Context(), request.(GetProjectImageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetProjectImage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetProjectImageResponseObject); ok {
+		return validResponse.VisitGetProjectImageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListImageBuilds operation middleware
+func (sh *strictHandler) ListImageBuilds(ctx echo.Context, id Id, params ListImageBuildsParams) error {
+	var request ListImageBuildsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListImageBuilds(ctx.Request().Context(), request.(ListImageBuildsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListImageBuilds")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListImageBuildsResponseObject); ok {
+		return validResponse.VisitListImageBuildsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// BuildImage operation middleware
+func (sh *strictHandler) BuildImage(ctx echo.Context, id Id, params BuildImageParams) error {
+	var request BuildImageRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body BuildImageJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.BuildImage(ctx.Request().Context(), request.(BuildImageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BuildImage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(BuildImageResponseObject); ok {
+		return validResponse.VisitBuildImageResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -8,12 +8,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"path"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 
-	"github.com/parawork/parawork/internal/homedir"
+	"golang.org/x/sys/unix"
 )
 
 // openCode is sst's OpenCode, tried with 1.18.33.
@@ -39,9 +40,9 @@ func (o openCode) plan(l Launch) (Plan, error) {
 	}
 	p := Plan{Env: map[string]string{
 		"OPENCODE_DISABLE_AUTOUPDATE": "1",
-		"XDG_DATA_HOME":               l.home.abs(".local/share"),
-		"XDG_CONFIG_HOME":             path.Join(l.home.Dir, ".config"),
-		"OPENCODE_DB":                 path.Join(l.home.Dir, openCodeData, openCodeDB), // one for all accounts
+		"XDG_DATA_HOME":               filepath.Join(l.home.state(), ".local", "share"),
+		"XDG_CONFIG_HOME":             filepath.Join(l.home.Dir, ".config"),
+		"OPENCODE_DB":                 filepath.Join(l.home.Dir, openCodeData, openCodeDB), // one for all accounts
 	}}
 	doc := map[string]any{"autoupdate": false}
 	if l.Account.Kind == APIKey && l.Account.Secret != "" {
@@ -153,7 +154,7 @@ func (openCode) scan(h Home, want []byte, fn func(before []byte) bool) error {
 		return nil
 	}
 	for _, name := range []string{openCodeDB + "-wal", openCodeDB} { // the late writes first: they are few
-		f, err := h.files.Open(path.Join(openCodeData, name))
+		f, err := os.OpenFile(filepath.Join(h.base().state(), openCodeData, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
 			continue // not there, or no file
 		}
@@ -166,12 +167,11 @@ func (openCode) scan(h Home, want []byte, fn func(before []byte) bool) error {
 	return nil
 }
 
-func scanFile(f homedir.File, want []byte, fn func(before []byte) bool) (more bool, err error) {
-	size, _, err := f.Stat()
-	if err != nil {
+func scanFile(f *os.File, want []byte, fn func(before []byte) bool) (more bool, err error) {
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return true, err
 	}
-	r := io.NewSectionReader(f, 0, min(size, openCodeMost))
+	r := io.LimitReader(f, openCodeMost)
 	buf := make([]byte, 0, openCodeStep+openCodeNear+len(want))
 	from := 0 // what stands before it was looked through
 	for {

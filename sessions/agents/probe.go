@@ -94,15 +94,14 @@ func (r *Registry) testLogin(f facts, userID string, a Account) (Probe, error) {
 	}
 	path := filepath.Join(r.cfg.UserHome, f.login)
 	if a.Kind != ExistingLogin {
-		h, done, err := r.homeHere(userID)
+		h, err := r.home(userID)
+		if err == nil {
+			h, err = r.accountHome(h, a, f)
+		}
 		if err != nil {
 			return Probe{}, err
 		}
-		defer done()
-		if h, err = r.accountHome(h, a, f, false); err != nil {
-			return Probe{}, err
-		}
-		path = h.abs(f.login)
+		path = filepath.Join(h.state(), f.login)
 	}
 	st, err := os.Stat(path)
 	switch {

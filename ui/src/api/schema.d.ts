@@ -89,6 +89,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/image-builds/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** A build and how far it is */
+        get: operations["getImageBuild"];
+        put?: never;
+        post?: never;
+        /** Cancel a build; one that has ended stays as it is */
+        delete: operations["cancelImageBuild"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/image-builds/{id}/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What a build prints, as it is printed
+         * @description A stream of events: `data` holds one line each, from the first that is kept (the last 512 KiB). When the build has ended, an event `end` with the build follows, and the stream ends.
+         */
+        get: operations["getImageBuildLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/inbox/{id}/done": {
         parameters: {
             query?: never;
@@ -406,6 +448,48 @@ export interface paths {
         get: operations["listBranches"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/image": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What containers of the project are made from, the files an image can be built from, and the builds */
+        get: operations["getProjectImage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/image-builds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Builds of the project's image, newest first */
+        get: operations["listImageBuilds"];
+        put?: never;
+        /**
+         * Build the project's image from its Dockerfile or devcontainer.json
+         * @description Reads the newest commit of the default branch. One build runs at a time for each project. Containers of new sandboxes are made from the image once it is built, when the project's image is set to this file.
+         */
+        post: operations["buildImage"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2220,6 +2304,37 @@ export interface components {
             status: "ok" | "starting" | "draining";
             version: string;
         };
+        ImageBuild: {
+            commit: string;
+            /** Format: int64 */
+            created_at: number;
+            created_by: string;
+            /** Format: int64 */
+            ended_at: number | null;
+            id: string;
+            project_id: string;
+            source: string;
+            /** @enum {string} */
+            state: "building" | "ready" | "failed" | "cancelled";
+            state_reason: string;
+            /** @description Name of the image once it is built */
+            tag: string | null;
+        };
+        ImageBuildList: {
+            items: components["schemas"]["ImageBuild"][];
+            next_cursor: string | null;
+        };
+        ImageCandidate: {
+            /** @enum {string} */
+            kind: "dockerfile" | "devcontainer";
+            path: string;
+        };
+        /** @description What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs. */
+        ImageChoice: {
+            /** @description Path of a Dockerfile or devcontainer.json in the repository */
+            build?: string;
+            name?: string;
+        };
         Inbox: {
             count: number;
             items: components["schemas"]["InboxItem"][];
@@ -2380,6 +2495,10 @@ export interface components {
             /** @description Of its workspace; default is made from the run's name and the agent */
             name?: string;
         };
+        NewImageBuild: {
+            /** @description Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen */
+            source?: string;
+        };
         NewMember: {
             email: string;
             role: components["schemas"]["Role"];
@@ -2526,6 +2645,21 @@ export interface components {
             /** @description How many are active */
             workspaces: number;
         };
+        ProjectImage: {
+            /** @description The newest first */
+            builds: components["schemas"]["ImageBuild"][];
+            candidates: components["schemas"]["ImageCandidate"][];
+            /** @description Name of the image new containers are made from; null while it is not built */
+            current: string | null;
+            image: components["schemas"]["ImageChoice"];
+            /** @description Why the repository could not be looked at, empty when it could */
+            problem: string;
+            /**
+             * @description Where the image comes from
+             * @enum {string}
+             */
+            source: "server" | "name" | "build";
+        };
         ProjectList: {
             items: components["schemas"]["Project"][];
             next_cursor: string | null;
@@ -2533,6 +2667,7 @@ export interface components {
         ProjectPatch: {
             copy_ignored?: string[];
             default_branch?: string;
+            image?: components["schemas"]["ImageChoice"];
             name?: string;
             setup_script?: string;
         };
@@ -3247,6 +3382,75 @@ export interface operations {
             };
         };
     };
+    getImageBuild: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The build */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageBuild"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    cancelImageBuild: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The build */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageBuild"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getImageBuildLog: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lines */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     finishInboxItem: {
         parameters: {
             query?: never;
@@ -3795,6 +3999,84 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BranchList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getProjectImage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The image */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectImage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listImageBuilds: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Builds */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageBuildList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    buildImage: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewImageBuild"];
+            };
+        };
+        responses: {
+            /** @description Under way */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImageBuild"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,164 @@
+//go:build linux
+
+package docker
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/client"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// labelProject names the project an image was built for.
+const labelProject = "parawork.project"
+
+// Bounds of one step of a build.
+const (
+	buildMemory = 4 << 30
+	buildCPUs   = 2
+)
+
+// BuildSpec says what image to build.
+type BuildSpec struct {
+	Tag        string
+	Dockerfile string // its name in the context
+	Target     string // stage; "" = the last
+	Args       map[string]string
+	Project    string // whom it is for; "" = all
+	Network    string // of what runs in it; "" = the engine's usual one
+	NoCache    bool
+	Pull       bool // ask for newer versions of what it is built upon
+	Bounded    bool // its steps have limits of memory and CPU
+	Progress   bool // progress of downloads is written, too, line by line
+	Context    io.Reader
+}
+
+// Builder builds images with an engine, wherever that is.
+type Builder struct{ api *client.Client }
+
+// NewBuilder makes a Builder of the engine at host; "" = DOCKER_HOST, else the usual socket. It asks nobody.
+func NewBuilder(host string) (*Builder, error) {
+	api, _, err := connect(host)
+	if err == nil && api == nil {
+		err = fault.New(fault.Unsupported, "docker_address", "The address %q of the Docker engine cannot be used. Give that of a socket, such as unix:///var/run/docker.sock.", host)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Builder{api}, nil
+}
+
+// Builder returns a Builder of the executor's engine; nil where there is none.
+func (e *Executor) Builder() *Builder {
+	if e.api == nil {
+		return nil
+	}
+	return &Builder{e.api}
+}
+
+// Close gives back what the Builder opened.
+func (b *Builder) Close() error { return b.api.Close() }
+
+// Build builds an image and writes what the engine says to log. The image has its tag once everything has succeeded, and not before.
+func (b *Builder) Build(ctx context.Context, s BuildSpec, log io.Writer) error {
+	labels := map[string]string{labelManaged: "true"}
+	if s.Project != "" {
+		labels[labelProject] = s.Project
+	}
+	o := build.ImageBuildOptions{Version: build.BuilderV1, Tags: []string{s.Tag}, Dockerfile: s.Dockerfile, Target: s.Target, Labels: labels,
+		NoCache: s.NoCache, PullParent: s.Pull, Remove: true, ForceRemove: true, NetworkMode: s.Network, BuildArgs: map[string]*string{}}
+	for name, value := range s.Args {
+		o.BuildArgs[name] = &value
+	}
+	if s.Bounded {
+		files := mostFiles()
+		o.Memory, o.MemorySwap, o.CPUPeriod, o.CPUQuota = buildMemory, buildMemory, 100_000, buildCPUs*100_000
+		o.Ulimits = []*container.Ulimit{{Name: "nofile", Soft: files, Hard: files}, {Name: "core", Soft: 0, Hard: 0}}
+	}
+	resp, err := b.api.ImageBuild(ctx, s.Context, o)
+	if err != nil {
+		if unreachable(err) {
+			return inWords(err)
+		}
+		return buildFailed(err.Error())
+	}
+	defer resp.Body.Close()
+	return follow(ctx, resp.Body, log, s.Progress)
+}
+
+// said is one message of the engine's.
+type said struct {
+	Stream   string `json:"stream"`
+	Status   string `json:"status"`
+	ID       string `json:"id"`
+	Progress string `json:"progress"`
+	Error    string `json:"error"`
+}
+
+// maxSaid bounds one message of the engine's.
+const maxSaid = 4 << 20
+
+// follow writes what the engine says, and returns how it ended.
+func follow(ctx context.Context, r io.Reader, log io.Writer, progress bool) error {
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, maxSaid)
+	states := map[string]string{} // of downloads
+	var last time.Time
+	for sc.Scan() {
+		var m said
+		if err := json.Unmarshal(sc.Bytes(), &m); err != nil {
+			continue // nothing that is understood
+		}
+		switch {
+		case m.Error != "":
+			return buildFailed(m.Error)
+		case m.Stream != "":
+			if _, err := io.WriteString(log, m.Stream); err != nil {
+				return err
+			}
+		case m.Status != "" && (states[m.ID] != m.Status || m.ID == "" || progress && m.Progress != "" && time.Since(last) > time.Second):
+			states[m.ID] = m.Status
+			last = time.Now()
+			fmt.Fprintln(log, strings.TrimSpace(strings.TrimLeft(m.ID+": "+m.Status+" "+m.Progress, ": ")))
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return sc.Err()
+}
+
+func buildFailed(text string) error {
+	text = plain(text, 800)
+	cure := "See what it printed, mend the Dockerfile, commit, and build again."
+	switch {
+	case strings.Contains(text, "BuildKit"), strings.Contains(text, "--mount"):
+		cure = "Parawork builds with the engine's classic builder, which has no BuildKit features such as RUN --mount. Write that step without them."
+	case strings.Contains(text, "No such image"), strings.Contains(text, "not found"), strings.Contains(text, "pull access denied"):
+		cure = "Check the name after FROM, and that the Docker engine can reach the registry."
+	case strings.Contains(text, "no such host"), strings.Contains(text, "i/o timeout"), strings.Contains(text, "connection refused"), strings.Contains(text, "network is unreachable"):
+		cure = "The Docker engine does not reach the registry: check its network and proxy settings."
+	}
+	return fault.New(fault.Unavailable, "image_build_failed", "The image could not be built: %s. %s", strings.TrimSuffix(text, "."), cure)
+}
+
+// Remove removes an image by its tag. One that is not there, or that containers still use, is left.
+func (b *Builder) Remove(ctx context.Context, tag string) error {
+	_, err := b.api.ImageRemove(ctx, tag, image.RemoveOptions{PruneChildren: true})
+	if err == nil || errdefs.IsNotFound(err) || errdefs.IsConflict(err) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return inWords(err)
+}

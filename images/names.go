@@ -1,0 +1,56 @@
+package images
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// imageName is what a registry or an engine calls an image: host, path, tag, digest.
+var imageName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/-]|:[0-9]+/)*(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(@sha256:[0-9a-f]{64})?$`)
+
+// checkName refuses what is no image's name, and images built for other projects.
+func checkName(name, projectID string) error {
+	if len(name) > 300 || !imageName.MatchString(name) {
+		return fault.New(fault.Invalid, "invalid_image", "%q is no name of an image. It looks like node:22 or registry.example.com/team/image:tag.", clip(name, 300)).With("field", "image")
+	}
+	return checkForeign(name, projectID)
+}
+
+// repository is the name, without a tag, of the images built for a project.
+func repository(projectID string) string { return TagPrefix + strings.ToLower(projectID) }
+
+// checkForeign refuses images built for other projects: they hold what is theirs.
+func checkForeign(name, projectID string) error {
+	base := name[strings.LastIndex(name, "/")+1:]
+	base, _, _ = strings.Cut(base, "@")
+	base, _, _ = strings.Cut(base, ":")
+	if strings.HasPrefix(base, TagPrefix) && base != repository(projectID) {
+		return fault.New(fault.Invalid, "image_of_another_project", "The image %q was built for another project and can only be used there.", clip(name, 300)).With("field", "image")
+	}
+	return nil
+}
+
+// checkSource refuses what is no file an image can be built from.
+func checkSource(source string) error {
+	if source == "" || len(source) > 500 || source != path.Clean(source) || path.IsAbs(source) || source == ".." || strings.HasPrefix(source, "../") ||
+		strings.ContainsAny(source, "\x00\n\r") || kindOf(source) == "" {
+		return fault.New(fault.Invalid, "invalid_image_source",
+			"An image is built from a Dockerfile or a devcontainer.json, named by its path in the repository.").With("field", "source")
+	}
+	return nil
+}
+
+// kindOf says what a file is by its name, "" when no image can be built from it.
+func kindOf(file string) string {
+	switch base := path.Base(file); {
+	case base == "devcontainer.json" || base == ".devcontainer.json":
+		return Devcontainer
+	case base == "Dockerfile" || base == "Containerfile" || strings.HasPrefix(base, "Dockerfile.") || strings.HasSuffix(base, ".Dockerfile") ||
+		strings.HasSuffix(base, ".dockerfile"):
+		return Dockerfile
+	}
+	return ""
+}
