@@ -157,6 +157,7 @@ func (d *decoder) checkProjects(p *Projects) {
 
 func (d *decoder) checkSandboxing(s *Sandboxing) {
 	d.checkOneOf("sandboxing.defaultProvider", s.DefaultProvider, Providers...)
+	d.checkNetwork(&s.Network)
 	d.checkLeast("sandboxing.monthlyBudgetUsd", s.MonthlyBudgetUSD, 0)
 	if l := s.Local.ResourceLimits; l.MaxCPU < 0 || l.MaxMemory < 0 {
 		d.problem("sandboxing.local.resourceLimits", "must not be negative; 0 means no limit")

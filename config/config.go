@@ -73,6 +73,15 @@ type Sandboxing struct {
 	Runner           Runner     `json:"runner"`
 	Docker           Docker     `json:"docker"`
 	E2B              E2B        `json:"e2b"`
+	Network          Network    `json:"network"`
+}
+
+// Network is what agents reach from places that isolate.
+type Network struct {
+	Mode         string   `json:"mode"`               // of projects that name none: open, allow or none
+	Allow        []string `json:"allow"`              // names allowed in every project with a list
+	AllowPrivate []string `json:"allowPrivate"`       // addresses and ranges, with or without a port, that are reached although they are not public
+	Proxy        string   `json:"proxy" secret:"url"` // the server's own; "" = as the environment says, "none" = none
 }
 
 // Local is this server without isolation.
@@ -180,6 +189,7 @@ func Default() *Config {
 			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true},
 			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
 				MaxSessionDuration: 86400, AutoShutdownIdle: 1800},
+			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
 		},
 		Outgoing: Outgoing{Allow: []string{}},
 		Billing:  Billing{Stripe: Stripe{WebhookSecrets: []string{}}},

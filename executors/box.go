@@ -27,6 +27,7 @@ func (p *Place) Run(ctx context.Context, b BoxCommand) (BoxResult, error) {
 		b.MaxOutput = defaultBoxOutput
 	}
 	timeout := b.timeout()
+	defer p.use()()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout+overtime,
 		fault.New(fault.Timeout, "command_timeout", "%s took longer than %s.", b.Argv[0], timeout))
 	defer cancel()

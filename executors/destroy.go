@@ -24,7 +24,13 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 	if p == nil {
 		return m.destroyStray(ctx, r, workspaceID)
 	}
+	return m.end(ctx, r, p, "It was destroyed.")
+}
+
+// end ends a live place on purpose. The caller holds the room's turn.
+func (m *Manager) end(ctx context.Context, r *room, p *Place, reason string) error {
 	r.mu.Lock()
+	p.closing = true
 	p.record.State, p.record.Reason = Stopping, ""
 	rec := p.record
 	r.mu.Unlock()
@@ -37,13 +43,11 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 		r.mu.Lock()
 		r.place, r.stray = nil, &rec
 		r.mu.Unlock()
-		p.reason = "It is being destroyed."
-		close(p.done)
-		p.Guest.Close()
+		p.close("It is being destroyed.")
 		return fault.Wrap(err, fault.Unavailable, "destroy_failed",
 			"The sandbox could not be destroyed completely. It is tried again in a moment.")
 	}
-	m.endPlace(ctx, r, p, Gone, "It was destroyed.")
+	m.endPlace(ctx, r, p, Gone, reason)
 	return nil
 }
 

@@ -31,9 +31,13 @@ type flight struct {
 // Ensure returns the workspace's live place and makes one when there is none. Concurrent calls join. A caller who leaves
 // early does not stop the making: the next one finds the place ready.
 func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error) {
+	if p, ok := ctx.Value(takingLeave{}).(*Place); ok && p.WorkspaceID == workspaceID {
+		return p, nil
+	}
 	r := m.room(workspaceID)
 	r.mu.Lock()
-	if p := r.place; p != nil {
+	if p := r.place; p != nil && !p.closing {
+		p.use()()
 		r.mu.Unlock()
 		return p, nil
 	}
@@ -78,7 +82,11 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 	if err != nil {
 		return nil, fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
 	}
-	e, err := m.choose(ctx, kind)
+	pol, err := m.policy(ctx, spec.TeamID)
+	if err != nil {
+		return nil, err
+	}
+	e, caps, err := m.pick(ctx, pol, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -100,13 +108,14 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 		return nil, fmt.Errorf("storing the new sandbox of workspace %s: %w", workspaceID, err)
 	}
 	m.publish(ctx, rec)
-	return m.create(ctx, r, e, spec, rec)
+	return m.create(ctx, r, e, caps, spec, rec)
 }
 
 // create makes the sandbox of rec, whose row is stored already, and puts it into the room.
-func (m *Manager) create(ctx context.Context, r *room, e Executor, spec Spec, rec Record) (*Place, error) {
+func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabilities, spec Spec, rec Record) (*Place, error) {
 	killpoint.Reach(killpoint.SandboxStored)
-	sb, err := m.construct(ctx, e, spec)
+	began := m.now()
+	sb, err := m.construct(ctx, e, caps, spec)
 	if err != nil {
 		m.finish(ctx, rec, Failed, "It could not be made: "+err.Error())
 		if fault.KindOf(err) != fault.Internal {
@@ -123,16 +132,21 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, spec Spec, re
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
 			"The place for this workspace was made but did not answer. Try again.")
 	}
+	m.took(e.Kind(), m.now()-began)
 	m.settle(ctx, r, p)
 	return p, nil
 }
 
 // construct has the spec filled in and the sandbox made.
-func (m *Manager) construct(ctx context.Context, e Executor, spec Spec) (Sandbox, error) {
-	if err := m.outfit(ctx, m.capabilities(ctx, e), &spec); err != nil {
+func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, spec Spec) (Sandbox, error) {
+	if err := m.outfit(ctx, caps, &spec); err != nil {
 		return nil, err
 	}
-	return e.Create(ctx, spec)
+	sb, err := e.Create(ctx, spec)
+	if err != nil {
+		m.doubt(e)
+	}
+	return sb, err
 }
 
 // first stores a new sandbox's handle, before first use, says hello to it, and stores it as running.
@@ -155,7 +169,7 @@ func (m *Manager) first(ctx context.Context, sb Sandbox, rec Record) (*Place, er
 // connect says hello to a sandbox.
 func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
 	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind,
-		sandbox: sb, record: rec, done: make(chan struct{})}
+		sandbox: sb, record: rec, ending: make(chan struct{}), done: make(chan struct{})}
 	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Now: m.cfg.Now})
 	hello, err := m.hello(ctx, p)
 	if err != nil {

@@ -105,6 +105,7 @@ func (m *Manager) Check(ctx context.Context, workspaceID string) error {
 	}
 	if err == nil {
 		m.healthy(ctx, r, p)
+		m.rest(ctx, r, p)
 		return nil
 	}
 	return m.suspect(ctx, r, p, err)
@@ -200,6 +201,12 @@ func (m *Manager) endPlace(ctx context.Context, r *room, p *Place, state State, 
 	rec := p.record
 	r.mu.Unlock()
 	m.finish(ctx, rec, state, reason)
+	p.close(reason)
+}
+
+// close wakes everybody who waits for the place's end and lets go of its guest.
+func (p *Place) close(reason string) {
+	p.endOnce.Do(func() { close(p.ending) })
 	p.reason = reason
 	close(p.done)
 	p.Guest.Close()

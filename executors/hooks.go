@@ -14,6 +14,7 @@ type hooks struct {
 	live   []func(p *Place)
 	ending []func(ctx context.Context, p *Place)
 	ended  []func(r Record)
+	using  []func(workspaceID string) bool
 }
 
 // endingTimeout bounds all that happens in a sandbox before a planned end: a guest that does not answer keeps nobody from ending it.
@@ -44,7 +45,7 @@ func (m *Manager) OnPlace(fn func(p *Place)) {
 }
 
 // OnEnding registers fn, called before a live sandbox is ended on purpose (destroyed, moved, idle for long): its guest still answers,
-// and what is to be brought home is brought home now. fn may use p.Guest and p.Run, not Ensure or Destroy; it logs what it cannot do.
+// and what is to be brought home is brought home now. fn may use p, and with its ctx Ensure and RunInBox, which give it p; not Destroy. It logs what it cannot do.
 func (m *Manager) OnEnding(fn func(ctx context.Context, p *Place)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,6 +57,13 @@ func (m *Manager) OnEnded(fn func(r Record)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hooks.ended = append(m.hooks.ended, fn)
+}
+
+// OnUse registers fn, which says whether somebody is at the workspace's sandbox now: one that is in use is not idle.
+func (m *Manager) OnUse(fn func(workspaceID string) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hooks.using = append(m.hooks.using, fn)
 }
 
 // registered is a copy of the hooks: they are called without the lock.
@@ -87,9 +95,13 @@ func (m *Manager) prepare(ctx context.Context, r Record) error {
 
 // takeLeave lets everybody bring home what is in a place that is about to end.
 func (m *Manager) takeLeave(ctx context.Context, p *Place) {
-	ctx, cancel := context.WithTimeout(ctx, endingTimeout)
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, takingLeave{}, p), endingTimeout)
 	defer cancel()
 	for _, fn := range m.registered().ending {
 		fn(ctx, p)
 	}
+	p.endOnce.Do(func() { close(p.ending) })
 }
+
+// takingLeave marks the context of what is done in a place before it ends: for that, it is still there.
+type takingLeave struct{}

@@ -3,7 +3,6 @@ package executors
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
-	"github.com/parawork/parawork/internal/fault"
 )
 
 // Auto asks the Manager to choose the strongest place that is available.
@@ -52,18 +50,26 @@ type Workspaces interface {
 
 // ManagerConfig is what a Manager is made of.
 type ManagerConfig struct {
-	Executors   []Executor
-	Order       []Kind // what Auto tries, strongest first; default: the order of Executors
-	Store       Store
-	Workspaces  Workspaces
-	Events      events.Publisher // optional
-	Now         func() time.Time
-	After       func(time.Duration) <-chan time.Time // the clock of health checks and reaper; default time.After
-	HealthEvery time.Duration                        // default 15 s
-	ReapEvery   time.Duration                        // default 5 min
-	KeepRemains time.Duration                        // how long what a gone sandbox left stays readable; default 15 min
-	DialTimeout time.Duration                        // of one hello; default 5 s
-	Log         *slog.Logger
+	Executors    []Executor
+	Order        []Kind                             // what Auto tries, strongest first; default: the order of Executors
+	Default      Kind                               // what a workspace gets when nobody names a place; "" = Auto
+	Fixed        bool                               // Default is what every workspace gets: nobody may choose
+	Weakest      Boundary                           // the weakest boundary of the instance, whatever teams say
+	Policies     Policies                           // what teams say about their places; optional
+	Teams        func(context.Context) (int, error) // how many teams there are: with more than one, Auto takes no place without a boundary; optional
+	Store        Store
+	Workspaces   Workspaces
+	Events       events.Publisher // optional
+	Now          func() time.Time
+	After        func(time.Duration) <-chan time.Time // the clock of health checks and reaper; default time.After
+	HealthEvery  time.Duration                        // default 15 s
+	ReapEvery    time.Duration                        // default 5 min
+	KeepRemains  time.Duration                        // how long what a gone sandbox left stays readable; default 15 min
+	DialTimeout  time.Duration                        // of one hello; default 5 s
+	IdleAfter    func(Kind) time.Duration             // how long a sandbox may be idle before it is ended; 0 = for ever; optional
+	ProbeFresh   time.Duration                        // how long what a place says of itself is good for; default 30 s
+	ProbeTimeout time.Duration                        // how long a place may take to say it; default 5 s
+	Log          *slog.Logger
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -89,6 +95,12 @@ func (c *ManagerConfig) Validate() error {
 	if c.DialTimeout <= 0 {
 		c.DialTimeout = 5 * time.Second
 	}
+	if c.ProbeFresh <= 0 {
+		c.ProbeFresh = 30 * time.Second
+	}
+	if c.ProbeTimeout <= 0 {
+		c.ProbeTimeout = 5 * time.Second
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -106,6 +118,7 @@ func (c *ManagerConfig) Validate() error {
 type Manager struct {
 	cfg    ManagerConfig
 	byKind map[Kind]Executor
+	probes map[Kind]*probe
 
 	mu        sync.Mutex
 	rooms     map[string]*room // by workspace id
@@ -137,14 +150,28 @@ type Place struct {
 
 	sandbox Sandbox
 	record  Record // under the room's mu once the place is live
+	ending  chan struct{}
 	done    chan struct{}
 	reason  string // why the place ended; written before done is closed
 
 	// Under the room's mu.
-	silent    int   // health checks failed in a row
-	healthAt  int64 // ms UTC of the last good answer
-	worriedAt int64 // ms UTC of the last check asked for because the guest could not be dialed
+	silent    int    // health checks failed in a row
+	healthAt  int64  // ms UTC of the last good answer
+	worriedAt int64  // ms UTC of the last check asked for because the guest could not be dialed
+	idleAt    int64  // ms UTC since when it is idle, 0 = it is not
+	idleUses  uint64 // how often it had been used by then
+	closing   bool   // it is being ended on purpose: who asks for a place waits for the next one
+
+	endOnce sync.Once // closes ending
+
+	useMu sync.Mutex
+	busy  int    // commands of ours that run in it now
+	uses  uint64 // how often somebody asked for it, or one of them began or ended
 }
+
+// Ending is closed when the place's end has begun, at the latest with Done: before anything in it is ended on purpose, so that what
+// fails from then on is no news.
+func (p *Place) Ending() <-chan struct{} { return p.ending }
 
 // Done is closed when the place has ended: destroyed or found gone.
 func (p *Place) Done() <-chan struct{} { return p.done }
@@ -157,83 +184,12 @@ func NewManager(cfg ManagerConfig) *Manager {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), rooms: make(map[string]*room),
+	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), probes: make(map[Kind]*probe), rooms: make(map[string]*room),
 		gone: make(map[string]int64), worries: make(chan string, 64)}
 	for _, e := range cfg.Executors {
-		m.byKind[e.Kind()] = e
+		m.byKind[e.Kind()], m.probes[e.Kind()] = e, &probe{}
 	}
 	return m
-}
-
-// Capabilities says of every configured executor what it can do now, in the order of choice.
-func (m *Manager) Capabilities(ctx context.Context) []Capabilities {
-	out := make([]Capabilities, 0, len(m.cfg.Executors))
-	seen := make(map[Kind]bool)
-	add := func(k Kind) {
-		e, ok := m.byKind[k]
-		if !ok || seen[k] {
-			return
-		}
-		seen[k] = true
-		out = append(out, m.capabilities(ctx, e))
-	}
-	for _, k := range m.cfg.Order {
-		add(k)
-	}
-	for _, e := range m.cfg.Executors {
-		add(e.Kind())
-	}
-	return out
-}
-
-func (m *Manager) capabilities(ctx context.Context, e Executor) Capabilities {
-	c, err := e.Capabilities(ctx)
-	if err != nil {
-		m.cfg.Log.Warn("executor did not tell its capabilities", "executor", e.Kind(), "error", err)
-		c = Capabilities{Kind: e.Kind(), Name: string(e.Kind()), Reason: "it did not answer: " + err.Error(),
-			Cure: "look into the server's log"}
-	}
-	c.Kind = e.Kind()
-	return c
-}
-
-// Available says why no sandbox could be made now by an executor of kind ("" and Auto: by any), in the words Ensure would fail with.
-func (m *Manager) Available(ctx context.Context, kind Kind) error {
-	_, err := m.choose(ctx, kind)
-	return err
-}
-
-// choose finds the executor for kind: the named one when it is available, or the strongest available for Auto.
-func (m *Manager) choose(ctx context.Context, kind Kind) (Executor, error) {
-	if kind != "" && kind != Auto {
-		e, ok := m.byKind[kind]
-		if !ok {
-			return nil, fault.New(fault.Unsupported, "executor_unknown",
-				"This server has no executor %q. Choose another executor for the workspace.", kind)
-		}
-		c := m.capabilities(ctx, e)
-		if !c.Available {
-			return nil, fault.New(fault.Unavailable, "executor_unavailable", "%s cannot be used now: %s. %s",
-				c.Name, c.Reason, c.Cure)
-		}
-		return e, nil
-	}
-	var why []string
-	for _, k := range m.cfg.Order {
-		e, ok := m.byKind[k]
-		if !ok {
-			continue
-		}
-		c := m.capabilities(ctx, e)
-		if c.Available {
-			return e, nil
-		}
-		why = append(why, fmt.Sprintf("%s: %s. %s", c.Name, c.Reason, c.Cure))
-	}
-	if len(why) == 0 {
-		why = []string{"none is configured"}
-	}
-	return nil, fault.New(fault.Unavailable, "no_executor", "No place to work is available now. %s", joinWords(why))
 }
 
 // Astray names the workspace's sandbox while it exists but could not be reached, and "" when there is none such. The health

@@ -120,7 +120,7 @@ func (h *house) Archive(_ context.Context, _ accounts.Actor, id string) (workspa
 // crew is the house as the sessions' room.
 type crew struct{ *house }
 
-func (c crew) CheckAgent(name string) error {
+func (c crew) CheckAgent(_ context.Context, name string) error {
 	if name == "missing" {
 		return fault.New(fault.Conflict, "agent_not_installed", "Install it.")
 	}

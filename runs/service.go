@@ -141,7 +141,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 			return Run{}, fault.New(fault.Invalid, "invalid_run", "Two attempts have the same name %q.", a.Name).With("field", "attempts")
 		}
 		// A workspace for an agent that cannot be started would be of no use.
-		if err := s.cfg.Sessions.CheckAgent(a.Agent); err != nil {
+		if err := s.cfg.Sessions.CheckAgent(ctx, a.Agent); err != nil {
 			a.fail(err)
 		}
 		r.Attempts = append(r.Attempts, a)

@@ -93,7 +93,7 @@ type Workspaces interface {
 
 // Sessions is what the room needs of the sessions.
 type Sessions interface {
-	CheckAgent(name string) error
+	CheckAgent(ctx context.Context, name string) error
 	AgentName(name string) string
 	Start(ctx context.Context, actor accounts.Actor, workspaceID string, req sessions.StartRequest) (sessions.Session, error)
 	List(ctx context.Context, workspaceID string) ([]sessions.Session, error)

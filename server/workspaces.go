@@ -64,7 +64,8 @@ func (h handlers) checkPlace(ctx context.Context, executor string) error {
 	if place == "" {
 		place = h.cfg.DefaultExecutor
 	}
-	return h.cfg.Places.Available(ctx, place)
+	_, err := h.cfg.Places.Choose(ctx, callOf(ctx).team.ID, place)
+	return err
 }
 
 func (h handlers) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {

@@ -34,7 +34,7 @@ func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspac
 		if err := req.check(); err != nil {
 			return Session{}, err
 		}
-		if err := s.cfg.Agents.Check(req.Agent); err != nil {
+		if err := s.checkAgent(ctx, req.Agent); err != nil {
 			return Session{}, err
 		}
 		if _, err := s.account(ctx, actor, old.TeamID, req, false); err != nil {

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/events"
-	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/internal/homedir"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
@@ -34,21 +33,17 @@ const endRead = 5 * time.Second
 
 // converse is what a session needs to follow its agent's record.
 type converse struct {
-	ending chan struct{} // closed when the session ends: read the rest
-	over   chan struct{} // closed when nothing will be read any more; nil when nothing is
+	ending chan struct{}      // closed when the session ends: read the rest
+	over   chan struct{}      // closed when nothing will be read any more; nil when nothing is
+	now    chan chan struct{} // asks for what can be read now; what is sent is closed when that was read
 	mask   *redact.Masker
-	since  int64  // what the record says of an earlier time is left out; 0 = the session's start
-	home   string // reads from the homes on this machine
+	since  int64 // what the record says of an earlier time is left out; 0 = the session's start
 }
 
-// homesHere reports whether agents in such a place have their homes on this machine. Those with a disk of their own have not:
-// their records can be read through the guest behind a conversation.Source.
-func homesHere(k executors.Kind) bool { return k != "docker" && k != "runner" && k != "e2b" }
-
-// followRecord starts following the record of a live session, until the session ends or the room closes. place is nil when it is
-// gone: what the agent wrote last may still lie in its home.
-func (s *Service) followRecord(ctx context.Context, l *live, place *executors.Place) {
-	if place != nil && !homesHere(place.Kind) || !s.cfg.Agents.Records(l.row.Agent) { // Agent never changes
+// followRecord starts following the record of a live session, until the session ends or the room closes. Where the place is gone,
+// what the agent wrote last may still lie in its home, if that is on this machine.
+func (s *Service) followRecord(ctx context.Context, l *live) {
+	if !s.cfg.Agents.Records(l.row.Agent) { // Agent never changes
 		return
 	}
 	if l.worktree == "" {
@@ -67,7 +62,7 @@ func (s *Service) followRecord(ctx context.Context, l *live, place *executors.Pl
 		return
 	}
 	l.refs++
-	l.talk.over = make(chan struct{})
+	l.talk.over, l.talk.now = make(chan struct{}), make(chan chan struct{})
 	s.mu.Unlock()
 	if !s.run(func() { l.converse(s.hard) }) {
 		close(l.talk.over)
@@ -117,6 +112,11 @@ func (l *live) converse(ctx context.Context) {
 			flowing, settled = end != seen, end == seen
 			seen = end
 			r.pass(ctx)
+		case read := <-l.talk.now:
+			for again := true; again; again = r.behind && r.rest.IsZero() && ctx.Err() == nil {
+				r.pass(ctx)
+			}
+			close(read)
 		case <-l.talk.ending:
 			r.end(ctx)
 			return
@@ -131,8 +131,7 @@ type reading struct {
 	live   *live
 	reader *conversation.Reader
 	writer *conversation.Writer
-	of     string // the conversation reader reads
-	home   string
+	of     string    // the conversation reader reads
 	again  bool      // what is kept already may come again
 	behind bool      // there was more to read than one pass takes
 	rest   time.Time // until then nothing is read: the record was just read from its beginning again
@@ -211,7 +210,7 @@ func (r *reading) open(ctx context.Context) bool {
 	if r.reader != nil && r.of == row.Conversation {
 		return true
 	}
-	home, rec, ok := l.svc.cfg.Agents.Record(row.Agent, row.CreatedBy, row.Conversation)
+	rec, ok := l.svc.cfg.Agents.Record(row.Agent, row.Conversation)
 	if !ok {
 		return false
 	}
@@ -222,7 +221,7 @@ func (r *reading) open(ctx context.Context) bool {
 		masked := string(l.talk.mask.Write([]byte(s)))
 		return masked + string(l.talk.mask.Flush())
 	}})
-	r.home, r.of, r.again = home, row.Conversation, true
+	r.of, r.again = row.Conversation, true
 	if r.writer == nil {
 		r.writer = conversation.NewWriter(filepath.Join(l.svc.dir(l.id), conversation.FileName), l.svc.cfg.MaxConversationBytes)
 	}
@@ -237,12 +236,12 @@ func (r *reading) pass(ctx context.Context) {
 	if r.behind = time.Now().Before(r.rest); r.behind {
 		return
 	}
-	src, err := homedir.Open(r.home)
-	if err != nil {
+	src, done, err := r.live.source(ctx)
+	if err != nil || src == nil {
 		r.complain(err)
 		return
 	}
-	defer src.Close()
+	defer done()
 	defer r.mark() // what is read next is newer than this
 	items, more, err := r.reader.Read(ctx, src)
 	r.complain(err)
@@ -264,12 +263,12 @@ func (r *reading) end(ctx context.Context) {
 
 // finish reads the rest of the record that is open now.
 func (r *reading) finish(ctx context.Context) {
-	src, err := homedir.Open(r.home)
-	if err != nil {
+	src, done, err := r.live.source(ctx)
+	if err != nil || src == nil {
 		r.complain(err)
 		return
 	}
-	defer src.Close()
+	defer done()
 	items, err := r.reader.End(ctx, src, r.live.svc.now())
 	r.complain(err)
 	r.keep(ctx, items)
@@ -299,9 +298,9 @@ func (r *reading) keep(ctx context.Context, items []conversation.Item) {
 }
 
 // complain logs an error once, until another one comes. The record is the agent's: it may hold anything, and nothing depends
-// on it.
+// on it. A place that cannot be reached is told of elsewhere.
 func (r *reading) complain(err error) {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrNotExist) || r.told == err.Error() {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, fs.ErrNotExist) || fault.Is(err, fault.Unavailable) || r.told == err.Error() {
 		return
 	}
 	r.told = err.Error()

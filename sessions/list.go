@@ -35,7 +35,7 @@ func (s *Service) fresh(row Session) Session {
 }
 
 // CheckAgent says whether an agent can be started here: a fault that says how to cure it when not.
-func (s *Service) CheckAgent(name string) error { return s.cfg.Agents.Check(name) }
+func (s *Service) CheckAgent(ctx context.Context, name string) error { return s.checkAgent(ctx, name) }
 
 // AgentName returns an agent's name for people.
 func (s *Service) AgentName(name string) string { return s.cfg.Agents.Name(name) }

@@ -36,7 +36,8 @@ type live struct {
 
 	mu       sync.Mutex
 	row      Session
-	worktree string // the agent's working directory, "" when not known
+	worktree string  // the agent's working directory, "" when not known
+	inside   *inside // nil: the home lies on this machine
 	guest    *client.Client
 	machine  machine
 	again    *time.Timer // asks the machine again

@@ -65,11 +65,17 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	place, ok := s.cfg.Places.Live(row.WorkspaceID)
 	if ok {
 		l.guest, l.worktree = place.Guest, place.Hello.Root
+		if l.inside, err = s.insideOf(ctx, place); err != nil {
+			s.cfg.Log.Warn("home of a session's agent not found", "session_id", row.ID, "error", err)
+		}
+	}
+	if l.inside == nil && kept.Inside {
+		l.inside = &inside{} // its home is not on this machine, and cannot be reached now
 	}
 	if !s.add(l) {
 		return ErrRestarting
 	}
-	s.followRecord(ctx, l, place)
+	s.followRecord(ctx, l)
 	if !ok || place.SandboxID != row.SandboxID {
 		l.finish(ctx, ending{state: Lost, reason: "the place it ran in is gone"})
 		s.release(l)

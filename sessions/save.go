@@ -116,7 +116,7 @@ func (l *live) lateOutput() []byte {
 // findConversation looks for the agent's own id of the conversation, where the agent chooses it itself.
 func (s *Service) findConversation(ctx context.Context, l *live) {
 	l.mu.Lock()
-	row, worktree := l.row, l.worktree
+	row, worktree, in, g := l.row, l.worktree, l.inside, l.guest
 	due := row.Conversation == "" && worktree != "" && s.cfg.Agents.Finds(row.Agent) && row.State != Starting &&
 		(l.soughtAt.IsZero() || time.Since(l.soughtAt) >= seekEvery || row.State.Ended())
 	if due {
@@ -131,7 +131,10 @@ func (s *Service) findConversation(ctx context.Context, l *live) {
 		s.cfg.Log.Warn("conversations not read", "session_id", row.ID, "error", err)
 		return
 	}
-	find := agents.Find{UserID: row.CreatedBy, Worktree: worktree, Since: row.StartedAt, Output: l.lateOutput, Taken: make(map[string]struct{}, len(taken))}
+	if in != nil && (g == nil || in.home == "") {
+		return
+	}
+	find := agents.Find{UserID: row.CreatedBy, Inside: in.in(ctx, g), Worktree: worktree, Since: row.StartedAt, Output: l.lateOutput, Taken: make(map[string]struct{}, len(taken))}
 	for _, id := range taken {
 		find.Taken[id] = struct{}{}
 	}

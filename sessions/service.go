@@ -48,6 +48,8 @@ type Places interface {
 	Live(workspaceID string) (*executors.Place, bool)
 	// Astray names the workspace's sandbox while it exists but could not be reached; "" when there is none such.
 	Astray(workspaceID string) (sandboxID string)
+	// Capabilities says of every kind of place what it can do, as last heard.
+	Capabilities(ctx context.Context) []executors.Capabilities
 }
 
 // Workspaces is what the room needs to know of workspaces.

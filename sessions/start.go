@@ -48,7 +48,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if w.DeletedAt != 0 || w.State != workspaces.Ready {
 		return Session{}, fault.New(fault.Conflict, "workspace_not_ready", "The workspace is %s: a session can be started when it is ready.", w.State)
 	}
-	if err := s.cfg.Agents.Check(req.Agent); err != nil {
+	if err := s.checkAgent(ctx, req.Agent); err != nil {
 		return Session{}, err
 	}
 	account, err := s.account(ctx, actor, w.TeamID, req, resumed != nil)
@@ -56,6 +56,10 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		return Session{}, err
 	}
 	place, err := s.cfg.Places.Ensure(ctx, w.ID)
+	if err != nil {
+		return Session{}, err
+	}
+	in, err := s.insideOf(ctx, place)
 	if err != nil {
 		return Session{}, err
 	}
@@ -68,7 +72,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		row.Rows = req.Rows
 	}
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
-		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks}
+		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks, Inside: in.in(ctx, place.Guest)}
 	if l.Resume = resumed != nil; l.Resume && resumed.Conversation != "" {
 		l.Conversation, l.Known = resumed.Conversation, true
 	}
@@ -80,7 +84,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if resumed != nil && !plan.Resumed {
 		row.StateReason = "started again: the agent has no conversation to go on with"
 	}
-	return s.launch(ctx, row, place, l.Worktree, plan, req)
+	return s.launch(ctx, row, place, in, l.Worktree, plan, req)
 }
 
 // diskFull gives an error a kind of its own when there was no space left.
@@ -101,25 +105,25 @@ func (s *Service) newRow(w workspaces.Workspace, p *executors.Place, agent, user
 }
 
 // launch stores the row, then starts the process: whatever happens in between is found at the next start.
-func (s *Service) launch(ctx context.Context, row Session, place *executors.Place, dir string, plan agents.Plan, req StartRequest) (Session, error) {
+func (s *Service) launch(ctx context.Context, row Session, place *executors.Place, in *inside, dir string, plan agents.Plan, req StartRequest) (Session, error) {
 	row.Argv = plan.Argv
 	env := maps.Clone(plan.Env)
 	maps.Copy(env, plan.Secrets)
 	maps.Copy(env, req.Env)
 	secrets := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(plan.Env), secretValues(req.Env))
-	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: secrets}); err != nil {
+	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: secrets, Inside: in != nil}); err != nil {
 		return Session{}, diskFull(err)
 	}
 	l, err := s.newLive(row, secrets)
 	if err != nil {
 		return Session{}, diskFull(err)
 	}
-	l.guest, l.worktree = place.Guest, dir
+	l.guest, l.worktree, l.inside = place.Guest, dir, in
 	l.noteSize()
 	if !s.add(l) {
 		return Session{}, ErrRestarting
 	}
-	s.followRecord(ctx, l, place)
+	s.followRecord(ctx, l)
 	// From here on the session must come to something, whoever hangs up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
@@ -149,6 +153,9 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		l.mu.Unlock()
 	}
 	if p.State == guest.Exited && strings.HasPrefix(p.Reason, "start_failed") {
+		if missing := in.in(ctx, place.Guest); missing != nil && notThere(p.Reason) {
+			p.Reason = "start_failed: " + s.cfg.Agents.NotFound(row.Agent, missing)
+		}
 		l.finish(ctx, endingOf(p, ""))
 		row = l.snapshot()
 		s.release(l)
@@ -209,7 +216,11 @@ func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script
 		return "", err
 	}
 	row := s.newRow(w, place, agents.Setup, w.CreatedBy)
-	l := agents.Launch{UserID: w.CreatedBy, SessionID: row.ID, WorkspaceID: w.ID, Worktree: worktree(place, w)}
+	in, err := s.insideOf(ctx, place)
+	if err != nil {
+		return "", err
+	}
+	l := agents.Launch{Inside: in.in(ctx, place.Guest), UserID: w.CreatedBy, SessionID: row.ID, WorkspaceID: w.ID, Worktree: worktree(place, w)}
 	if who, err := s.cfg.Accounts.Actor(ctx, w.CreatedBy); err == nil {
 		l.UserName, l.UserEmail = who.User.Name, who.User.Email
 	}
@@ -217,7 +228,7 @@ func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script
 	if err != nil {
 		return "", diskFull(err)
 	}
-	row, err = s.launch(ctx, row, place, l.Worktree, plan, req)
+	row, err = s.launch(ctx, row, place, in, l.Worktree, plan, req)
 	return row.ID, err
 }
 

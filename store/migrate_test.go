@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"io/fs"
 	"regexp"
 	"strings"
@@ -74,7 +75,7 @@ func TestMigrationsApplyOnceAndInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := own(t)
-	next := "000" + string(rune('0'+len(files)+1))
+	next := fmt.Sprintf("%04d", len(files)+1)
 	files[next+"_more.sql"] = "CREATE TABLE more (a TEXT); INSERT INTO more VALUES ('x');"
 	for range 2 { // the second time nothing is left to do
 		if err := db.Apply(t.Context(), both(files), "m"); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -21,28 +22,28 @@ var _ workspaces.Store = (*Workspaces)(nil)
 func NewWorkspaces(db *DB) *Workspaces { return &Workspaces{db: db} }
 
 const projectColumns = `id, team_id, name, source_kind, source, git_dir, default_branch, state, state_reason, setup_script,
-	copy_ignored, fetched_at, created_by, created_at`
+	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network`
 
 func scanProject(r interface{ Scan(...any) error }) (workspaces.Project, error) {
 	var p workspaces.Project
-	var patterns string
+	var patterns, limits, network string
 	err := r.Scan(&p.ID, &p.TeamID, &p.Name, &p.SourceKind, &p.Source, &p.GitDir, &p.DefaultBranch, &p.State, &p.StateReason,
-		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt)
+		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt, &p.Executor, &p.NoCaches, &limits, &network)
 	if err == nil {
-		err = fromJSON(patterns, &p.CopyIgnored)
+		err = errors.Join(fromJSON(patterns, &p.CopyIgnored), fromJSON(limits, &p.Limits), fromJSON(network, &p.Network))
 	}
 	return p, err
 }
 
 // InsertProject stores a new project.
 func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) error {
-	patterns, err := toJSON(p.CopyIgnored)
+	patterns, limits, network, err := projectJSON(p)
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		p.ID, p.TeamID, p.Name, p.SourceKind, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript,
-		patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt)
+		patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, limits, network)
 	if err != nil {
 		return fmt.Errorf("inserting project: %w", err)
 	}
@@ -102,16 +103,24 @@ func (s *Workspaces) EditProject(ctx context.Context, id string, fn func(*worksp
 		if err := fn(&p); err != nil {
 			return err
 		}
-		patterns, err := toJSON(p.CopyIgnored)
+		patterns, limits, network, err := projectJSON(p)
 		if err != nil {
 			return err
 		}
 		_, err = s.db.Exec(ctx, `UPDATE projects SET name = ?, source = ?, git_dir = ?, default_branch = ?, state = ?, state_reason = ?,
-			setup_script = ?, copy_ignored = ?, fetched_at = ? WHERE id = ?`, p.Name, p.Source, p.GitDir, p.DefaultBranch,
-			string(p.State), p.StateReason, p.SetupScript, patterns, p.FetchedAt, id)
+			setup_script = ?, copy_ignored = ?, fetched_at = ?, executor = ?, no_caches = ?, limits = ?, network = ? WHERE id = ?`,
+			p.Name, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript, patterns, p.FetchedAt,
+			p.Executor, p.NoCaches, limits, network, id)
 		return err
 	})
 	return p, err
+}
+
+func projectJSON(p workspaces.Project) (patterns, limits, network string, err error) {
+	patterns, err1 := toJSON(p.CopyIgnored)
+	limits, err2 := toJSON(p.Limits)
+	network, err3 := toJSON(p.Network)
+	return patterns, limits, network, errors.Join(err1, err2, err3)
 }
 
 // DeleteProject marks a project deleted that has no workspaces left.
@@ -150,16 +159,16 @@ func (s *Workspaces) touch(ctx context.Context, query string, args ...any) error
 }
 
 const workspaceColumns = `id, team_id, project_id, num, name, branch, base, base_commit, executor, state, state_reason, path, steps,
-	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at`
+	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts`
 
 func scanWorkspace(r interface{ Scan(...any) error }) (workspaces.Workspace, error) {
 	var w workspaces.Workspace
-	var steps, snapshot string
+	var steps, snapshot, limits, hosts string
 	err := r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Branch, &w.Base, &w.BaseCommit, &w.Executor, &w.State,
 		&w.StateReason, &w.Path, &steps, &w.MergedAt, &w.MergedCommit, &snapshot, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt,
-		&w.ArchivedAt, &w.DeletedAt)
+		&w.ArchivedAt, &w.DeletedAt, &limits, &hosts)
 	if err == nil {
-		err = fromJSON(steps, &w.Steps)
+		err = errors.Join(fromJSON(steps, &w.Steps), fromJSON(limits, &w.Limits), fromJSON(hosts, &w.AllowedHosts))
 	}
 	if err == nil && snapshot != "" {
 		err = fromJSON(snapshot, &w.Snapshot)
@@ -169,7 +178,7 @@ func scanWorkspace(r interface{ Scan(...any) error }) (workspaces.Workspace, err
 
 // InsertWorkspace takes the team's next number and stores the workspace with it, in one transaction.
 func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace) (workspaces.Workspace, error) {
-	steps, snapshot, err := workspaceJSON(w)
+	j, err := workspaceJSON(w)
 	if err != nil {
 		return w, err
 	}
@@ -183,9 +192,10 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND team_id = ? AND deleted_at = 0`, w.ProjectID, w.TeamID); err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			w.ID, w.TeamID, w.ProjectID, w.Num, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor, string(w.State), w.StateReason,
-			w.Path, steps, w.MergedAt, w.MergedCommit, snapshot, w.CreatedBy, w.CreatedAt, w.UpdatedAt, w.ArchivedAt, w.DeletedAt)
+			w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.CreatedBy, w.CreatedAt, w.UpdatedAt, w.ArchivedAt, w.DeletedAt,
+			j.limits, j.hosts)
 		return err
 	})
 	if err != nil {
@@ -268,25 +278,35 @@ func (s *Workspaces) EditWorkspace(ctx context.Context, id string, fn func(*work
 		if err := fn(&w); err != nil {
 			return err
 		}
-		steps, snapshot, err := workspaceJSON(w)
+		j, err := workspaceJSON(w)
 		if err != nil {
 			return err
 		}
 		_, err = s.db.Exec(ctx, `UPDATE workspaces SET name = ?, branch = ?, base = ?, base_commit = ?, executor = ?, state = ?,
 			state_reason = ?, path = ?, steps = ?, merged_at = ?, merged_commit = ?, snapshot = ?, updated_at = ?, archived_at = ?,
-			deleted_at = ? WHERE id = ?`, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor, string(w.State), w.StateReason, w.Path,
-			steps, w.MergedAt, w.MergedCommit, snapshot, w.UpdatedAt, w.ArchivedAt, w.DeletedAt, id)
+			deleted_at = ?, limits = ?, allowed_hosts = ? WHERE id = ?`, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor,
+			string(w.State), w.StateReason, w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.UpdatedAt, w.ArchivedAt,
+			w.DeletedAt, j.limits, j.hosts, id)
 		return err
 	})
 	return w, err
 }
 
-func workspaceJSON(w workspaces.Workspace) (steps, snapshot string, err error) {
-	if steps, err = toJSON(w.Steps); err != nil || w.Snapshot == nil {
-		return steps, "", err
+// workspaceTexts are the columns of a workspace that hold JSON.
+type workspaceTexts struct{ steps, snapshot, limits, hosts string }
+
+func workspaceJSON(w workspaces.Workspace) (t workspaceTexts, err error) {
+	if w.AllowedHosts == nil {
+		w.AllowedHosts = []string{}
 	}
-	snapshot, err = toJSON(w.Snapshot)
-	return steps, snapshot, err
+	var errs [4]error
+	t.steps, errs[0] = toJSON(w.Steps)
+	t.limits, errs[1] = toJSON(w.Limits)
+	t.hosts, errs[2] = toJSON(w.AllowedHosts)
+	if w.Snapshot != nil {
+		t.snapshot, errs[3] = toJSON(w.Snapshot)
+	}
+	return t, errors.Join(errs[:]...)
 }
 
 // InsertActivity stores one line of a timeline.

@@ -20,7 +20,7 @@ type follower struct {
 	teamID      string
 	sandboxID   string
 	log         *slog.Logger
-	gone        <-chan struct{}    // closed when the place has ended
+	gone        <-chan struct{}    // closed when the place's end has begun
 	cancel      context.CancelFunc // ends follow; guarded by Service.mu
 
 	mu      sync.Mutex // also orders what is written
@@ -52,7 +52,7 @@ func (f *follower) follow(ctx context.Context) {
 		}
 		if fault.CodeOf(err) == codeNoBase {
 			pause = retryFirst // it is being made
-		} else if err != nil {
+		} else if err != nil && !f.over() {
 			f.log.Warn("following changes failed", "error", err)
 		}
 		if errors.Is(err, errLie) {
@@ -66,6 +66,16 @@ func (f *follower) follow(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		pause = min(2*pause, retryMax)
+	}
+}
+
+// over reports whether the place's end has begun: that its guest does not answer is no news then.
+func (f *follower) over() bool {
+	select {
+	case <-f.gone:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -48,13 +48,18 @@ func newHouse(t *testing.T, db *store.DB) *house { return newHouseWith(t, db, ni
 // newHouseWith joins the Service to real places, when places is given.
 func newHouseWith(t *testing.T, db *store.DB, places filesync.Places) *house {
 	t.Helper()
+	return newHouseLogging(t, db, places, slog.New(slog.DiscardHandler))
+}
+
+func newHouseLogging(t *testing.T, db *store.DB, places filesync.Places, log *slog.Logger) *house {
+	t.Helper()
 	user, team := storetest.Seed(t, db)
 	h := &house{t: t, db: db, store: store.NewChanges(db), teamID: team.ID, base: baseA, places: make(map[string]*executors.Place)}
 	h.workspaceID = h.addWorkspace(user.ID, 1)
 	if places == nil {
 		places = h
 	}
-	h.service = filesync.New(filesync.Config{Store: h.store, Places: places, Workspaces: h, Events: h, Touched: h.note, Log: slog.New(slog.DiscardHandler)})
+	h.service = filesync.New(filesync.Config{Store: h.store, Places: places, Workspaces: h, Events: h, Touched: h.note, Log: log})
 	return h
 }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/parawork/parawork/executors"
@@ -35,6 +36,11 @@ func (r *realHouse) Spec(_ context.Context, workspaceID string) (executors.Spec,
 
 func newRealHouse(t *testing.T) *realHouse {
 	t.Helper()
+	return newRealHouseLogging(t, slog.New(slog.DiscardHandler))
+}
+
+func newRealHouseLogging(t *testing.T, log *slog.Logger) *realHouse {
+	t.Helper()
 	db := storetest.SQLite(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -49,11 +55,10 @@ func newRealHouse(t *testing.T) *realHouse {
 	git(t, repo, "commit", "-qm", "base")
 	git(t, repo, "worktree", "add", "-q", "-b", "work", r.root)
 
-	log := slog.New(slog.DiscardHandler)
 	r.world = fake.NewWorld(filepath.Join(dir, "world"), log)
 	r.manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{fake.New(r.world)},
 		Store: store.NewExecutors(db), Workspaces: r, Log: log})
-	r.house = newHouseWith(t, db, r.manager)
+	r.house = newHouseLogging(t, db, r.manager, log)
 	r.setBase(git(t, r.root, "rev-parse", "HEAD"))
 	r.manager.OnPlace(r.service.Follow)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -278,3 +283,29 @@ func TestAWorkspaceWithoutABase(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What is ended on purpose fails nothing.
+func TestAPlannedEndIsNoWarning(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(writer(func(b []byte) { mu.Lock(); out.Write(b); mu.Unlock() }), nil))
+	r := newRealHouseLogging(t, log)
+	for range 3 {
+		if _, err := r.service.SyncNow(t.Context(), r.workspaceID); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.manager.Destroy(t.Context(), r.workspaceID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if strings.Contains(out.String(), "WARN") {
+		t.Errorf("logged:\n%s", out.String())
+	}
+}
+
+type writer func([]byte)
+
+func (w writer) Write(b []byte) (int, error) { w(b); return len(b), nil }

@@ -69,7 +69,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Follow starts following a live place until it is gone. It never blocks, and may be called before Run.
 func (s *Service) Follow(p *executors.Place) {
-	s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, realBox{p.Guest}, p.Done())
+	s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, realBox{p.Guest}, p.Ending())
 }
 
 // follow returns the follower of a place, making one when the workspace has none or one of another sandbox.
@@ -121,7 +121,7 @@ func (s *Service) place(ctx context.Context, workspaceID string) (*executors.Pla
 	if err != nil {
 		return nil, nil, err
 	}
-	return p, s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, realBox{p.Guest}, p.Done()), nil
+	return p, s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, realBox{p.Guest}, p.Ending()), nil
 }
 
 const codeNoBase = "workspace_not_ready"

@@ -37,12 +37,18 @@ func TestGitInABox(t *testing.T) {
 		t.Errorf("the box sees of the repository: %s", out)
 	}
 	if os.Geteuid() == 0 {
-		fi, err := os.Stat(filepath.Join(w.Path, "a.txt"))
-		must(t, err)
-		if uid := fi.Sys().(*syscall.Stat_t).Uid; uid < 600_100_001 {
+		if uid := owner(t, filepath.Join(w.Path, "a.txt")); uid < 600_100_001 {
 			t.Errorf("a file belongs to %d", uid)
 		}
 	}
+}
+
+// owner is whose a file is.
+func owner(t *testing.T, path string) int {
+	t.Helper()
+	fi, err := os.Lstat(path)
+	must(t, err)
+	return int(fi.Sys().(*syscall.Stat_t).Uid)
 }
 
 func TestBoxesOfOddRepositories(t *testing.T) {

@@ -36,8 +36,8 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if err := s.checkBase(ctx, n.Base); err != nil {
 		return Workspace{}, err
 	}
-	if n.Executor == "" {
-		n.Executor = s.cfg.DefaultExecutor
+	if n.Executor, err = s.choose(ctx, p, n.Executor); err != nil {
+		return Workspace{}, err
 	}
 	now := s.now()
 	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor,
@@ -50,7 +50,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	}
 	killpoint.Reach(killpoint.WorkspaceStored)
 	s.note(ctx, Activity{TeamID: teamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
-		Text: fmt.Sprintf("Created from %s on branch %s", hostgit.Clean(w.Base), w.Branch), Data: map[string]any{"base": w.Base, "branch": w.Branch}})
+		Text: fmt.Sprintf("Created from %s on branch %s%s", hostgit.Clean(w.Base), w.Branch, s.homeWords(ctx, w.Executor)), Data: map[string]any{"base": w.Base, "branch": w.Branch}})
 	s.publishWorkspace(ctx, w)
 	if err := s.jobs.add(w.ID, func(ctx context.Context) { s.build(ctx, w.ID) }); err != nil {
 		s.failCreate(context.WithoutCancel(ctx), w.ID, err)

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
@@ -160,6 +161,13 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch Pro
 			return Project{}, err
 		}
 	}
+	if patch.Executor != nil && *patch.Executor != p.Executor {
+		if c := s.chooser(); c != nil {
+			if err := c.CheckWish(ctx, p.TeamID, executors.Kind(*patch.Executor)); err != nil {
+				return Project{}, err
+			}
+		}
+	}
 	p, err = s.store.EditProject(ctx, projectID, func(p *Project) error {
 		if patch.Name != nil {
 			p.Name = *patch.Name
@@ -172,6 +180,12 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch Pro
 		}
 		if patch.CopyIgnored != nil {
 			p.CopyIgnored = slices.Clone(*patch.CopyIgnored)
+		}
+		if patch.Executor != nil {
+			p.Executor = *patch.Executor
+		}
+		if patch.NoCaches != nil {
+			p.NoCaches = *patch.NoCaches
 		}
 		return nil
 	})

@@ -27,6 +27,8 @@ type ProjectPatch struct {
 	DefaultBranch *string
 	SetupScript   *string
 	CopyIgnored   *[]string
+	Executor      *string // "" = the team's
+	NoCaches      *bool
 }
 
 // Branches of a project. FetchError holds git's own words when a wanted fetch failed: the items are then as of FetchedAt.
@@ -60,7 +62,7 @@ type NewWorkspace struct {
 	Name      string
 	Base      string // "" = the project's default branch; "origin/x" = the remote's; "refs/heads/x" = exactly that, without fetching
 	Branch    string // "" = prefix + slug of the name; one that exists is refused
-	Executor  string // "" = the configured place
+	Executor  string // "" = the project's place, else the team's, else the instance's
 }
 
 // Show says which workspaces a list holds.

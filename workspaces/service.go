@@ -100,7 +100,7 @@ type Config struct {
 	BranchPrefix string   // of the branches of workspaces, such as "parawork/"; "" = none
 	CopyIgnored  []string // patterns of ignored files copied for new projects, such as ".env"
 	Protocols    []string // of URLs; default https, ssh, git
-	// DefaultExecutor is the kind of place a workspace gets that names none.
+	// DefaultExecutor is the kind of place a workspace gets where Places is no Chooser.
 	DefaultExecutor string
 	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
 	Chown bool

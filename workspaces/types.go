@@ -3,6 +3,8 @@
 // avoided. Git over an agent's tree (status, add, snapshot) runs in the sandbox through the Box interface.
 package workspaces
 
+import "github.com/parawork/parawork/executors"
+
 // ProjectState is cloning, ready or failed.
 type ProjectState string
 
@@ -24,7 +26,11 @@ type Project struct {
 	StateReason      string // git's own words when it failed
 	SetupScript      string
 	CopyIgnored      []string // patterns of ignored files to copy into each workspace
-	FetchedAt        int64    // ms UTC; 0 = never
+	Executor         string   // where its workspaces live that name no place; "" = the team's
+	NoCaches         bool     // its workspaces do not share the team's caches
+	Limits           executors.Limits
+	Network          executors.Network
+	FetchedAt        int64 // ms UTC; 0 = never
 	CreatedBy        string
 	CreatedAt        int64
 	Progress         string // while cloning: git's last progress line; not stored
@@ -81,6 +87,8 @@ type Workspace struct {
 	MergedAt              int64
 	MergedCommit          string
 	Snapshot              *Snapshot
+	Limits                executors.Limits // on top of the project's
+	AllowedHosts          []string         // names its sandbox may reach beside the project's
 	CreatedBy             string
 	CreatedAt, UpdatedAt  int64
 	ArchivedAt, DeletedAt int64

@@ -27,6 +27,7 @@ type walls struct {
 	// by workspace id
 	open   map[string]executors.Box
 	bad    error
+	broken map[string]error
 	onRun  func(c executors.BoxCommand)
 	pour   func(c executors.BoxCommand) (func([]byte) (int, error), bool)
 	answer func(c executors.BoxCommand) (executors.BoxResult, bool) // a sandbox that lies
@@ -42,7 +43,7 @@ func walledHouse(t testing.TB, change ...func(*workspaces.Config)) (*house, *wal
 		t.Skip("bubblewrap is not installed (apt-get install bubblewrap): what a boxed workspace does is not tested")
 	}
 	h := sqliteHouse(t, append([]func(*workspaces.Config){func(c *workspaces.Config) { c.Chown = os.Geteuid() == 0 }}, change...)...)
-	b := &walls{t: t, h: h, open: make(map[string]executors.Box)}
+	b := &walls{t: t, h: h, open: make(map[string]executors.Box), broken: make(map[string]error)}
 	h.walls = b
 	h.s.Connect(b, h.ses)
 	return h, b
@@ -58,6 +59,9 @@ func (b *walls) place(ctx context.Context, id string) (executors.Box, error) {
 	defer b.mu.Unlock()
 	if b.bad != nil {
 		return executors.Box{}, b.bad
+	}
+	if err := b.broken[id]; err != nil {
+		return executors.Box{}, err
 	}
 	if box, ok := b.open[id]; ok {
 		return box, nil
@@ -77,6 +81,14 @@ func (b *walls) breaks(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bad = err
+}
+
+// fallFor ends the workspace's place and makes no other while err is not nil.
+func (b *walls) fallFor(id string, err error) {
+	b.fall(id)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.broken[id] = err
 }
 
 // fall ends the workspace's place, as a crash does.

@@ -19,9 +19,11 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/server"
@@ -44,6 +46,8 @@ type house struct {
 	docker     *docker.Executor // nil when switched off
 	images     *images.Service
 	places     *executors.Manager
+	gate       *gate.Gate
+	network    *network.Service
 	commands   *executors.Commands
 	workspaces *workspaces.Service
 	files      *filesync.Service
@@ -98,6 +102,8 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
 		Log: log.With("room", "runs")})
 	h.places.OnPlace(h.files.Follow)
+	h.places.OnMaking(h.showTools)
+	h.places.OnEnding(h.sessions.Leaving)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
 	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.accounts, Client: h.outgoing,
 		PublicURL: cfg.Server.PublicURL, Version: version, Log: log.With("room", "notify")})
@@ -137,6 +143,9 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.places = executors.NewManager(executors.ManagerConfig{Executors: kinds, Order: []executors.Kind{executors.Local}, Store: kept, Workspaces: h.workspaces,
 		Events: publisher, Log: h.log.With("room", "executors")})
 	h.places.OnMaking(h.box)
+	if err := h.buildGate(publisher, kept, env); err != nil {
+		return err
+	}
 	h.places.OnPlace(func(p *executors.Place) { h.workspaces.HeadMoved(p.WorkspaceID) })
 	h.places.OnEnding(func(ctx context.Context, p *executors.Place) {
 		if err := h.workspaces.TakeLeave(ctx, p.WorkspaceID, p.Run); err != nil {
@@ -189,7 +198,7 @@ func defaultExecutor(cfg *config.Config) executors.Kind {
 }
 
 func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(string) string) error {
-	reg, err := agents.New(agents.Config{Agents: settings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"),
+	reg, err := agents.New(agents.Config{Agents: settings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"), BoxesDir: filepath.Join(h.cfg.DataDir, "boxes"), Paths: h.cfg.Sandboxing.Bubblewrap.Paths,
 		WorktreesDir: filepath.Join(h.cfg.DataDir, "worktrees"), UserHome: env("HOME"),
 		Client: egress.New(egress.Config{Allow: h.cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: h.log.With("room", "agents")})
 	if err != nil {

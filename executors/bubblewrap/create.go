@@ -93,7 +93,7 @@ func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error
 	}
 	defer output.Close()
 	sb := &sandbox{e: e, id: s.ID, dir: dir, token: token}
-	ended, err := e.launch(ctx, sb, plan.spec(box), listener, output)
+	ended, err := e.launch(ctx, sb, plan.spec(box), listener, output, func(int) error { return nil })
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +149,10 @@ func root() bool { return os.Geteuid() == 0 }
 
 // launch starts the box in a session of its own, so that nothing that ends the server ends it, and writes down who its processes
 // are. ended is closed when bubblewrap, which ends with the guest, has ended and was reaped.
-func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, listener, output *os.File) (<-chan struct{}, error) {
+func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, listener, output *os.File, ready func(pid int) error) (<-chan struct{}, error) {
 	defer listener.Close() // only the guest has it then: when it ends, dialing fails at once
 	spec.Env = []string{hostproc.Mark + "=" + sb.id}
-	run, err := e.run(spec, sb.dir, []string{hostproc.Mark + "=" + sb.id}, listener, output)
+	run, err := e.run(spec, sb.dir, []string{hostproc.Mark + "=" + sb.id}, listener, output, ready)
 	if err != nil {
 		return nil, err
 	}
@@ -188,58 +188,55 @@ type running struct {
 	ended chan struct{} // closed when it has ended and was reaped
 }
 
-// run starts the launch of spec: see guest/launch.
-func (e *Executor) run(spec launch.Spec, dir string, env []string, listener, output *os.File) (*running, error) {
-	told, err := told(spec)
+// run starts the launch of spec: see guest/launch. ready is called when its process is there and has done nothing yet.
+func (e *Executor) run(spec launch.Spec, dir string, env []string, listener, output *os.File, ready func(pid int) error) (*running, error) {
+	told, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
 	}
-	defer told.Close()
-	r, w, err := os.Pipe()
+	theirs, tell, err := os.Pipe()
 	if err != nil {
+		return nil, err
+	}
+	defer tell.Close()
+	info, w, err := os.Pipe()
+	if err != nil {
+		_ = theirs.Close()
 		return nil, err
 	}
 	cmd := exec.Command(e.cfg.GuestPath, "launch")
 	cmd.Dir, cmd.Env = dir, env
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.ExtraFiles = []*os.File{listener, told, w} // launch.ListenFD and those after it
+	cmd.ExtraFiles = []*os.File{listener, theirs, w} // launch.ListenFD and those after it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if len(spec.Sources) > 0 {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS // where they are shown nobody else looks
 	}
 	err = cmd.Start()
+	_ = theirs.Close()
 	_ = w.Close()
 	if err != nil {
-		_ = r.Close()
+		_ = info.Close()
 		return nil, err
 	}
-	out := &running{cmd: cmd, info: r, ended: make(chan struct{})}
+	out := &running{cmd: cmd, info: info, ended: make(chan struct{})}
+	pid := cmd.Process.Pid
 	go func() { // ends with bubblewrap; nobody could wait for it, since the box outlives the server
 		defer close(out.ended)
 		hostproc.Reap(cmd)
 	}()
+	if err := ready(pid); err != nil {
+		_ = info.Close()
+		return nil, err // it is told nothing, and ends
+	}
+	if err := tell.SetWriteDeadline(time.Now().Add(e.cfg.ReadyIn)); err == nil {
+		_, err = tell.Write(told)
+		if err != nil && !errors.Is(err, syscall.EPIPE) { // one that has ended has said why
+			_ = info.Close()
+			return nil, fmt.Errorf("telling what to launch: %w", err)
+		}
+	}
 	return out, nil
-}
-
-// told puts a launch's Spec where the new process reads it.
-func told(spec launch.Spec) (*os.File, error) {
-	b, err := json.Marshal(spec)
-	if err != nil {
-		return nil, err
-	}
-	fd, err := unix.MemfdCreate("launch", unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("telling what to launch: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), "launch")
-	if _, err = f.Write(b); err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("telling what to launch: %w", err)
-	}
-	return f, nil
 }
 
 // maxInfo bounds what bubblewrap tells of a box.

@@ -123,11 +123,6 @@ func (e *Executor) base(box executors.Box) (*plan, error) {
 			p.system(name)
 		}
 	}
-	for _, path := range e.cfg.Paths {
-		if source, err := filepath.EvalSymlinks(path); err == nil { // what is not there Capabilities tells
-			p.mount(executors.Mount{Source: source, Target: path, ReadOnly: true})
-		}
-	}
 	p.etc()
 	memory := e.cfg.TmpMB << 20
 	p.add("--proc", "/proc", "--dev", "/dev")
@@ -136,6 +131,11 @@ func (e *Executor) base(box executors.Box) (*plan, error) {
 	p.tmpfs("/tmp", "1777", memory)
 	p.tmpfs("/run", "0755", 16<<20)
 	p.add("--dir", "/var", "--symlink", "../tmp", "/var/tmp", "--symlink", "../run", "/var/run", "--dir", "/home")
+	for _, path := range e.cfg.Paths {
+		if source, err := filepath.EvalSymlinks(path); err == nil { // what is not there Capabilities tells
+			p.mount(executors.Mount{Source: source, Target: path, ReadOnly: true})
+		}
+	}
 	return p, nil
 }
 

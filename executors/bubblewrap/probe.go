@@ -188,7 +188,7 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 		return "", err
 	}
 	defer null.Close()
-	run, err := e.run(p.spec(box), "/", []string{}, null, out)
+	run, err := e.run(p.spec(box), "/", []string{}, null, out, func(int) error { return nil })
 	if err != nil {
 		return err.Error(), err
 	}

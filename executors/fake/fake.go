@@ -92,6 +92,8 @@ type Knobs struct {
 	Unavailable string        // Capabilities: the reason why not
 	Isolated    bool          // Capabilities: it says that it isolates
 	Kind        executors.Kind
+	Boundary    executors.Boundary          // what Capabilities claims; "" = none
+	Probe       func(context.Context) error // called by Capabilities, which fails with its error
 }
 
 // Executor makes fake sandboxes in a World.
@@ -135,10 +137,15 @@ func (e *Executor) Kind() executors.Kind {
 }
 
 // Capabilities answers what the knobs say.
-func (e *Executor) Capabilities(context.Context) (executors.Capabilities, error) {
+func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
 	k := e.get()
+	if k.Probe != nil {
+		if err := k.Probe(ctx); err != nil {
+			return executors.Capabilities{}, err
+		}
+	}
 	return executors.Capabilities{Kind: e.Kind(), Name: "Fake", Available: k.Unavailable == "", Reason: k.Unavailable,
-		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests", Isolated: k.Isolated}, nil
+		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests", Isolated: k.Isolated, Boundary: k.Boundary}, nil
 }
 
 // Create starts a guest in this process.

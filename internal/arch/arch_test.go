@@ -67,7 +67,7 @@ type rule struct {
 
 // rooms are the packages that hold the house's rules.
 var rooms = []string{"./accounts/...", "./config/...", "./workspaces/...", "./executors", "./guest/...", "./sessions/...", "./sync/...", "./events/...",
-	"./billing/...", "./gateway/...", "./runner/...", "./runs/...", "./images/..."}
+	"./billing/...", "./gateway/...", "./runner/...", "./runs/...", "./images/...", "./network/..."}
 
 // database is what only store (and the event line beside PostgreSQL) may link.
 var database = []string{"database/sql", "github.com/mattn/go-sqlite3/...", "github.com/jackc/pgx/v5/..."}
@@ -91,10 +91,11 @@ func rules() []rule {
 		}
 	}
 	for _, base := range []string{"./accounts/...", "./config/...", "./events/...", "./guest/...", "./migrations"} {
-		add(base, nil, "it is what the others stand on", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...")
+		add(base, nil, "it is what the others stand on", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...", "./network/...")
 	}
 	add("./guest/...", nil, "the guest runs beside a hostile agent and needs to know nothing of people", "./accounts/...", "./config/...", "./events/...")
-	add("./executors/...", nil, "a place to work does not know what people do in it", "./workspaces/...", "./sessions/...", "./sync/...")
+	add("./executors/...", nil, "a place to work does not know what people do in it", "./workspaces/...", "./sessions/...", "./sync/...", "./network/...")
+	add("./network/...", nil, "it decides what places reach, and knows of no other room than theirs", "./workspaces/...", "./sessions/...", "./sync/...")
 	add("./workspaces/...", nil, "sessions live in workspaces, not the other way round", "./sessions/...", "./sync/...")
 	add("./sync/...", nil, "changes are those of places; sessions come and go", "./sessions/...", "./workspaces/...")
 	add("./store", nil, "store and server are leaves: cmd joins them", "./server/...", "./ui/...", "./cmd/...", "./executors/*")

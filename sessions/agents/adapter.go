@@ -43,8 +43,9 @@ type Launch struct {
 	Known        bool // with Resume: Conversation is the agent's own, else one it may take
 	Hooks        bool // the place hears the hooks of agents
 	Account      Account
+	Inside       *Inside // nil: the home lies on this machine, one a user
 
-	program string // absolute
+	program string // absolute, or looked for in the place
 	home    Home
 	args    []string // of config
 }
@@ -80,6 +81,7 @@ type finder interface {
 // Find says which conversation is looked for.
 type Find struct {
 	UserID   string
+	Inside   *Inside // as in Launch
 	Worktree string
 	Since    int64               // ms UTC of the session's start
 	Taken    map[string]struct{} // ids other sessions hold

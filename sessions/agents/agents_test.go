@@ -30,7 +30,7 @@ func newHouse(t *testing.T, settings map[string]agents.Settings, programs ...str
 func newHouseWith(t *testing.T, tune func(*agents.Config), settings map[string]agents.Settings, programs ...string) *house {
 	t.Helper()
 	dir := t.TempDir()
-	h := &house{bin: filepath.Join(dir, "bin"), homes: filepath.Join(dir, "homes"), worktrees: filepath.Join(dir, "worktrees"), source: filepath.Join(dir, "me")}
+	h := &house{bin: filepath.Join(dir, "bin"), homes: filepath.Join(dir, "data", "homes"), worktrees: filepath.Join(dir, "data", "worktrees"), source: filepath.Join(dir, "me")}
 	for _, d := range []string{h.bin, h.source} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -294,11 +294,11 @@ func TestMissingDisabledAndUnknown(t *testing.T) {
 	h := newHouse(t, map[string]agents.Settings{"codex": {Enabled: false}, "aider": {Enabled: true, Command: "aider", Prompt: agents.PromptArgument}}, "codex")
 	for agent, code := range map[string]string{agents.ClaudeCode: "agent_not_installed", agents.Codex: "agent_disabled", "gemini-9": "agent_unknown",
 		agents.Setup: "agent_unknown", "aider": "agent_not_installed"} {
-		if err := h.Check(agent); fault.CodeOf(err) != code {
+		if err := h.Check(agent, nil); fault.CodeOf(err) != code {
 			t.Errorf("%s: got %v, want %s", agent, err, code)
 		}
 	}
-	if err := h.Check(agents.ClaudeCode); !strings.Contains(err.Error(), "npm install -g @anthropic-ai/claude-code") {
+	if err := h.Check(agents.ClaudeCode, nil); !strings.Contains(err.Error(), "npm install -g @anthropic-ai/claude-code") {
 		t.Errorf("it does not say how to install it: %v", err)
 	}
 	if _, err := h.Plan(agents.Command, h.launch()); fault.CodeOf(err) != "invalid_command" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,7 +32,7 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 		"CLAUDE_CONFIG_DIR":                        l.home.claude(),
 		"DISABLE_AUTOUPDATER":                      "1",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-		"CLAUDE_CODE_TMPDIR":                       l.home.tmp(), // else shared by all users of one uid
+		"CLAUDE_CODE_TMPDIR":                       l.home.temp, // else shared by all users of one uid
 	}}
 	p.Secrets = c.secrets(l.Account)
 	if l.Account.Kind == APIKey && l.Account.BaseURL != "" {
@@ -77,12 +76,12 @@ func (c claudeCode) preset(l Launch) error {
 	if l.Account.Kind == ExistingLogin {
 		account = c.oauthAccount(l.home)
 	}
-	return l.home.editJSON(filepath.Join(l.home.claude(), ".claude.json"), func(doc map[string]any) {
+	return l.home.editJSON(l.home.rel(claudeDir+"/.claude.json"), func(doc map[string]any) {
 		doc["hasCompletedOnboarding"] = true
 		doc["resumeReturnDismissed"] = true
 		doc["bypassPermissionsModeAccepted"] = true // asked only when config passes that mode
 		projects := object(doc, "projects")
-		for _, dir := range []string{l.home.worktrees, l.Worktree} {
+		for _, dir := range append(l.home.trusted, l.Worktree) {
 			object(projects, dir)["hasTrustDialogAccepted"] = true
 		}
 		if key := c.secrets(l.Account)["ANTHROPIC_API_KEY"]; key != "" {
@@ -101,7 +100,7 @@ func (c claudeCode) preset(l Launch) error {
 
 // oauthAccount reads who the existing login belongs to, nil when that is not known.
 func (claudeCode) oauthAccount(h Home) any {
-	raw, err := readPlain(filepath.Join(h.source, ".claude.json"))
+	raw, _, err := readOwn(filepath.Join(h.source, ".claude.json"))
 	if err != nil {
 		return nil
 	}
@@ -119,12 +118,8 @@ func (claudeCode) begun(h Home, id string) bool {
 	if id == "" || strings.ContainsAny(id, `/\*?[`) {
 		return false
 	}
-	found, err := filepath.Glob(filepath.Join(h.base().claude(), "projects", "*", id+".jsonl"))
-	if err != nil || len(found) == 0 {
-		return false
-	}
-	st, err := os.Stat(found[0])
-	return err == nil && st.Size() > 0
+	found, err := h.files.Glob(claudeDir + "/projects/*/" + id + ".jsonl")
+	return err == nil && len(found) > 0 && there(h.files, found[0])
 }
 
 // read: the title begins with a braille spinner while Claude works and with ✳ while it waits for anything; a permission or a

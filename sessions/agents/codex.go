@@ -1,20 +1,15 @@
 package agents
 
 import (
-	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // codex is OpenAI's Codex, tried with 0.169.0.
@@ -114,9 +109,12 @@ func (codex) begun(h Home, id string) bool {
 	if id == "" || strings.ContainsAny(id, `/\*?[`) {
 		return false
 	}
-	found, err := filepath.Glob(filepath.Join(h.base().codex(), "sessions", "*", "*", "*", "rollout-*-"+id+".jsonl"))
+	found, err := h.files.Glob(codexDir + "/sessions/*/*/*/rollout-*-" + id + ".jsonl")
 	return err == nil && len(found) > 0
 }
+
+// maxRollouts bounds how many of the newest rollouts are looked at for a conversation.
+const maxRollouts = 500
 
 // find looks for the conversation among the rollouts: Codex chooses the id itself and writes it with the first prompt. It is
 // the oldest one begun in this worktree since the session's start that no other session holds.
@@ -126,30 +124,21 @@ func (codex) find(h Home, f Find) (string, error) {
 		at int64
 	}
 	var all []rollout
-	since := time.UnixMilli(f.Since)
-	// Rollouts lie in a folder a day, local time: look in the days from the start on.
-	days, err := filepath.Glob(filepath.Join(h.codex(), "sessions", "[0-9]*", "[0-9]*", "[0-9]*"))
+	// Rollouts lie in a folder a day and begin with the time of day, local time: the last ones are the newest.
+	names, err := h.files.Glob(codexDir + "/sessions/[0-9]*/[0-9]*/[0-9]*/rollout-*.jsonl")
 	if err != nil {
 		return "", err
 	}
-	for _, day := range days {
-		if st, err := os.Stat(day); err != nil || st.ModTime().Before(since.Add(-time.Minute)) {
+	const day = int64(26 * time.Hour / time.Millisecond)
+	for _, name := range slices.Backward(names[max(0, len(names)-maxRollouts):]) {
+		id, cwd, at := rolloutMeta(h.files, name)
+		if at != 0 && at < f.Since-day {
+			break // and so are all before it
+		}
+		if _, taken := f.Taken[id]; id == "" || taken || cwd != f.Worktree || at < f.Since {
 			continue
 		}
-		entries, err := os.ReadDir(day)
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), "rollout-") || !strings.HasSuffix(e.Name(), ".jsonl") || e.Type()&fs.ModeType != 0 {
-				continue
-			}
-			id, cwd, at := rolloutMeta(filepath.Join(day, e.Name()))
-			if _, taken := f.Taken[id]; id == "" || taken || cwd != f.Worktree || at < f.Since {
-				continue
-			}
-			all = append(all, rollout{id, at})
-		}
+		all = append(all, rollout{id, at})
 	}
 	if len(all) == 0 {
 		return "", nil
@@ -159,16 +148,17 @@ func (codex) find(h Home, f Find) (string, error) {
 }
 
 // rolloutMeta reads the head of a rollout: its first line, which may be long.
-func rolloutMeta(path string) (id, cwd string, at int64) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
+func rolloutMeta(files Files, name string) (id, cwd string, at int64) {
+	line, err := readHead(files, name, 64<<10)
+	end := bytes.IndexByte(line, '\n')
+	if err == nil && end < 0 && len(line) == 64<<10 {
+		line, err = readHead(files, name, 1<<20)
+		end = bytes.IndexByte(line, '\n')
+	}
+	if err != nil || end < 0 {
 		return "", "", 0
 	}
-	defer f.Close()
-	line, err := bufio.NewReaderSize(f, 1<<20).ReadSlice('\n')
-	if err != nil {
-		return "", "", 0
-	}
+	line = line[:end]
 	var meta struct {
 		Type    string `json:"type"`
 		Payload struct {

@@ -48,6 +48,8 @@ func newCustom(name string, s Settings) (adapter, error) {
 	return customFinder{c, re}, nil
 }
 
+func (custom) described() {}
+
 func (c custom) facts() facts {
 	return facts{name: c.name, install: c.s.Install, accounts: c.s.AccountEnv != ""}
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"path/filepath"
 	"strings"
 )
 
@@ -66,7 +65,7 @@ func (gemini) preset(l Launch) error {
 	if err := l.home.login(l.Account, "Gemini CLI", geminiLogin, geminiLogin); err != nil {
 		return err
 	}
-	return l.home.editJSON(filepath.Join(l.home.state(), ".gemini", "settings.json"), func(doc map[string]any) {
+	return l.home.editJSON(l.home.rel(".gemini/settings.json"), func(doc map[string]any) {
 		general := object(doc, "general")
 		general["enableAutoUpdate"], general["enableAutoUpdateNotification"] = false, false
 		object(doc, "privacy")["usageStatisticsEnabled"] = false
@@ -85,12 +84,12 @@ func (gemini) begun(h Home, id string) bool {
 	if !uuidLike(id) || len(id) < 8 {
 		return false
 	}
-	found, err := filepath.Glob(filepath.Join(h.base().state(), ".gemini", "tmp", "*", "chats", "session-*-"+id[:8]+".json*"))
+	found, err := h.files.Glob(".gemini/tmp/*/chats/session-*-" + id[:8] + ".json*")
 	if err != nil {
 		return false
 	}
-	for _, path := range found {
-		if head, err := readHead(path, 4<<10); err == nil && bytes.Contains(head, []byte(`"`+id+`"`)) {
+	for _, name := range found {
+		if head, err := readHead(h.files, name, 4<<10); err == nil && bytes.Contains(head, []byte(`"`+id+`"`)) {
 			return true
 		}
 	}

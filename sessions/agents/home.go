@@ -5,40 +5,57 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/homedir"
 )
 
-// Home is the private home of one user's agents and shells. Agents may write in it too, so nothing in it is believed.
+// Home is a private home of agents and shells: that of one user, or of everybody in a place with a home of its own. Agents may
+// write in it too, so nothing in it is believed. Names of files are relative to it.
 type Home struct {
-	Dir       string
+	Dir       string // as the agent sees it
+	temp      string // folder for temporary files, as the agent sees it
 	account   string // whose folder the agent's own files lie in, "" = the home itself
-	worktrees string // trusted as a whole
+	trusted   []string
 	source    string // home of the server's own user
+	files     Files
+	exclusive func() (unlock func(), err error)
 }
 
-func (h Home) tmp() string    { return filepath.Join(h.Dir, "tmp") }
-func (h Home) claude() string { return filepath.Join(h.state(), ".claude") }
-func (h Home) codex() string  { return filepath.Join(h.state(), ".codex") }
+const (
+	claudeDir = ".claude"
+	codexDir  = ".codex"
+)
+
+func (h Home) claude() string { return h.abs(claudeDir) }
+func (h Home) codex() string  { return h.abs(codexDir) }
 
 // accountsDir holds the folders of accounts, below a home.
 const accountsDir = ".accounts"
 
-// state is what the agent takes for the folder its own files lie in: one an account, so that two logins lie side by side.
-func (h Home) state() string {
+// rel is the name of a file of the agent: below its account's folder, so that two logins lie side by side.
+func (h Home) rel(name string) string {
 	if h.account == "" {
-		return h.Dir
+		return path.Clean(name)
 	}
-	return filepath.Join(h.Dir, accountsDir, h.account)
+	return path.Join(accountsDir, h.account, name)
 }
+
+// abs is rel as the agent sees it.
+func (h Home) abs(name string) string { return path.Join(h.Dir, h.rel(name)) }
+
+// state is what the agent takes for the folder its own files lie in.
+func (h Home) state() string { return h.abs("") }
 
 // base is the home without an account: where what all accounts share lies.
 func (h Home) base() Home {
@@ -52,11 +69,11 @@ func (h Home) share(dirs []string) error {
 		return nil
 	}
 	for _, dir := range dirs {
-		real, link := filepath.Join(h.Dir, dir), filepath.Join(h.state(), dir)
-		to, err := filepath.Rel(filepath.Dir(link), real)
-		err = errors.Join(err, os.MkdirAll(real, 0o700), os.MkdirAll(filepath.Dir(link), 0o700))
+		link := h.rel(dir)
+		to := strings.Repeat("../", strings.Count(link, "/")) + dir
+		err := errors.Join(h.files.Mkdir(dir), h.files.Mkdir(path.Dir(link)))
 		if err == nil {
-			if err = os.Symlink(to, link); errors.Is(err, fs.ErrExist) {
+			if err = h.files.Symlink(to, link); errors.Is(err, fs.ErrExist) {
 				err = nil
 			}
 		}
@@ -72,7 +89,7 @@ func (h Home) share(dirs []string) error {
 func (h Home) env(l Launch) map[string]string {
 	env := map[string]string{
 		"HOME":                  h.Dir,
-		"TMPDIR":                h.tmp(),
+		"TMPDIR":                h.temp,
 		"TERM":                  "xterm-256color",
 		"COLORTERM":             "truecolor",
 		"CLAUDE_CONFIG_DIR":     h.base().claude(),
@@ -80,8 +97,14 @@ func (h Home) env(l Launch) map[string]string {
 		"PARAWORK_SESSION_ID":   l.SessionID,
 		"PARAWORK_WORKSPACE_ID": l.WorkspaceID,
 	}
-	if runtime.GOOS == "linux" {
+	if runtime.GOOS == "linux" || l.Inside != nil {
 		env["LC_CTYPE"] = "C.UTF-8" // a server started by init has no locale, and the agents draw with Unicode
+	}
+	if l.Inside != nil {
+		maps.Copy(env, map[string]string{
+			"XDG_CONFIG_HOME": path.Join(h.Dir, ".config"), "XDG_DATA_HOME": path.Join(h.Dir, ".local/share"),
+			"XDG_STATE_HOME": path.Join(h.Dir, ".local/state"), "XDG_CACHE_HOME": path.Join(h.Dir, ".cache"),
+		})
 	}
 	if l.UserName != "" && l.UserEmail != "" {
 		env["GIT_AUTHOR_NAME"], env["GIT_AUTHOR_EMAIL"] = l.UserName, l.UserEmail
@@ -90,25 +113,18 @@ func (h Home) env(l Launch) map[string]string {
 	return env
 }
 
-// maxPreset bounds a file of presets or a login that is read.
-const maxPreset = 8 << 20
-
-// errNotPlain says that something else than a regular file lies where one is expected.
-var errNotPlain = errors.New("not a regular file")
-
-// editJSON reads the object in path, lets edit change it, and writes it back: atomically, mode 0600, under a lock that other
-// servers on the same data folder honour. A file that is no JSON object is kept beside it and begun anew; a link or a pipe is
-// replaced.
-func (h Home) editJSON(path string, edit func(map[string]any)) error {
-	unlock, err := h.lock(path)
+// editJSON reads the object in a file, lets edit change it, and writes it back, atomically, while nobody else edits in this home. A
+// file that is no JSON object is kept beside it and begun anew; a link or a pipe is replaced.
+func (h Home) editJSON(name string, edit func(map[string]any)) error {
+	unlock, err := h.exclusive()
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	doc := map[string]any{}
-	raw, err := readPlain(path)
+	raw, err := h.files.ReadFile(name)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNotPlain):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, homedir.ErrNotPlain):
 	case err != nil:
 		return err
 	default:
@@ -116,7 +132,7 @@ func (h Home) editJSON(path string, edit func(map[string]any)) error {
 		dec.UseNumber()
 		if dec.Decode(&doc) != nil || doc == nil {
 			doc = map[string]any{}
-			if err := writePlain(path+".unreadable", raw); err != nil {
+			if err := h.write(name+".unreadable", raw); err != nil {
 				return err
 			}
 		}
@@ -124,12 +140,12 @@ func (h Home) editJSON(path string, edit func(map[string]any)) error {
 	edit(doc)
 	out, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encoding %s: %w", path, err)
+		return fmt.Errorf("encoding %s: %w", name, err)
 	}
 	if bytes.Equal(out, raw) {
 		return nil
 	}
-	return writePlain(path, out)
+	return h.write(name, out)
 }
 
 // object returns doc[key] as an object, making it when it is not one.
@@ -142,129 +158,81 @@ func object(doc map[string]any, key string) map[string]any {
 	return o
 }
 
-// lock takes the lock of a file of this home for this process and others. It lies outside the home, where no agent finds it.
-func (h Home) lock(path string) (unlock func(), err error) {
-	dir := filepath.Join(filepath.Dir(h.Dir), ".locks")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("locking %s: %w", path, err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, filepath.Base(h.Dir)+"."+filepath.Base(path)), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("locking %s: %w", path, err)
-	}
-	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Since(start) > 5*time.Second {
-			f.Close()
-			return nil, fmt.Errorf("locking %s: %w", path, err)
-		}
-	}
-}
-
-// readPlain reads a regular file and nothing else: no pipe that never ends, no link somebody left there.
-func readPlain(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s: %w", path, errNotPlain)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w", path, errNotPlain)
-	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxPreset+1))
-	if err == nil && len(raw) > maxPreset {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxPreset)
-	}
-	return raw, err
-}
-
-// readHead reads the first bytes of a regular file.
-func readHead(path string, n int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, n))
-}
-
 // makeAll makes a folder below the account's.
 func (h Home) makeAll(dir string) error {
-	if err := os.MkdirAll(filepath.Join(h.state(), dir), 0o700); err != nil {
+	if err := h.files.Mkdir(h.rel(dir)); err != nil {
 		return fmt.Errorf("preparing the agent's folder: %w", err)
 	}
 	return nil
 }
 
-// writePlain replaces path by a file with these bytes and mode 0600; a link in its place is replaced, not followed.
-func writePlain(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".parawork-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	_, err = f.Write(b)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("writing %s: %w", path, err)
+func (h Home) write(name string, b []byte) error {
+	if err := h.files.WriteFile(name, b); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	return nil
+}
+
+// readOwn reads a file of the server's own user: regular, and not larger than a login or a preset is.
+func readOwn(name string) ([]byte, time.Time, error) {
+	// The server's own user may keep the file behind a link of its own.
+	real, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	dir, err := homedir.Open(filepath.Dir(real))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer dir.Close()
+	st, err := dir.Stat(filepath.Base(real))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	raw, err := dir.ReadFile(filepath.Base(real))
+	return raw, st.ModTime, err
 }
 
 // copyLogin copies the login of the server's own user, when it is newer than the copy: the agent renews its copy itself. A
 // marker beside it tells a copy from a login made in the terminal.
 func (h Home) copyLogin(agent, from, to string) error {
-	src := filepath.Join(h.source, from)
-	st, err := os.Stat(src)
-	if h.source == "" || err != nil {
+	missing := func() error {
 		return fault.New(fault.Conflict, "existing_login_missing",
 			"There is no login of %s to copy: ~/%s does not exist for the server's own user. Log in there first, or choose another account.", agent, from)
 	}
-	dst := filepath.Join(h.state(), to)
-	if have, err := os.Lstat(dst); err == nil && have.Mode().IsRegular() && !st.ModTime().After(have.ModTime()) {
-		return nil
+	if h.source == "" {
+		return missing()
 	}
-	// The server's own user may keep the file behind a link of its own.
-	if src, err = filepath.EvalSymlinks(src); err != nil {
-		return fmt.Errorf("reading the login of %s: %w", agent, err)
+	raw, at, err := readOwn(filepath.Join(h.source, from))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return missing()
 	}
-	raw, err := readPlain(src)
 	if err != nil {
 		return fmt.Errorf("reading the login of %s: %w", agent, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(dst), 0o700); err != nil {
+	dst := h.rel(to)
+	if have, err := h.files.Stat(dst); err == nil && have.Regular() && !at.After(have.ModTime) {
+		return nil
+	}
+	if err := h.files.Mkdir(path.Dir(dst)); err != nil {
 		return fmt.Errorf("copying the login of %s: %w", agent, err)
 	}
-	if err := writePlain(dst, raw); err != nil {
+	if err := h.write(dst, raw); err != nil {
 		return err
 	}
-	return writePlain(dst+".copied", []byte("copied by Parawork\n"))
+	return h.write(dst+".copied", []byte("copied by Parawork\n"))
 }
 
 // dropLogin removes a login that copyLogin made: the person chose another account since.
 func (h Home) dropLogin(to string) error {
-	dst := filepath.Join(h.state(), to)
-	if _, err := os.Lstat(dst + ".copied"); err != nil {
+	dst := h.rel(to)
+	if _, err := h.files.Stat(dst + ".copied"); err != nil {
 		return nil
 	}
-	if err := os.Remove(dst); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing a copied login: %w", err)
-	}
-	if err := os.Remove(dst + ".copied"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing a copied login: %w", err)
+	for _, name := range []string{dst, dst + ".copied"} {
+		if err := h.files.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing a copied login: %w", err)
+		}
 	}
 	return nil
 }
@@ -275,4 +243,69 @@ func (h Home) login(a Account, agent, from, to string) error {
 		return h.copyLogin(agent, from, to)
 	}
 	return h.dropLogin(to)
+}
+
+// homeHere opens the home of a user on this machine. What it returns beside it gives it back.
+func (r *Registry) homeHere(userID string) (Home, func(), error) {
+	if !plainName(userID) {
+		return Home{}, nil, fault.New(fault.Invalid, "invalid_user", "The user's id %q cannot name a home.", userID)
+	}
+	dir := filepath.Join(r.cfg.HomesDir, userID)
+	failed := func(err error) (Home, func(), error) {
+		return Home{}, nil, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return failed(err)
+	}
+	files, err := homedir.Open(dir)
+	if err != nil {
+		return failed(err)
+	}
+	h := Home{Dir: dir, temp: filepath.Join(dir, "tmp"), trusted: []string{r.cfg.WorktreesDir}, source: r.cfg.UserHome, files: files,
+		exclusive: func() (func(), error) { return lockHere(dir) }}
+	if err := h.makeFolders("tmp"); err != nil {
+		files.Close()
+		return failed(err)
+	}
+	return h, func() { files.Close() }, nil
+}
+
+// home opens the home a launch uses.
+func (r *Registry) home(l Launch) (Home, func(), error) {
+	in := l.Inside
+	if in == nil {
+		return r.homeHere(l.UserID)
+	}
+	h := Home{Dir: in.Home, temp: "/tmp", source: r.cfg.UserHome, files: in.Files,
+		exclusive: func() (func(), error) { return r.turns.take(in.Key), nil }}
+	if err := h.makeFolders(); err != nil {
+		return Home{}, nil, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
+	}
+	return h, func() {}, nil
+}
+
+// makeFolders makes what every home has.
+func (h Home) makeFolders(more ...string) error {
+	for _, d := range append([]string{claudeDir, codexDir}, more...) {
+		if err := h.files.Mkdir(h.rel(d)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// accountHome returns the home with the folder of an account, made where it is not there yet. In a home of everybody in a place,
+// each account has a folder of its own.
+func (r *Registry) accountHome(h Home, a Account, f facts, shared bool) (Home, error) {
+	if a.ID == "" || a.InHome && !shared {
+		return h, nil
+	}
+	if !plainName(a.ID) {
+		return Home{}, fault.New(fault.Invalid, "invalid_account", "The account's id %q cannot name a folder.", a.ID)
+	}
+	h.account = a.ID
+	if err := h.makeFolders(); err != nil {
+		return Home{}, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
+	}
+	return h, h.share(f.shared)
 }

@@ -8,13 +8,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/parawork/parawork/internal/homedir"
 )
 
 // openCode is sst's OpenCode, tried with 1.18.33.
@@ -40,9 +39,9 @@ func (o openCode) plan(l Launch) (Plan, error) {
 	}
 	p := Plan{Env: map[string]string{
 		"OPENCODE_DISABLE_AUTOUPDATE": "1",
-		"XDG_DATA_HOME":               filepath.Join(l.home.state(), ".local", "share"),
-		"XDG_CONFIG_HOME":             filepath.Join(l.home.Dir, ".config"),
-		"OPENCODE_DB":                 filepath.Join(l.home.Dir, openCodeData, openCodeDB), // one for all accounts
+		"XDG_DATA_HOME":               l.home.abs(".local/share"),
+		"XDG_CONFIG_HOME":             path.Join(l.home.Dir, ".config"),
+		"OPENCODE_DB":                 path.Join(l.home.Dir, openCodeData, openCodeDB), // one for all accounts
 	}}
 	doc := map[string]any{"autoupdate": false}
 	if l.Account.Kind == APIKey && l.Account.Secret != "" {
@@ -154,7 +153,7 @@ func (openCode) scan(h Home, want []byte, fn func(before []byte) bool) error {
 		return nil
 	}
 	for _, name := range []string{openCodeDB + "-wal", openCodeDB} { // the late writes first: they are few
-		f, err := os.OpenFile(filepath.Join(h.base().state(), openCodeData, name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		f, err := h.files.Open(path.Join(openCodeData, name))
 		if err != nil {
 			continue // not there, or no file
 		}
@@ -167,11 +166,12 @@ func (openCode) scan(h Home, want []byte, fn func(before []byte) bool) error {
 	return nil
 }
 
-func scanFile(f *os.File, want []byte, fn func(before []byte) bool) (more bool, err error) {
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+func scanFile(f homedir.File, want []byte, fn func(before []byte) bool) (more bool, err error) {
+	size, _, err := f.Stat()
+	if err != nil {
 		return true, err
 	}
-	r := io.LimitReader(f, openCodeMost)
+	r := io.NewSectionReader(f, 0, min(size, openCodeMost))
 	buf := make([]byte, 0, openCodeStep+openCodeNear+len(want))
 	from := 0 // what stands before it was looked through
 	for {

@@ -94,14 +94,15 @@ func (r *Registry) testLogin(f facts, userID string, a Account) (Probe, error) {
 	}
 	path := filepath.Join(r.cfg.UserHome, f.login)
 	if a.Kind != ExistingLogin {
-		h, err := r.home(userID)
-		if err == nil {
-			h, err = r.accountHome(h, a, f)
-		}
+		h, done, err := r.homeHere(userID)
 		if err != nil {
 			return Probe{}, err
 		}
-		path = filepath.Join(h.state(), f.login)
+		defer done()
+		if h, err = r.accountHome(h, a, f, false); err != nil {
+			return Probe{}, err
+		}
+		path = h.abs(f.login)
 	}
 	st, err := os.Stat(path)
 	switch {

@@ -2,7 +2,6 @@ package agents
 
 import (
 	"path/filepath"
-	"strings"
 
 	"github.com/parawork/parawork/sessions/conversation"
 )
@@ -18,14 +17,19 @@ func (r *Registry) Records(name string) bool {
 	return ok
 }
 
-// Record says where the agent keeps its record of a conversation: the absolute path of the user's home, and where below it. ok
-// is false when it keeps none, and for an id that names no file.
-func (r *Registry) Record(name, userID, id string) (home string, rec conversation.Record, ok bool) {
+// Record says where below a home the agent keeps its record of a conversation. ok is false when it keeps none, and for an id that
+// names no file.
+func (r *Registry) Record(name, id string) (rec conversation.Record, ok bool) {
 	k, keeps := r.adapters[name].(keeper)
-	if !keeps || !uuidLike(id) || len(id) > 64 || userID == "" || userID == "." || userID == ".." || strings.ContainsAny(userID, "/\\\x00") {
-		return "", rec, false
+	if !keeps || !uuidLike(id) || len(id) > 64 {
+		return rec, false
 	}
-	return filepath.Join(r.cfg.HomesDir, userID), k.record(id), true
+	return k.record(id), true
+}
+
+// HomeHere is the home of a user on this machine.
+func (r *Registry) HomeHere(userID string) (dir string, ok bool) {
+	return filepath.Join(r.cfg.HomesDir, userID), plainName(userID)
 }
 
 // record: a file a conversation in a folder named after the working directory; sub-agents have files of their own beside it.

@@ -10,12 +10,15 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/homedir"
 )
 
 // Names of the agents Parawork knows by itself.
@@ -68,6 +71,8 @@ type Config struct {
 	Agents       map[string]Settings // by name; an agent Parawork knows that is not named here is enabled with its defaults
 	HomesDir     string              // absolute: private homes, one folder a user
 	WorktreesDir string              // absolute: root of all worktrees, trusted as a whole
+	BoxesDir     string              // absolute: what isolated workspaces own, with a folder "home" each; "" = none here
+	Paths        []string            // absolute: what places that use programs of this machine are shown beside them by config.json
 	UserHome     string              // home of the server's own user, read for existing logins; "" = none
 	Client       *http.Client        // asks addresses that people entered whether a key is good; nil = nobody is asked
 	LookPath     func(string) (string, error)
@@ -82,6 +87,7 @@ type Registry struct {
 	screens  map[string]*ScreenRules // those config adds to
 	order    []string
 	detect   *detector
+	turns    turns // of homes behind guests
 }
 
 // New makes a Registry. It looks nothing up and writes nothing yet.
@@ -196,12 +202,13 @@ func (r *Registry) program(name string) string {
 }
 
 // Check says whether the agent can be started: a fault with a stable code, and how to cure it, when not.
-func (r *Registry) Check(name string) error {
-	_, err := r.check(name)
+func (r *Registry) Check(name string, in *Inside) error {
+	_, err := r.check(name, in)
 	return err
 }
 
-func (r *Registry) check(name string) (program string, err error) {
+// check returns the program to run. Of a place with programs of its own nothing can be told beforehand: see NotFound.
+func (r *Registry) check(name string, in *Inside) (program string, err error) {
 	a, ok := r.adapters[name]
 	if !ok || name == Setup {
 		return "", fault.New(fault.Invalid, "agent_unknown", "There is no agent %q. GET /api/v1/teams/{team}/agents lists them; config.json can add more.", name)
@@ -213,6 +220,12 @@ func (r *Registry) check(name string) (program string, err error) {
 		return "", nil
 	}
 	want := r.program(name)
+	if in != nil && !in.Host {
+		if r.knows(name) {
+			want = filepath.Base(want) // a path of this machine says nothing there
+		}
+		return want, nil
+	}
 	path, err := r.cfg.LookPath(want)
 	if err == nil {
 		path, err = filepath.Abs(path)
@@ -226,23 +239,55 @@ func (r *Registry) check(name string) (program string, err error) {
 		return "", fault.Wrap(err, fault.Conflict, "agent_not_installed", "%s was not found on the server (program %q). %s", r.Name(name), want, cure).
 			With("agent", name).With("program", want).With("install", install)
 	}
+	if in != nil {
+		seen, _, ok := r.inside(name)
+		if !ok {
+			return "", fault.New(fault.Conflict, "agent_not_shown",
+				"%s lies in a folder of the server that places which isolate are not shown (%q). Install it for everybody, below /usr/local or /opt.", r.Name(name), path).With("agent", name)
+		}
+		return seen, nil
+	}
 	return path, nil
+}
+
+// knows reports whether the agent is one Parawork knows by itself.
+func (r *Registry) knows(name string) bool {
+	_, custom := r.adapters[name].(interface{ described() })
+	return !custom
+}
+
+// NotFound says that the agent's program is not in a place, and what to do about it.
+func (r *Registry) NotFound(name string, in *Inside) string {
+	a, ok := r.adapters[name]
+	switch {
+	case !ok || name == Command || name == Setup:
+		return "the program was not found in this place"
+	case in != nil && in.Host:
+		return r.Name(name) + " came to the server after this place was made. Destroy the sandbox: the next one has it."
+	}
+	words := r.Name(name) + " is not in this place's image."
+	if install := a.facts().install; install != "" {
+		return words + " Put it into the image with: " + install
+	}
+	return words + " Put the program " + strconv.Quote(filepath.Base(r.program(name))) + " into it."
 }
 
 // Plan checks the agent, prepares the user's private home for it, and says how to start it. Errors: agent_unknown,
 // agent_disabled, agent_not_installed, existing_login_missing, invalid_command.
 func (r *Registry) Plan(name string, l Launch) (Plan, error) {
-	program, err := r.check(name)
+	program, err := r.check(name, l.Inside)
 	if err != nil {
 		return Plan{}, err
 	}
 	s := r.settings(name)
 	l.program, l.args = program, s.DefaultArgs
-	if l.home, err = r.home(l.UserID); err != nil {
+	home, done, err := r.home(l)
+	if err != nil {
 		return Plan{}, err
 	}
+	defer done()
 	f := r.adapters[name].facts()
-	if l.home, err = r.accountHome(l.home, l.Account, f); err != nil {
+	if l.home, err = r.accountHome(home, l.Account, f, l.Inside != nil); err != nil {
 		return Plan{}, err
 	}
 	p, err := r.adapters[name].plan(l)
@@ -250,6 +295,7 @@ func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 		return Plan{}, err
 	}
 	env := l.home.env(l)
+	r.pathInside(env, l.Inside)
 	maps.Copy(env, p.Env)
 	maps.Copy(env, s.Env)
 	p.Env = env
@@ -258,11 +304,14 @@ func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 
 // SetupPlan says how to run a project's setup script: with sh -e, or with the interpreter its first line names.
 func (r *Registry) SetupPlan(script string, l Launch) (Plan, error) {
-	home, err := r.home(l.UserID)
+	home, done, err := r.home(l)
 	if err != nil {
 		return Plan{}, err
 	}
-	return Plan{Argv: setupArgv(script), Env: home.env(l), Prompt: PromptNone}, nil
+	defer done()
+	env := home.env(l)
+	r.pathInside(env, l.Inside)
+	return Plan{Argv: setupArgv(script), Env: env, Prompt: PromptNone}, nil
 }
 
 // Read says what a signal of the agent's terminal means.
@@ -294,44 +343,15 @@ func (r *Registry) FindConversation(name string, f Find) (string, error) {
 	if !ok {
 		return "", nil
 	}
-	home, err := r.home(f.UserID)
+	home, done, err := r.home(Launch{UserID: f.UserID, Inside: f.Inside})
 	if err != nil {
 		return "", err
 	}
+	defer done()
 	return a.find(home, f)
 }
 
-func (r *Registry) home(userID string) (Home, error) {
-	if !plainName(userID) {
-		return Home{}, fault.New(fault.Invalid, "invalid_user", "The user's id %q cannot name a home.", userID)
-	}
-	h := Home{Dir: filepath.Join(r.cfg.HomesDir, userID), worktrees: r.cfg.WorktreesDir, source: r.cfg.UserHome}
-	for _, d := range []string{h.Dir, h.tmp(), h.claude(), h.codex()} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return Home{}, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
-		}
-	}
-	return h, nil
-}
-
-// accountHome returns the home with the folder of an account, made where it is not there yet.
-func (r *Registry) accountHome(h Home, a Account, f facts) (Home, error) {
-	if a.ID == "" || a.InHome {
-		return h, nil
-	}
-	if !plainName(a.ID) {
-		return Home{}, fault.New(fault.Invalid, "invalid_account", "The account's id %q cannot name a folder.", a.ID)
-	}
-	h.account = a.ID
-	for _, d := range []string{h.state(), h.claude(), h.codex()} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return Home{}, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)
-		}
-	}
-	return h, h.share(f.shared)
-}
-
-// Forget removes the login an account left behind: in the home of a user, "" = of everybody who used it. What all accounts
+// Forget removes the login an account left behind on this machine: in every box, and in the home of a user, "" = of everybody who used it. What all accounts
 // share, conversations above all, stays.
 func (r *Registry) Forget(name, userID string, a Account) error {
 	adapter, ok := r.adapters[name]
@@ -341,7 +361,10 @@ func (r *Registry) Forget(name, userID string, a Account) error {
 	if a.InHome && a.Kind == APIKey {
 		return nil // the login beside it was typed in a terminal, and is not the key's
 	}
-	root, err := os.OpenRoot(r.cfg.HomesDir) // agents write in homes: no link leads out of them
+	if err := r.forgetInBoxes(a); err != nil {
+		return err
+	}
+	root, err := homedir.Open(r.cfg.HomesDir) // agents write in homes: no link leads out of them
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -366,14 +389,37 @@ func (r *Registry) Forget(name, userID string, a Account) error {
 			continue
 		}
 		if !a.InHome {
-			all = errors.Join(all, root.RemoveAll(filepath.Join(u, accountsDir, a.ID)))
+			all = errors.Join(all, root.RemoveAll(path.Join(u, accountsDir, a.ID)))
 		} else if login := adapter.facts().login; login != "" {
-			for _, path := range []string{login, login + ".copied"} {
-				if err := root.Remove(filepath.Join(u, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			for _, name := range []string{login, login + ".copied"} {
+				if err := root.Remove(path.Join(u, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					all = errors.Join(all, err)
 				}
 			}
 		}
+	}
+	if all != nil {
+		return fmt.Errorf("forgetting a login: %w", all)
+	}
+	return nil
+}
+
+// forgetInBoxes removes the folder of an account from the home of every isolated workspace on this machine.
+func (r *Registry) forgetInBoxes(a Account) error {
+	boxes, err := os.ReadDir(r.cfg.BoxesDir)
+	if r.cfg.BoxesDir == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("forgetting a login: %w", err)
+	}
+	var all error
+	for _, b := range boxes {
+		home, err := homedir.Open(filepath.Join(r.cfg.BoxesDir, b.Name(), "home"))
+		if err != nil {
+			continue // a workspace that has none yet
+		}
+		all = errors.Join(all, home.RemoveAll(path.Join(accountsDir, a.ID)), home.Close())
 	}
 	if all != nil {
 		return fmt.Errorf("forgetting a login: %w", all)

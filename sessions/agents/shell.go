@@ -2,6 +2,7 @@ package agents
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -22,6 +23,9 @@ func (shell) facts() facts {
 // A prompt for a shell is a command to type.
 func (shell) plan(l Launch) (Plan, error) {
 	p := Plan{Argv: append(append([]string{l.program}, l.args...), l.Args...), Prompt: PromptNone}
+	if l.Inside != nil && !l.Inside.Host && l.program == filepath.Base(shell{}.facts().command) { // not every image has one
+		p.Argv = append([]string{"/bin/sh", "-c", `command -v bash >/dev/null && exec bash "$@"; exec sh "$@"`, "sh"}, p.Argv[1:]...)
+	}
 	if l.Prompt != "" {
 		p.Prompt = PromptPaste
 	}

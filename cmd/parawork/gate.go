@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/gate"
+	"github.com/parawork/parawork/network"
+	"github.com/parawork/parawork/store"
+)
+
+// buildGate joins the way out of sandboxes with who decides what leads there. The places are there.
+func (h *house) buildGate(publisher events.Publisher, kept *store.Executors, env func(string) string) error {
+	n := h.cfg.Sandboxing.Network
+	out, err := upstream(n.Proxy, env)
+	if err != nil {
+		return err
+	}
+	h.gate, err = gate.New(gate.Config{Dir: filepath.Join(h.cfg.DataDir, "gates"), Allow: n.Private(), Upstream: out,
+		Refused: func(r executors.Refusal) { h.network.Refused(r) },
+		Fresh:   func(ctx context.Context, id string) (executors.Network, error) { return h.network.Network(ctx, id) },
+		Known: func(ctx context.Context) ([]string, error) {
+			open, err := kept.OpenSandboxes(ctx)
+			ids := make([]string, 0, len(open))
+			for _, r := range open {
+				ids = append(ids, r.Handle.ID)
+			}
+			return ids, err
+		},
+		Log: h.log.With("room", "gate")})
+	if err != nil {
+		return err
+	}
+	agents, urls := agentAddresses(h.cfg)
+	h.network, err = network.New(network.Config{Store: store.NewNetwork(h.db), Gates: h.gate, Events: publisher, Mode: executors.NetworkMode(n.Mode),
+		Allow: n.Allow, Agents: agents, AgentURLs: urls, Log: h.log.With("room", "network")})
+	if err != nil {
+		return fmt.Errorf("config.json: %w", err)
+	}
+	warnOpenLoopback(h.log, n)
+	h.places.UseGate(h.gate, h.network)
+	return nil
+}
+
+// warnOpenLoopback says loudly when every sandbox may reach all of this machine's own services.
+func warnOpenLoopback(log *slog.Logger, n config.Network) {
+	for _, e := range n.Private() {
+		if e.Prefix.Addr().IsLoopback() && e.Port == 0 {
+			log.Warn("sandboxes may reach every service on this machine's loopback, Parawork itself among them", "cure",
+				"name the ports in sandboxing.network.allowPrivate, such as 127.0.0.1:11434")
+		}
+	}
+}
+
+// agentAddresses names the agents that can be started, and the addresses config.json gives them.
+func agentAddresses(cfg *config.Config) (agents, urls []string) {
+	for name, a := range cfg.Agents {
+		if !a.Enabled {
+			continue
+		}
+		agents = append(agents, name)
+		for _, value := range a.Env {
+			if u, err := url.Parse(value); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+				urls = append(urls, value)
+			}
+		}
+	}
+	return agents, urls
+}
+
+// upstream says which proxy the server itself goes out through for a host; nil when there is none at all.
+func upstream(proxy string, env func(string) string) (func(*url.URL) (*url.URL, error), error) {
+	either := func(upper, lower string) string {
+		if v := env(upper); v != "" {
+			return v
+		}
+		return env(lower)
+	}
+	c := httpproxy.Config{HTTPProxy: proxy, HTTPSProxy: proxy, NoProxy: either("NO_PROXY", "no_proxy")}
+	switch proxy {
+	case config.NoProxy:
+		return nil, nil
+	case "":
+		c.HTTPProxy, c.HTTPSProxy = either("HTTP_PROXY", "http_proxy"), either("HTTPS_PROXY", "https_proxy")
+	}
+	if c.HTTPProxy == "" && c.HTTPSProxy == "" {
+		return nil, nil
+	}
+	ask := c.ProxyFunc()
+	for _, scheme := range []string{"http", "https"} {
+		u, err := ask(&url.URL{Scheme: scheme, Host: "example.com"})
+		if err != nil || u != nil && u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("the proxy for %s (sandboxing.network.proxy, or the environment) must be an http:// or https:// address", scheme)
+		}
+	}
+	return ask, nil
+}

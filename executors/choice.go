@@ -1,0 +1,331 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Name is the boundary in words, as people see it everywhere.
+func (b Boundary) Name() string {
+	switch b {
+	case ProcessBoundary:
+		return "Process sandbox"
+	case ContainerBoundary:
+		return "Container"
+	case KernelBoundary:
+		return "gVisor"
+	case MachineBoundary:
+		return "MicroVM"
+	}
+	return "No isolation"
+}
+
+// least puts "at least this boundary" into a sentence.
+func (b Boundary) least() string {
+	switch b {
+	case ProcessBoundary:
+		return "a process sandbox"
+	case ContainerBoundary:
+		return "a container"
+	case KernelBoundary:
+		return "gVisor"
+	case MachineBoundary:
+		return "a micro-VM"
+	}
+	return "any place"
+}
+
+// Stronger is the stronger of two boundaries; "" is the weakest.
+func Stronger(a, b Boundary) Boundary {
+	if a.AtLeast(b) {
+		return a
+	}
+	return b
+}
+
+// Policy is what a team says about its places.
+type Policy struct {
+	Weakest Boundary // the weakest boundary its work may have; "" = the instance's
+	Default Kind     // what its workspaces get that name no place; "" = the instance's
+}
+
+// Policies keeps what teams say about their places.
+type Policies interface {
+	PlacePolicy(ctx context.Context, teamID string) (Policy, error)
+}
+
+// policy is the team's policy with the instance's filled in: the stronger boundary of the two holds.
+func (m *Manager) policy(ctx context.Context, teamID string) (Policy, error) {
+	var p Policy
+	if m.cfg.Policies != nil && teamID != "" {
+		var err error
+		if p, err = m.cfg.Policies.PlacePolicy(ctx, teamID); err != nil {
+			return Policy{}, fmt.Errorf("reading what places the team may use: %w", err)
+		}
+	}
+	p.Weakest = Stronger(p.Weakest, m.cfg.Weakest)
+	if p.Default == "" || m.cfg.Fixed {
+		p.Default = m.cfg.Default
+	}
+	if p.Default == "" {
+		p.Default = Auto
+	}
+	return p, nil
+}
+
+// Choose says where a team's new workspace lives: the first of wishes that is not "", else the team's place, else the instance's. Auto
+// becomes the strongest that works. What cannot be used is an error that says why and names what would do: nothing weaker is
+// ever taken instead.
+func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...Kind) (Kind, error) {
+	pol, err := m.policy(ctx, teamID)
+	if err != nil {
+		return "", err
+	}
+	wish := pol.Default
+	for _, w := range wishes {
+		if w == "" {
+			continue
+		}
+		if m.cfg.Fixed && w != pol.Default {
+			return "", errFixed(pol.Default)
+		}
+		wish = w
+		break
+	}
+	e, _, err := m.pick(ctx, pol, wish)
+	if err != nil {
+		return "", err
+	}
+	return e.Kind(), nil
+}
+
+// CheckWish refuses a place that cannot be a project's or a team's: one this server does not have. One that merely cannot be used
+// now may be named.
+func (m *Manager) CheckWish(ctx context.Context, teamID string, kind Kind) error {
+	if kind == "" {
+		return nil
+	}
+	if m.cfg.Fixed && kind != m.cfg.Default {
+		return errFixed(m.cfg.Default)
+	}
+	if kind == Auto {
+		return nil
+	}
+	pol, err := m.policy(ctx, teamID)
+	if err != nil {
+		return err
+	}
+	e, ok := m.byKind[kind]
+	if !ok {
+		return m.unknown(ctx, pol, kind)
+	}
+	if c := m.capabilities(ctx, e); !c.Boundary.AtLeast(pol.Weakest) && c.Available {
+		return m.tooWeak(ctx, pol, c)
+	}
+	return nil
+}
+
+func errFixed(kind Kind) error {
+	return fault.New(fault.Forbidden, "executor_fixed",
+		"Places are not chosen on this server: every workspace lives in %q. Leave out executor.", kind).With("field", "executor")
+}
+
+// pick finds the executor of kind: the named one when it works and is allowed, or the strongest such for Auto.
+func (m *Manager) pick(ctx context.Context, pol Policy, kind Kind) (Executor, Capabilities, error) {
+	if kind == "" || kind == Auto {
+		return m.strongest(ctx, pol)
+	}
+	e, ok := m.byKind[kind]
+	if !ok {
+		return nil, Capabilities{}, m.unknown(ctx, pol, kind)
+	}
+	c := m.capabilities(ctx, e)
+	if !c.Available {
+		would, words := m.wouldDo(ctx, pol, kind)
+		return nil, c, fault.New(fault.Unavailable, "executor_unavailable", "%s cannot be used now: %s. %s%s", c.Name,
+			strings.TrimSuffix(c.Reason, "."), c.Cure, words).With("field", "executor").With("places", would)
+	}
+	if !c.Boundary.AtLeast(pol.Weakest) {
+		return nil, c, m.tooWeak(ctx, pol, c)
+	}
+	return e, c, nil
+}
+
+func (m *Manager) unknown(ctx context.Context, pol Policy, kind Kind) error {
+	would, words := m.wouldDo(ctx, pol, kind)
+	return fault.New(fault.Unsupported, "executor_unknown", "This server has no place %q.%s", kind, words).
+		With("field", "executor").With("places", would)
+}
+
+func (m *Manager) tooWeak(ctx context.Context, pol Policy, c Capabilities) error {
+	would, words := m.wouldDo(ctx, pol, c.Kind)
+	return fault.New(fault.Forbidden, "place_too_weak", "%s (%s) is weaker than this team allows: at least %s is asked for.%s", c.Name,
+		strings.ToLower(c.Boundary.Name()), pol.Weakest.least(), words).With("field", "executor").With("places", would).
+		With("boundary", string(c.Boundary)).With("weakest_boundary", string(pol.Weakest))
+}
+
+// wouldDo lists the places that work and are allowed, but the one that was asked for, and puts them into a sentence.
+func (m *Manager) wouldDo(ctx context.Context, pol Policy, not Kind) ([]string, string) {
+	kinds, names := []string{}, []string{}
+	for _, c := range m.Capabilities(ctx) {
+		if c.Kind != not && c.Available && c.Boundary.AtLeast(pol.Weakest) {
+			kinds, names = append(kinds, string(c.Kind)), append(names, fmt.Sprintf("%s (%s)", c.Kind, strings.ToLower(c.Boundary.Name())))
+		}
+	}
+	if len(kinds) == 0 {
+		return kinds, " No other place of this server would do now."
+	}
+	return kinds, " What would do now: " + strings.Join(names, ", ") + "."
+}
+
+// strongest finds what Auto means now.
+func (m *Manager) strongest(ctx context.Context, pol Policy) (Executor, Capabilities, error) {
+	var why []string
+	tried := make(map[Kind]bool)
+	for _, k := range m.cfg.Order {
+		e, ok := m.byKind[k]
+		if !ok {
+			continue
+		}
+		tried[k] = true
+		c := m.capabilities(ctx, e)
+		switch {
+		case !c.Available:
+			why = append(why, fmt.Sprintf("%s: %s. %s", c.Name, strings.TrimSuffix(c.Reason, "."), c.Cure))
+		case !c.Boundary.AtLeast(pol.Weakest):
+			why = append(why, fmt.Sprintf("%s: %s, and at least %s is asked for.", c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.least()))
+		case c.Boundary == NoBoundary && m.crowded(ctx):
+			why = append(why, fmt.Sprintf("%s: it isolates nothing, and with more than one team it is used only where it is named.", c.Name))
+		default:
+			return e, c, nil
+		}
+	}
+	if len(why) == 0 {
+		why = []string{"None is configured."}
+	}
+	would := []string{}
+	for _, c := range m.Capabilities(ctx) {
+		if c.Available && c.Boundary.AtLeast(pol.Weakest) {
+			would = append(would, string(c.Kind))
+		}
+	}
+	words := joinWords(why)
+	if len(would) > 0 {
+		words += " What can be chosen by name: " + strings.Join(would, ", ") + "."
+	}
+	return nil, Capabilities{}, fault.New(fault.Unavailable, "no_executor", "No place to work is available now. %s", words).With("places", would)
+}
+
+// crowded reports whether the instance has more than one team. Not knowing counts as yes.
+func (m *Manager) crowded(ctx context.Context) bool {
+	if m.cfg.Teams == nil {
+		return false
+	}
+	n, err := m.cfg.Teams(ctx)
+	if err != nil {
+		m.cfg.Log.Warn("teams could not be counted", "error", err)
+	}
+	return err != nil || n > 1
+}
+
+// Standing is how a place stands to a team.
+type Standing struct {
+	Capabilities
+	Allowed   bool   // the team's weakest boundary, and the instance's, allow it
+	Forbidden string // why not, in words
+	Default   bool   // what a workspace of the team gets that names none
+}
+
+// Standings says of every place how it stands to a team, in the order of choice, and what the team's policy comes to.
+func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Policy, error) {
+	pol, err := m.policy(ctx, teamID)
+	if err != nil {
+		return nil, pol, err
+	}
+	def := pol.Default
+	if def == Auto {
+		if e, _, err := m.strongest(ctx, pol); err == nil {
+			def = e.Kind()
+		}
+	}
+	var out []Standing
+	for _, c := range m.Capabilities(ctx) {
+		s := Standing{Capabilities: c, Allowed: c.Boundary.AtLeast(pol.Weakest), Default: c.Kind == def}
+		if !s.Allowed {
+			s.Forbidden = fmt.Sprintf("weaker than allowed: at least %s is asked for", pol.Weakest.least())
+		}
+		out = append(out, s)
+	}
+	return out, pol, nil
+}
+
+// Permit says why nothing new may start in the workspace's sandbox as it is: its place has become weaker than the team allows. What runs
+// there is left alone. Without a sandbox there is nothing to say: Ensure decides.
+func (m *Manager) Permit(ctx context.Context, workspaceID string) error {
+	p, ok := m.Live(workspaceID)
+	if !ok {
+		return nil
+	}
+	pol, err := m.policy(ctx, p.TeamID)
+	if err != nil {
+		return err
+	}
+	c := m.capabilities(ctx, m.byKind[p.Kind])
+	if c.Boundary.AtLeast(pol.Weakest) {
+		return nil
+	}
+	would, words := m.wouldDo(ctx, pol, c.Kind)
+	return fault.New(fault.Forbidden, "place_too_weak", "The workspace lives in %s (%s), which is weaker than this team allows by now: at least %s is asked for. Move it to another place first; what runs may go on.%s",
+		c.Name, strings.ToLower(c.Boundary.Name()), pol.Weakest.least(), words).With("places", would).
+		With("boundary", string(c.Boundary)).With("weakest_boundary", string(pol.Weakest))
+}
+
+// Place says what a place can do now; false when this server has no such place.
+func (m *Manager) Place(ctx context.Context, kind Kind) (Capabilities, bool) {
+	e, ok := m.byKind[kind]
+	if !ok {
+		return Capabilities{}, false
+	}
+	return m.capabilities(ctx, e), true
+}
+
+// Differences says in words what changes for a workspace that goes from one place to another.
+func Differences(from, to Capabilities) []string {
+	out := []string{}
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	switch a, b := from.Boundary, to.Boundary; {
+	case a == "" || b == "":
+	case a == b:
+		say("The boundary stays the same: %s.", strings.ToLower(b.Name()))
+	case b.AtLeast(a):
+		say("The boundary becomes stronger: %s instead of %s.", strings.ToLower(b.Name()), strings.ToLower(a.Name()))
+	default:
+		say("The boundary becomes weaker: %s instead of %s.", strings.ToLower(b.Name()), strings.ToLower(a.Name()))
+	}
+	switch {
+	case to.Network && !from.Network:
+		say("The network is kept to what the project allows.")
+	case !to.Network && from.Network:
+		say("The network is open: what the project allows is not enforced.")
+	}
+	switch {
+	case to.Limits && !from.Limits:
+		say("Limits of CPU, memory and processes are enforced.")
+	case !to.Limits && from.Limits:
+		say("Limits of CPU, memory and processes are not enforced.")
+	}
+	switch {
+	case to.Host && !from.Host:
+		say("Programs are this server's own instead of the image's.")
+	case !to.Host && from.Host:
+		say("Programs are the image's instead of this server's.")
+	}
+	if to.Isolated != from.Isolated {
+		say("Agents have another home folder: what they keep there, such as logins and earlier conversations, stays behind.")
+	}
+	say("The worktree and all commits stay; processes, /tmp and programs installed in the old place do not.")
+	return out
+}

@@ -1,0 +1,55 @@
+package network
+
+import (
+	"maps"
+	"slices"
+)
+
+// agentsPreset marks the hosts agents need. It is on by itself in a list, and is no word of one.
+const agentsPreset = "@agents"
+
+// presets are words that stand for many hosts in a list.
+var presets = map[string][]string{
+	"@registries": {
+		"registry.npmjs.org", "registry.yarnpkg.com", "repo.yarnpkg.com", "nodejs.org", "npm.jsr.io", "jsr.io",
+		"pypi.org", "files.pythonhosted.org",
+		"proxy.golang.org", "sum.golang.org", "go.dev", "dl.google.com",
+		"index.crates.io", "static.crates.io", "crates.io", "static.rust-lang.org",
+		"rubygems.org", "index.rubygems.org",
+		"repo.maven.apache.org", "repo1.maven.org", "plugins.gradle.org", "services.gradle.org",
+		"repo.packagist.org", "packagist.org", "api.nuget.org",
+		"deb.debian.org", "security.debian.org", "archive.ubuntu.com", "security.ubuntu.com", "dl-cdn.alpinelinux.org",
+	},
+	"@git": {
+		"github.com", "api.github.com", "codeload.github.com", "objects.githubusercontent.com", "raw.githubusercontent.com", "ssh.github.com:443",
+		"gitlab.com", "bitbucket.org", "codeberg.org",
+	},
+}
+
+func presetNames() []string { return slices.Sorted(maps.Keys(presets)) }
+
+// needs are the hosts each agent needs: to speak to its model and to sign in.
+var needs = map[string][]string{
+	"claude-code": {"api.anthropic.com", "claude.ai", "claude.com", "platform.claude.com", "console.anthropic.com"},
+	"codex":       {"api.openai.com", "chatgpt.com", "auth.openai.com"},
+	"gemini":      {"generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "oauth2.googleapis.com", "accounts.google.com"},
+	"opencode":    {"opencode.ai", "models.dev", "api.anthropic.com", "api.openai.com"},
+}
+
+// agentHosts are the hosts of the agents that can be started, and of the addresses the operator gives them.
+func agentHosts(agents, urls []string) []string {
+	var out []string
+	for _, a := range slices.Sorted(slices.Values(agents)) {
+		for _, h := range needs[a] {
+			if !slices.Contains(out, h) {
+				out = append(out, h)
+			}
+		}
+	}
+	for _, h := range hostsOf(urls) {
+		if !slices.Contains(out, h) {
+			out = append(out, h)
+		}
+	}
+	return out
+}

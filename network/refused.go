@@ -1,0 +1,93 @@
+package network
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+)
+
+const (
+	// gather is how long refusals are gathered before they are written.
+	gather = 2 * time.Second
+	// refreshEvery is how often the gates take what may have changed without anybody telling: an agent's account was removed.
+	refreshEvery = time.Minute
+	// maxPending bounds what is gathered for all workspaces.
+	maxPending = 20 * maxRefused
+)
+
+// Refused hears of a connection that was refused. It does not block: what is too much within moments is not counted.
+func (s *Service) Refused(r executors.Refusal) {
+	now := s.cfg.Now().UnixMilli()
+	k := refusedKey{r.WorkspaceID, r.Host, r.Port}
+	s.mu.Lock()
+	p := s.pending[k]
+	if p == nil && s.counts[r.WorkspaceID] < maxRefused && len(s.pending) < maxPending {
+		p = &Refused{FirstAt: now}
+		s.pending[k] = p
+		s.counts[r.WorkspaceID]++
+	}
+	if p != nil {
+		p.Refusal, p.LastAt = r, now
+		p.Times++
+	}
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes what was refused and keeps the gates' rules fresh, until ctx is done.
+func (s *Service) Run(ctx context.Context) error {
+	fresh := s.cfg.After(refreshEvery)
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-fresh:
+			for _, id := range s.cfg.Gates.Workspaces() {
+				s.refresh(ctx, id)
+			}
+			fresh = s.cfg.After(refreshEvery)
+		case <-s.wake:
+			select {
+			case <-s.cfg.After(gather):
+			case <-ctx.Done():
+			}
+			s.write(ctx)
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	s.write(last)
+	return nil
+}
+
+// write stores what was gathered, and tells who has something new.
+func (s *Service) write(ctx context.Context) {
+	s.mu.Lock()
+	all := make([]Refused, 0, len(s.pending))
+	for _, p := range s.pending {
+		all = append(all, *p)
+	}
+	clear(s.pending)
+	clear(s.counts)
+	s.mu.Unlock()
+	if len(all) == 0 {
+		return
+	}
+	teams := map[string]string{}
+	for _, r := range all {
+		teams[r.WorkspaceID] = r.TeamID
+	}
+	news, err := s.cfg.Store.AddRefused(context.WithoutCancel(ctx), all, maxRefused)
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "refused hosts could not be stored", "count", len(all), "workspaces", len(slices.Collect(maps.Keys(teams))), "error", err)
+		return
+	}
+	for _, id := range news {
+		s.publish(ctx, teams[id], id)
+	}
+}

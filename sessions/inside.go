@@ -1,0 +1,121 @@
+package sessions
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/homedir"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/conversation"
+)
+
+// inside is what a session remembers of a place with a home of its own. Nil: the home lies on this machine, one a user.
+type inside struct {
+	key, home      string
+	host, boundary bool
+}
+
+// in is the place as the agents' adapters know it, for work that ends with ctx.
+func (i *inside) in(ctx context.Context, g *client.Client) *agents.Inside {
+	if i == nil || g == nil {
+		return nil
+	}
+	return &agents.Inside{Key: i.key, Home: i.home, Files: g.Home(ctx), Host: i.host, Boundary: i.boundary}
+}
+
+// insideOf looks where the home of a place is. A place that keeps agents in has one of its own, whatever its guest says: what an agent
+// writes there must never be taken for the home of a user.
+func (s *Service) insideOf(ctx context.Context, p *executors.Place) (*inside, error) {
+	var caps executors.Capabilities
+	for _, c := range s.cfg.Places.Capabilities(ctx) {
+		if c.Kind == p.Kind {
+			caps = c
+		}
+	}
+	bounded := caps.Boundary != "" && caps.Boundary != executors.NoBoundary
+	if p.Hello.Home == "" {
+		if bounded {
+			return nil, fault.New(fault.Unavailable, "sandbox_has_no_home", "The sandbox knows no home for its agents. Destroy the sandbox to get a new one.")
+		}
+		return nil, nil
+	}
+	return &inside{key: p.WorkspaceID, home: p.Hello.Home, host: caps.Host, boundary: bounded}, nil
+}
+
+// checkAgent says why an agent cannot be started in any place there is now, before one is made. An agent this machine lacks may be in
+// the image of a place with programs of its own.
+func (s *Service) checkAgent(ctx context.Context, name string) error {
+	err := s.cfg.Agents.Check(name, nil)
+	if fault.CodeOf(err) != "agent_not_installed" {
+		return err
+	}
+	for _, c := range s.cfg.Places.Capabilities(ctx) {
+		if c.Available && !c.Host && c.Kind != executors.Local {
+			return nil
+		}
+	}
+	return err
+}
+
+// notThere reports whether a process could not be started because its program is not in the place.
+func notThere(reason string) bool {
+	return strings.HasSuffix(reason, "was not found in PATH") || strings.HasSuffix(reason, ": no such file or directory")
+}
+
+// source opens the home in which the session's agent keeps its record; nil when it cannot be reached now. What it returns beside it
+// gives it back.
+func (l *live) source(ctx context.Context) (conversation.Source, func(), error) {
+	l.mu.Lock()
+	in, g, user := l.inside, l.guest, l.row.CreatedBy
+	l.mu.Unlock()
+	if in != nil {
+		if g == nil {
+			return nil, nil, nil
+		}
+		return g.Home(ctx), func() {}, nil
+	}
+	dir, ok := l.svc.cfg.Agents.HomeHere(user)
+	if !ok {
+		return nil, nil, nil
+	}
+	src, err := homedir.Open(filepath.Clean(dir))
+	if err != nil {
+		return nil, nil, err
+	}
+	return src, func() { src.Close() }, nil
+}
+
+// Leaving reads what the agents of a place still have to tell before it is ended on purpose: their home goes with it.
+func (s *Service) Leaving(ctx context.Context, p *executors.Place) {
+	s.mu.Lock()
+	var here []*live
+	for _, l := range s.lives {
+		if l.talk.over != nil {
+			here = append(here, l)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range here {
+		l.mu.Lock()
+		mine := l.row.SandboxID == p.SandboxID && l.inside != nil
+		l.mu.Unlock()
+		if !mine {
+			continue
+		}
+		read := make(chan struct{})
+		select {
+		case l.talk.now <- read:
+			select {
+			case <-read:
+			case <-l.talk.over:
+			case <-ctx.Done():
+			}
+		case <-l.talk.over:
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+var _ executors.Policies = (*Executors)(nil)
+
+// PlacePolicy returns what a team says about its places.
+func (s *Executors) PlacePolicy(ctx context.Context, teamID string) (executors.Policy, error) {
+	var p executors.Policy
+	err := s.db.QueryRow(ctx, `SELECT weakest_boundary, default_executor FROM teams WHERE id = ?`, teamID).Scan(&p.Weakest, &p.Default)
+	return p, err
+}
+
+// SetPlacePolicy stores what a team says about its places.
+func (s *Executors) SetPlacePolicy(ctx context.Context, teamID string, p executors.Policy) error {
+	return changed(s.db.Exec(ctx, `UPDATE teams SET weakest_boundary = ?, default_executor = ? WHERE id = ?`, string(p.Weakest), string(p.Default), teamID))
+}
+
+// TeamGroup returns the number of a team's group on this machine: the next one when it has none yet. Rows are never removed, so that
+// no number is given twice.
+func (s *Executors) TeamGroup(ctx context.Context, teamID string) (int64, error) {
+	var number int64
+	var err error
+	for range boxUserTries {
+		err = s.db.Tx(ctx, func(ctx context.Context) error {
+			err := s.db.QueryRow(ctx, `SELECT number FROM team_groups WHERE team_id = ?`, teamID).Scan(&number)
+			if !errors.Is(err, ErrNotFound) {
+				return err
+			}
+			if err := s.db.QueryRow(ctx, `SELECT COALESCE(MAX(number), 0) + 1 FROM team_groups`).Scan(&number); err != nil {
+				return err
+			}
+			_, err = s.db.Exec(ctx, `INSERT INTO team_groups (number, team_id) VALUES (?, ?)`, number, teamID)
+			return err
+		})
+		if !fault.Is(err, fault.Conflict) {
+			break
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("giving team %s a group: %w", teamID, err)
+	}
+	return number, nil
+}

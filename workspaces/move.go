@@ -1,0 +1,155 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Chooser is an optional ability of Places: it knows which places there are. Without it every workspace gets Config.DefaultExecutor.
+type Chooser interface {
+	// Choose says where a new workspace lives: the first wish that is not "", else what team and instance say.
+	Choose(ctx context.Context, teamID string, wishes ...executors.Kind) (executors.Kind, error)
+	// CheckWish refuses a place that a project cannot name.
+	CheckWish(ctx context.Context, teamID string, kind executors.Kind) error
+	// Place says what a place can do now; false when there is no such place any more.
+	Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool)
+	// Lost reports whether the workspace's sandbox is in a place that cannot be reached.
+	Lost(ctx context.Context, workspaceID string) bool
+	// Leave ends the workspace's sandbox for good, and leaves it behind where its place cannot be reached.
+	Leave(ctx context.Context, workspaceID string) error
+}
+
+// chooser returns the Chooser, nil without one.
+func (s *Service) chooser() Chooser {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, _ := s.places.(Chooser)
+	return c
+}
+
+// choose says where a new workspace of p lives.
+func (s *Service) choose(ctx context.Context, p Project, wish string) (string, error) {
+	if c := s.chooser(); c != nil {
+		kind, err := c.Choose(ctx, p.TeamID, executors.Kind(wish), executors.Kind(p.Executor))
+		return string(kind), err
+	}
+	if wish == "" {
+		wish = s.cfg.DefaultExecutor
+	}
+	return wish, nil
+}
+
+// Home is where new workspaces of a project live that name no place, as it is now.
+func (s *Service) Home(ctx context.Context, p Project) (string, error) { return s.choose(ctx, p, "") }
+
+// homeWords say in a timeline where a workspace lives, "" when nobody knows.
+func (s *Service) homeWords(ctx context.Context, kind string) string {
+	c := s.chooser()
+	if c == nil {
+		return ""
+	}
+	caps, ok := c.Place(ctx, executors.Kind(kind))
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("; lives in %s: %s", caps.Name, strings.ToLower(caps.Boundary.Name()))
+}
+
+// errRunning refuses to move what runs.
+var errRunning = errors.New("sessions run")
+
+// Move gives a workspace another place, for good: its sandbox ends, the next one is made there. What was committed and what lies in the
+// worktree stays; what else the sandbox held goes. It says what changes, in words. Sessions must have ended, unless the old place
+// cannot be reached any more.
+func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, executor string) (Workspace, []string, error) {
+	w, release, err := s.take(ctx, workspaceID)
+	if err != nil {
+		return Workspace{}, nil, err
+	}
+	defer release()
+	if w.DeletedAt != 0 {
+		return Workspace{}, nil, fault.New(fault.Conflict, "already_deleted", "%s is deleted. Restore it first.", w.Key())
+	}
+	if w.State == Creating || w.State == SettingUp {
+		return Workspace{}, nil, fault.New(fault.Conflict, "still_creating", "%s is still being created. Cancel that first.", w.Key())
+	}
+	_, sessions, err := s.rooms()
+	if err != nil {
+		return Workspace{}, nil, err
+	}
+	c := s.chooser()
+	if c == nil {
+		return Workspace{}, nil, fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
+	}
+	to, err := c.Choose(ctx, w.TeamID, executors.Kind(executor))
+	if err != nil {
+		return Workspace{}, nil, err
+	}
+	if string(to) == w.Executor {
+		return w, []string{}, nil
+	}
+	n, err := sessions.Running(ctx, w.ID)
+	if err != nil {
+		return Workspace{}, nil, fmt.Errorf("counting the running sessions: %w", err)
+	}
+	if n > 0 && !c.Lost(ctx, w.ID) {
+		return Workspace{}, nil, fault.Wrap(errRunning, fault.Conflict, "sessions_running",
+			"%s run in %s. Stop them first: they do not move along.", plural(n, "session", "sessions"), w.Key()).With("running", n)
+	}
+	// From here on it goes to its end, whoever asked.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	defer cancel()
+	from := w.Executor
+	changes := s.changes(ctx, c, executors.Kind(from), to)
+	if w.State != Archived && w.State != Failed {
+		if err := s.moveOut(ctx, c, w, to); err != nil {
+			return Workspace{}, nil, err
+		}
+	}
+	w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Executor = string(to); return nil })
+	if err != nil {
+		return Workspace{}, nil, fmt.Errorf("storing the workspace's place: %w", err)
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.moved",
+		Text: strings.TrimSpace(fmt.Sprintf("Moved from %s to %s. %s", from, to, strings.Join(changes, " "))), Data: map[string]any{"from": from, "to": string(to)}})
+	return w, changes, nil
+}
+
+// moveOut ends the sandbox. A place that does not isolate works on what the repository knows: commits come home first, or it stays.
+func (s *Service) moveOut(ctx context.Context, c Chooser, w Workspace, to executors.Kind) error {
+	places, _, err := s.rooms()
+	if err != nil {
+		return err
+	}
+	caps, _ := c.Place(ctx, to)
+	open := s.boxed(w.ID) && !caps.Isolated
+	if open {
+		if err := places.Ensure(ctx, w.ID); err != nil { // what is not home then, Unbox says
+			s.cfg.Log.WarnContext(ctx, "sandbox could not be asked for its commits before the workspace is moved", "workspace_id", w.ID, "error", err)
+		}
+	}
+	defer s.leave(w.ID)() // nothing new may start in the old place
+	if err := c.Leave(ctx, w.ID); err != nil {
+		return err
+	}
+	if !open {
+		return nil
+	}
+	return s.Unbox(ctx, w.ID)
+}
+
+// changes says in words what another place changes for a workspace.
+func (s *Service) changes(ctx context.Context, c Chooser, from, to executors.Kind) []string {
+	next, _ := c.Place(ctx, to)
+	old, known := c.Place(ctx, from)
+	if !known {
+		old = executors.Capabilities{Kind: from}
+	}
+	return executors.Differences(old, next)
+}
