@@ -179,10 +179,12 @@ func (p *plan) guestArgs() []string {
 }
 
 func (p *plan) host() *container.HostConfig {
-	tmpfs := map[string]string{"/tmp": "rw,exec,nosuid,nodev,size=1g,mode=1777", "/run": "rw,nosuid,nodev,size=16m,mode=755"}
+	uid, gid, _ := strings.Cut(p.user(), ":")
+	// The runtime gives a folder in memory the mode of the image's own: an image whose /tmp is not for all must not matter.
+	tmpfs := map[string]string{"/tmp": "rw,exec,nosuid,nodev,size=1g,mode=1777,uid=" + uid + ",gid=" + gid, "/run": "rw,nosuid,nodev,size=16m,mode=755"}
 	mounts := p.mounts()
 	if !slices.ContainsFunc(mounts, func(m executors.Mount) bool { return filepath.Clean(m.Target) == filepath.Clean(p.home) }) {
-		tmpfs[p.home] = fmt.Sprintf("rw,exec,nosuid,nodev,size=512m,mode=700,uid=%d,gid=%d", p.owner.uid, p.owner.gid)
+		tmpfs[p.home] = "rw,exec,nosuid,nodev,size=512m,mode=700,uid=" + uid + ",gid=" + gid
 	}
 	h := &container.HostConfig{
 		Mounts: binds(mounts), Tmpfs: tmpfs, NetworkMode: network.NetworkNone, ReadonlyRootfs: true, Privileged: false,

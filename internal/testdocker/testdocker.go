@@ -3,7 +3,6 @@
 package testdocker
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -15,7 +14,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,11 +64,11 @@ func Skip(t testing.TB, err error) {
 	t.Fatalf("no Docker engine: %v", err)
 }
 
-// keeperScript starts the engine it is told of, and ends it and all it has started when its standard input ends. Every line it
-// reads restarts the engine: "kill" with -9, "stop" in good order. It says "up" for each start.
+// keeperScript starts the engine it is told of, and ends it and all it has started when its standard input ends. A line ends the
+// engine, "kill" with -9 and "stop" in good order, and the next starts it again.
 const keeperScript = `
 dir=$1; shift
-start() { "$@" >>"$dir/log" 2>&1 </dev/null & pid=$!; echo up; }
+start() { "$@" >>"$dir/log" 2>&1 </dev/null & pid=$!; }
 start "$@"
 while read -r how; do
   case $how in
@@ -78,8 +76,12 @@ while read -r how; do
     *) kill -TERM "$pid" ;;
   esac
   wait "$pid" 2>/dev/null
-  [ "$how" = down ] && { echo down; read -r how || break; }
-  rm -f "$dir/pid"
+  # Where nobody waits for orphans, the engine would take its dead containerd for a live one.
+  kill -KILL $(cat "$dir/exec/containerd/containerd.pid" 2>/dev/null) 2>/dev/null
+  rm -f "$dir/exec/containerd/containerd.pid" "$dir/pid" "$dir/sock"
+  touch "$dir/down"
+  read -r how || break
+  rm "$dir/down"
   start "$@"
 done
 kill -TERM "$pid" 2>/dev/null
@@ -122,14 +124,9 @@ func Start(flags ...string) (*Daemon, error) {
 	if d.hold, err = d.keeper.StdinPipe(); err != nil {
 		return nil, err
 	}
-	says, err := d.keeper.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
 	if err := d.keeper.Start(); err != nil {
 		return nil, err
 	}
-	go func() { _, _ = io.Copy(io.Discard, bufio.NewReader(says)) }() // ends with the keeper
 	if err := d.ready(); err != nil {
 		d.Stop()
 		return nil, err
@@ -189,27 +186,18 @@ func (d *Daemon) importRoot(name string, programs []string) error {
 // Dir is the engine's own folder.
 func (d *Daemon) Dir() string { return d.dir }
 
-// Restart restarts the engine: with kill -9 when hard is set.
-func (d *Daemon) Restart(t testing.TB, hard bool) {
+// Kill ends the engine with -9. Up starts it again.
+func (d *Daemon) Kill(t testing.TB) {
 	t.Helper()
-	how := "stop"
-	if hard {
-		how = "kill"
-	}
-	was := d.pid()
-	d.say(t, how)
-	d.waitDown(t, was)
-	if err := d.ready(); err != nil {
-		t.Fatal(err)
-	}
+	d.say(t, "kill")
+	d.waitDown(t)
 }
 
-// Down stops the engine; Up starts it again.
+// Down ends the engine in good order. Up starts it again.
 func (d *Daemon) Down(t testing.TB) {
 	t.Helper()
-	was := d.pid()
-	d.say(t, "down")
-	d.waitDown(t, was)
+	d.say(t, "stop")
+	d.waitDown(t)
 }
 
 // Up starts an engine that is down.
@@ -229,19 +217,13 @@ func (d *Daemon) say(t testing.TB, word string) {
 	d.http.CloseIdleConnections()
 }
 
-func (d *Daemon) pid() int {
-	b, err := os.ReadFile(filepath.Join(d.dir, "pid"))
-	if err != nil {
-		return 0
-	}
-	n, _ := strconv.Atoi(strings.TrimSpace(string(b))) // 0 where it is none
-	return n
-}
-
-// waitDown waits until the engine that was process was has ended.
-func (d *Daemon) waitDown(t testing.TB, was int) {
+// waitDown waits until the engine has ended.
+func (d *Daemon) waitDown(t testing.TB) {
 	t.Helper()
-	for deadline := time.Now().Add(readyIn); was > 0 && d.pid() == was && syscall.Kill(was, 0) == nil; {
+	for deadline := time.Now().Add(readyIn); ; {
+		if _, err := os.Lstat(filepath.Join(d.dir, "down")); err == nil {
+			return
+		}
 		if time.Now().After(deadline) {
 			t.Fatal("the Docker engine does not end")
 		}
