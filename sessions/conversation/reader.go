@@ -52,7 +52,11 @@ type sub struct {
 	tail   tail
 	parse  parser
 	parent string // ID of the tool call that started it, "" while not known
+	early  int    // passes in which that call had not been read yet
 }
+
+// maxEarly bounds the passes a sub-agent's record waits for the call that started it.
+const maxEarly = 5
 
 // parser turns the lines of one record into items.
 type parser interface {
@@ -74,7 +78,7 @@ func NewReader(cfg Config) *Reader {
 		return nil
 	}
 	sum := sha256.Sum256([]byte(cfg.Record.Name))
-	r.sink = sink{cfg: &r.cfg, open: map[string]*Item{}, record: hex.EncodeToString(sum[:4])}
+	r.sink = sink{cfg: &r.cfg, open: map[string]*Item{}, calls: map[string]bool{}, record: hex.EncodeToString(sum[:4])}
 	return r
 }
 
@@ -160,7 +164,8 @@ func (r *Reader) line(p parser, at int64, line []byte) {
 	}
 }
 
-// readSubs reads the records of sub-agents. They come after the main one, so that the call that started them is known.
+// readSubs reads the records of sub-agents. They come after the main one, so that the call that started them is known. An agent
+// may have written both since the main one was read, or be late with that: then a sub-agent's waits for a few passes.
 func (r *Reader) readSubs(ctx context.Context, src Source, last bool) error {
 	names, err := src.Glob(r.cfg.Record.Subs)
 	if err != nil {
@@ -177,6 +182,11 @@ func (r *Reader) readSubs(ctx context.Context, src Source, last bool) error {
 		}
 		if s.parent == "" {
 			s.parent = parentOf(src, name)
+		}
+		if !r.sink.calls[s.parent] && s.early < maxEarly && !last {
+			s.early++
+			r.more = true
+			continue
 		}
 		r.sink.parent, r.sink.file = s.parent, path.Base(name)
 		again, more, err := s.tail.read(ctx, src, last, func(at int64, line []byte) { r.line(s.parse, at, line) })
@@ -200,6 +210,7 @@ type sink struct {
 	off    int64  // of the line that is read
 	at     int64  // time of the record that is read
 	open   map[string]*Item
+	calls  map[string]bool // IDs of the tool calls so far
 	out    []Item
 	index  map[string]int // place in out
 	moment Moment
@@ -208,6 +219,9 @@ type sink struct {
 // maxOpen bounds how many tools may be open at a time.
 const maxOpen = 1000
 
+// maxCalls bounds the tool calls that are remembered.
+const maxCalls = 50_000
+
 func (s *sink) batch() {
 	s.out, s.index = nil, map[string]int{}
 }
@@ -215,7 +229,12 @@ func (s *sink) batch() {
 func (s *sink) take() []Item {
 	out := slices.DeleteFunc(s.out, func(it Item) bool { return it.ID == "" })
 	s.batch()
-	slices.SortStableFunc(out, func(a, b Item) int { return cmp.Compare(a.At, b.At) })
+	began := map[string]int64{}
+	for _, it := range out {
+		began[it.ID] = it.At
+	}
+	at := func(it Item) int64 { return max(it.At, began[it.Parent]) } // nothing of a call stands before it
+	slices.SortStableFunc(out, func(a, b Item) int { return cmp.Compare(at(a), at(b)) })
 	return out
 }
 
@@ -311,6 +330,10 @@ func (s *sink) begin(it Item) {
 			break
 		}
 	}
+	if len(s.calls) >= maxCalls {
+		clear(s.calls)
+	}
+	s.calls[it.ID] = true
 	kept := it
 	s.open[it.ID] = &kept
 	s.put(it)

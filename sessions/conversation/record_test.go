@@ -154,6 +154,71 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// What a sub-agent did never stands before the call that started it, however late that is written.
+func TestSubAgentsWaitForTheirCall(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	if err := os.CopyFS(tmp, os.DirFS("testdata")); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(tmp, "claude", "projects", "repo", "task.jsonl")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, rec := dir(t, tmp), records["claude-task"]
+	for cut := bytes.IndexByte(whole, '\n') + 1; cut < len(whole); cut += bytes.IndexByte(whole[cut:], '\n') + 1 {
+		r := conversation.NewReader(conversation.Config{Record: rec})
+		var all []conversation.Item
+		for _, piece := range [][]byte{whole[:cut], whole} {
+			if err := os.WriteFile(path, piece, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			items, _, err := r.Read(t.Context(), src)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, items...)
+		}
+		items, err := r.End(t.Context(), src, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, subs := map[string]bool{"": true}, 0
+		for _, it := range append(all, items...) {
+			if seen[it.ID] = true; it.Parent != "" {
+				subs++
+			}
+			if !seen[it.Parent] {
+				t.Fatalf("cut at %d: %s %q stands before the call that started it", cut, it.Kind, it.Text)
+			}
+		}
+		if subs == 0 {
+			t.Fatalf("cut at %d: nothing of the sub-agent", cut)
+		}
+	}
+	// One whose call never comes is shown all the same.
+	if err := os.WriteFile(path, whole[:bytes.IndexByte(whole, '\n')+1], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := conversation.NewReader(conversation.Config{Record: rec})
+	subs := 0
+	for more := true; more; {
+		var items []conversation.Item
+		if items, more, err = r.Read(t.Context(), src); err != nil {
+			t.Fatal(err)
+		}
+		for _, it := range items {
+			if it.Parent != "" {
+				subs++
+			}
+		}
+	}
+	if subs == 0 {
+		t.Error("nothing of a sub-agent without its call")
+	}
+}
+
 const said = `{"type":"user","uuid":"u%d","timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"%s"}}` + "\n"
 
 func one(id, text string) string {
