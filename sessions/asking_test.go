@@ -134,7 +134,7 @@ func (p *puppet) settles(how sessions.QuestionState, answer string, state sessio
 	if q := p.s.question(p.t, p.id, p.q); q.State != how || q.Answer != answer {
 		p.t.Errorf("it is %s %q, want %s %q", q.State, q.Answer, how, answer)
 	}
-	for deadline := time.Now().Add(5 * time.Second); p.s.get(p.t, p.id).State != state; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(sooner); p.s.get(p.t, p.id).State != state; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("the session is %s, want %s", p.s.get(p.t, p.id).State, state)
 		}
@@ -260,15 +260,6 @@ func TestQuestionsOfTheTerminalEnd(t *testing.T) {
 			p.title("✳")
 			p.ended()
 			p.settles(sessions.QuestionAnswered, "in the terminal", sessions.Idle)
-		},
-		"allowed and interrupted, and the word of the tool comes last": func(p *puppet) {
-			p.asks()
-			p.types("1")
-			p.types("\x1b")
-			p.title("✳")
-			p.ended()
-			p.hook("", `"hook_event_name":"PostToolUse",`+touches)
-			p.settles(sessions.QuestionAnswered, "Allowed", sessions.Working)
 		},
 		"open, and nobody does anything": func(p *puppet) {
 			p.asks()

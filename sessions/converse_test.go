@@ -66,7 +66,7 @@ func (s *server) told(t testing.TB, id string) []string {
 // converses waits until the session's conversation is this, line by line.
 func (s *server) converses(t *testing.T, id string, want ...string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		got := s.told(t, id)
 		if slices.Equal(got, want) {
 			return

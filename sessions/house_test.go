@@ -223,7 +223,7 @@ func (s *server) begin(t testing.TB, req sessions.StartRequest) sessions.Session
 // ended waits for the end of a session.
 func (s *server) ended(t *testing.T, id string) sessions.Session {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, _, err := s.WaitEnd(ctx, id); err != nil {
 		t.Fatalf("waiting for the end: %v", err)
@@ -249,10 +249,13 @@ func (s *server) output(t *testing.T, id string) string {
 	return string(b)
 }
 
+// patience bounds every wait. It is generous: a loaded machine is slow, a hang is for ever.
+const patience = 2 * time.Minute
+
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain: %s", what)
 		}

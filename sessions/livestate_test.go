@@ -13,7 +13,7 @@ import (
 // within waits until the session is in a state, by evidence of a source where one is named.
 func (s *server) within(t *testing.T, id string, want sessions.State, source string) sessions.Session {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		got := s.get(t, id)
 		if got.State == want && (source == "" || got.Basis.Source == source) {
 			return got

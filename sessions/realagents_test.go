@@ -63,7 +63,7 @@ func (h *house) file(name string) string {
 
 func (s *server) reaches(t *testing.T, id string, want sessions.State) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		got := s.get(t, id)
 		if got.State == want {
 			return

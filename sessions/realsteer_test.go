@@ -51,7 +51,7 @@ func steerReal(t *testing.T, h *house, agent string, run func(command string) st
 	log := func() string { return strings.Join(strings.Fields(h.file("log.txt")), " ") }
 	has := func(want string) {
 		t.Helper()
-		for deadline := time.Now().Add(90 * time.Second); log() != want; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); log() != want; time.Sleep(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("log is %q, want %q", log(), want)
 			}

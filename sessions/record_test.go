@@ -73,8 +73,12 @@ func (r *recorder) wait(pattern string, d time.Duration) {
 	if pattern != "" {
 		want = regexp.MustCompile(pattern)
 	}
-	if want == nil && r.live {
+	switch {
+	case !r.live:
+	case want == nil:
 		d = time.Second
+	default:
+		d = patience
 	}
 	for deadline := time.Now().Add(d); ; time.Sleep(10 * time.Millisecond) {
 		r.hear()
@@ -91,7 +95,7 @@ func (r *recorder) wait(pattern string, d time.Duration) {
 	}
 }
 
-// is says what the agent truly does from now on. A live server must say so within 5 s, and again after a restart.
+// is says what the agent truly does from now on. A live server must soon say so, and again after a restart.
 func (r *recorder) is(state, says string) {
 	r.t.Helper()
 	r.hear()
@@ -108,6 +112,9 @@ func (r *recorder) is(state, says string) {
 	r.rec.Ops = append(r.rec.Ops, op{At: r.at(), Is: state, Says: says})
 }
 
+// sooner is less than how long a wrong "working" would be believed.
+const sooner = 12 * time.Second
+
 func (r *recorder) right(state string) {
 	r.t.Helper()
 	began := time.Now()
@@ -120,9 +127,9 @@ func (r *recorder) right(state string) {
 		if got == state {
 			return
 		}
-		if time.Since(began) > 5*time.Second {
+		if time.Since(began) > sooner {
 			r.hear()
-			r.t.Fatalf("%s (%s) by %q for 5 s while it is %s; %+v\n%s", got, row.StateReason, row.Basis.Source, state, row.Basis.Evidence,
+			r.t.Fatalf("%s (%s) by %q for long while it is %s; %+v\n%s", got, row.StateReason, row.Basis.Source, state, row.Basis.Evidence,
 				strings.Join(r.shown.Text().Lines, "\n"))
 		}
 		time.Sleep(20 * time.Millisecond)

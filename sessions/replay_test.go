@@ -153,7 +153,19 @@ func TestTiming(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	s := h.start()
-	row := s.run(t, "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo $i; sleep 0.07; done")
+	row := s.run(t, "sh", "-c", "stty -echo; echo ready; while read x; do echo $x; done")
+	eventually(t, "it reads", func() bool { return strings.Contains(s.output(t, row.ID), "ready") })
+	for n := 0; n < 10; { // what comes soon after something else shares its moment
+		before := s.get(t, row.ID).Bytes
+		s.types(t, row.ID, "line\r")
+		eventually(t, "it answers", func() bool { return s.get(t, row.ID).Bytes > before })
+		tm, err := s.Timing(t.Context(), row.ID, 0, 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = len(tm.At)
+	}
+	s.types(t, row.ID, "\x04")
 	row = s.ended(t, row.ID)
 	tm, err := s.Timing(t.Context(), row.ID, 0, 0, 1000)
 	if err != nil || !tm.Exact || len(tm.At) < 8 || tm.Offset[len(tm.Offset)-1] != row.Bytes || tm.End != row.Bytes || len(tm.Sizes) != 1 {

@@ -31,7 +31,7 @@ export async function newPage(browser, options = {}) {
     if (/status of (401|404|409|412)|ERR_CONNECTION|WebSocket connection|ERR_EMPTY_RESPONSE|ERR_INCOMPLETE|ERR_SOCKET|status of 503/.test(text)) return;
     page.problems.push(`console: ${text}`);
   });
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   return page;
 }
 

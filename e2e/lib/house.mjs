@@ -20,7 +20,7 @@ async function listening(cmd, args, options, seen = () => true) {
   const lines = createInterface({ input: child.stdout });
   let url;
   const ready = new Promise((ok, no) => {
-    const timer = setTimeout(() => no(new Error(`${cmd} did not listen\n${log.join("")}`)), 30_000);
+    const timer = setTimeout(() => no(new Error(`${cmd} did not listen\n${log.join("")}`)), 120_000);
     lines.on("line", (line) => {
       log.push(`${line}\n`);
       url ??= line.match(/listening on (http:\S+)/)?.[1];
@@ -166,7 +166,7 @@ export class House {
 }
 
 /** Waits until `probe` answers something truthy, and returns it. */
-export async function until(what, probe, ms = 30_000) {
+export async function until(what, probe, ms = 120_000) {
   const end = Date.now() + ms;
   let last;
   for (;;) {

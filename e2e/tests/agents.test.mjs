@@ -48,13 +48,13 @@ describe("agents", () => {
       await page.getByLabel("Prompt").fill(`#write {"path":"${file}","text":"made by ${agent}\\n"}`);
       await page.getByRole("button", { name: "Start", exact: true }).click();
 
-      await until(`${name} wrote the file`, () => readFileSync(join(ws.path, "made.txt"), "utf8") === `made by ${agent}\n`, 60_000);
+      await until(`${name} wrote the file`, () => readFileSync(join(ws.path, "made.txt"), "utf8") === `made by ${agent}\n`);
       await shot(page, `agent-${agent}`);
       await page.getByRole("link", { name: /^Changes/ }).click();
       await page.getByText("made.txt").first().waitFor();
 
       const s = (await house.api("GET", `/workspaces/${ws.id}/sessions`)).items[0];
-      await until(`${name} has come to rest`, async () => ["idle", "waiting"].includes((await house.api("GET", `/sessions/${s.id}`)).state), 60_000);
+      await until(`${name} has come to rest`, async () => ["idle", "waiting"].includes((await house.api("GET", `/sessions/${s.id}`)).state));
       const out = await (await house.raw("GET", `/sessions/${s.id}/output?from=0`)).text();
       assert.ok(!out.includes("sk-ant-test-0123456789") && !out.includes("sk-test-0123456789"), "a key is in the output");
       const ended = await house.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 2000 });
@@ -83,11 +83,11 @@ describe("agents", () => {
     await page.waitForURL(/\/runs\/run_/);
     const rows = page.getByRole("region", { name: "Attempts" }).getByRole("row");
     const row = (name) => rows.filter({ has: page.getByRole("rowheader", { name }) });
-    for (const name of [/^Claude Code/, /^Codex/]) await until(`${name} has written two lines`, async () => /\+2/.test(await row(name).innerText()), 90_000);
+    for (const name of [/^Claude Code/, /^Codex/]) await until(`${name} has written two lines`, async () => /\+2/.test(await row(name).innerText()));
     await page.getByRole("rowheader", { name: "by-hand" }).waitFor();
     const states = async () => (await rows.allInnerTexts()).slice(1).join(" | ").replace(/\s+/g, " ");
     for (const name of [/^Claude Code/, /^Codex/, /^Shell/]) {
-      await until(`${name} is idle`, async () => /Idle|Finished/.test(await row(name).innerText()), 30_000).catch(async (e) => {
+      await until(`${name} is idle`, async () => /Idle|Finished/.test(await row(name).innerText())).catch(async (e) => {
         throw new Error(`${e.message}: ${await states()}`);
       });
     }
@@ -103,7 +103,7 @@ describe("agents", () => {
     await until("the others are archived", async () => {
       const now = await house.api("GET", `/runs/${run.id}`);
       return now.attempts.map((a) => a.workspace.state).join() === "archived,ready,archived";
-    }, 60_000);
+    });
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });

@@ -113,7 +113,7 @@ describe("conversation", { skip }, () => {
     await house.kill();
     await house.boot();
     const long = Array.from({ length: 60 }, (_, i) => `Line ${i} of many.`).join("\n\n");
-    await until("it is taken up", async () => (await house.api("GET", `/sessions/${first}`)).state === "idle", 60_000);
+    await until("it is taken up", async () => (await house.api("GET", `/sessions/${first}`)).state === "idle");
     await type(first, script("Go on.", { text: long, usage: { in: 1, out: 1 } }));
     await feed().getByText("Line 59 of many.", { exact: true }).waitFor({ timeout: 60_000 });
     const atEnd = () => feed().evaluate((el) => el.scrollHeight - el.scrollTop - el.clientHeight < 60);
@@ -122,7 +122,7 @@ describe("conversation", { skip }, () => {
     await feed().evaluate((el) => el.scrollTo(0, 0));
     await page.getByRole("button", { name: "To the end" }).waitFor();
     await type(first, script("And more.", { text: "The very last word.", usage: { in: 1, out: 1 } }));
-    await until("it is kept", async () => (await items(first)).some((i) => i.text === "The very last word."), 60_000);
+    await until("it is kept", async () => (await items(first)).some((i) => i.text === "The very last word."));
     assert.ok(await feed().evaluate((el) => el.scrollTop < 200));
     await page.getByRole("button", { name: "To the end" }).click();
     await feed().getByText("The very last word.", { exact: true }).waitFor();
@@ -132,10 +132,10 @@ describe("conversation", { skip }, () => {
   test("search, filters and past sessions", async () => {
     await house.api("POST", `/sessions/${first}/stop`, { grace_ms: 2000 });
     const next = await house.api("POST", `/sessions/${first}/resume`);
-    await until("it goes on", async () => (await house.api("GET", `/sessions/${next.id}`)).state === "idle", 60_000);
+    await until("it goes on", async () => (await house.api("GET", `/sessions/${next.id}`)).state === "idle");
     // The queue types it when the agent is ready for it.
     await house.api("POST", `/sessions/${next.id}/prompts`, { text: script("Say goodbye.", { text: "Auf Wiedersehen.", usage: { in: 1, out: 1 } }) });
-    await until("it is kept", async () => (await items(next.id)).some((i) => i.text === "Auf Wiedersehen."), 60_000);
+    await until("it is kept", async () => (await items(next.id)).some((i) => i.text === "Auf Wiedersehen."));
     assert.ok(!(await items(next.id)).some((i) => i.text.includes("German")), "the session before is repeated");
 
     await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=conversation`);

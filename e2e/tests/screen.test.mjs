@@ -113,11 +113,11 @@ test("reload in the middle of a coloured burst", { skip: !haveChromium && "Chrom
   const whole = await open({}, s); // is there from the beginning
   const page = await open({}, s);
   await house.api("POST", `/sessions/${s.id}/input`, { text: "\r" });
-  await until("some of the burst came", async () => (await received(page, s.id)).end > 100_000, 60_000);
+  await until("some of the burst came", async () => (await received(page, s.id)).end > 100_000);
   await page.reload();
   const small = await open({ viewport: { width: 800, height: 500 } }, s); // sees the same columns, in smaller letters
   const END = async () => (await house.api("GET", `/sessions/${s.id}/screen?tail=1`)).tail[0] === "END";
-  await until("the burst is over", END, 90_000);
+  await until("the burst is over", END);
   await settled(page, s);
   await settled(whole, s);
   await settled(small, s);
@@ -131,7 +131,7 @@ test("reload in the middle of a coloured burst", { skip: !haveChromium && "Chrom
   await until("the beginning is reached", async () => {
     await older.evaluate((el) => el.scrollTo(0, 0));
     return (await page.getByText("everything since the beginning").count()) > 0;
-  }, 60_000);
+  });
   let first = "";
   await until("the first line is shown", async () => {
     await older.evaluate((el) => el.scrollTo(0, 0));

@@ -22,7 +22,7 @@ import (
 )
 
 // Deadline bounds every wait of a test. It is generous: a loaded machine is slow, a hang is for ever.
-const Deadline = 60 * time.Second
+const Deadline = 2 * time.Minute
 
 // Password is the owner's.
 const Password = "correct horse battery"
