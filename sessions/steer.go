@@ -19,7 +19,7 @@ const (
 	quietWait   = 30 * time.Second       // and its screen is quiet, or it has been idle for so long
 	firstTurn   = 15 * time.Second       // how long a prompt given at the start may take to show
 	askAgain    = 2 * time.Second        // between two looks at a question on the screen
-	enterAgain  = 4 * time.Second        // an agent that has not gone to work gets one more Enter
+	enterAgain  = 4 * time.Second        // an agent that has not gone to work gets one more Enter, and then each time after twice as long
 	storeWithin = 2 * time.Second        // for a write while the keyboard is taken
 	pasteSeen   = 1 * time.Second        // how long to wait until a paste is seen on the screen
 	settleFor   = 15 * time.Second       // for finding out what has arrived
@@ -310,7 +310,7 @@ func (l *live) took(ctx context.Context, p Prompt, before stance) bool {
 	if !l.explicit || keys.Commands != "" && len(p.Text) > 0 && containsByte(keys.Commands, p.Text[0]) {
 		return true
 	}
-	began, again := time.Now(), true
+	began, again := time.Now(), enterAgain
 	for {
 		l.mu.Lock()
 		changed, state, now := l.changed, l.row.State, l.stand()
@@ -321,9 +321,10 @@ func (l *live) took(ctx context.Context, p Prompt, before stance) bool {
 			return true
 		case gone >= l.svc.cfg.AcceptWithin:
 			return false
-		case gone >= enterAgain && again:
-			// A busy agent may take an Enter for a part of the paste before it. On an empty box another does nothing.
-			again = false
+		case gone >= again:
+			// A busy agent may take an Enter for a part of the paste before it, and read what was typed only now. On an empty box
+			// another does nothing.
+			again = 2 * gone
 			if l.asks(ctx) == "" {
 				_ = l.send(ctx, []byte(keys.Submit))
 			}

@@ -17,18 +17,20 @@ import (
 )
 
 // talker is a program that tells its state as Codex does. Each line it is given is work: it is noted in the file "told", and
-// takes as many tenths of a second as the line's last word says. "deaf" is not taken up; "ask" opens a choice that "y" closes.
+// takes as many tenths of a second as the line's last word says. "deaf" is not taken up, "drowsy" only at the third Enter; "ask" opens a choice that "y" closes.
 const talker = `#!/bin/bash
 stty -echoctl
 say() { printf '\033]7501;state=%s:app=codex\033\\' "$1"; }
 trap 'say idle; echo interrupted >>told' INT
 printf '\033[?2004hready\r\n'; say idle
+naps=0
 while :; do
   IFS= read -r line || { [ $? -gt 128 ] && continue; exit; }
   line=${line//$'\033[200~'/}; line=${line//$'\033[201~'/}
   case $line in
     *deaf*) continue ;;
-    "") continue ;;
+    *drowsy*) draft=$line; naps=2; continue ;;
+    "") ((naps-- == 1)) || continue; line=$draft ;;
   esac
   say working; echo "$line" >>told
   n=${line##* }
@@ -216,6 +218,24 @@ func TestPromptThatIsNotTakenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "both are sent", func() bool { return strings.Join(h.told(), " ") == "heard_0 next_0" })
+}
+
+// An agent that is slow to read may take more than one Enter for a part of what was pasted.
+func TestEnterIsPressedUntilThePromptIsTaken(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.talks()
+	s := h.start()
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
+	s.tells(t, row.ID)
+	p := s.queue(t, row.ID, "drowsy 0")
+	eventually(t, "it is sent", func() bool {
+		got, err := s.Prompt(t.Context(), p.ID)
+		return err == nil && got.State == sessions.PromptSent
+	})
+	if got := strings.Join(h.told(), " "); got != "drowsy_0" {
+		t.Errorf("told: %s", got)
+	}
 }
 
 func TestInterrupt(t *testing.T) {

@@ -46,7 +46,6 @@ describe("answers", { skip }, () => {
         const { question } = await house.api("GET", `/sessions/${s.id}`);
         return question?.title.includes(title) && question;
       },
-      60_000,
     );
 
   /** A new session that asks whether it may write a file; the session, its question and the file. */

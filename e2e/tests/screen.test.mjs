@@ -137,7 +137,7 @@ test("reload in the middle of a coloured burst", { skip: !haveChromium && "Chrom
     await older.evaluate((el) => el.scrollTo(0, 0));
     first = await older.locator("div.absolute").first().innerText();
     return first === "ready"; // and a new line, from the key that began the burst
-  }, 5000).catch((e) => assert.fail(`${e.message}, but ${first}`));
+  }).catch((e) => assert.fail(`${e.message}, but ${first}`));
   await shot(page, "older-output");
   assert.deepEqual([...page.problems, ...whole.problems, ...small.problems], []);
   await house.api("POST", `/sessions/${s.id}/stop`, {});
