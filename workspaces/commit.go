@@ -106,6 +106,9 @@ func checkCommit(r CommitRequest) error {
 	return nil
 }
 
+// freeIn is how long an operation waits for one before it, such as a dry run of a merge nobody looks at any more.
+const freeIn = 20 * time.Second
+
 // begin checks that a workspace can be worked with and takes it for one operation at a time.
 func (s *Service) begin(ctx context.Context, workspaceID string) (Workspace, Project, func(), error) {
 	w, err := s.store.Workspace(ctx, workspaceID)
@@ -115,8 +118,14 @@ func (s *Service) begin(ctx context.Context, workspaceID string) (Workspace, Pro
 	if w.DeletedAt != 0 || w.State != Ready && w.State != Paused {
 		return w, Project{}, nil, fault.New(fault.Conflict, "workspace_not_ready", "%s is %s.", w.Key(), strings.ReplaceAll(stateWord(w), "_", " "))
 	}
-	release, ok := s.busy.try(workspaceID)
-	if !ok {
+	soon, cancel := context.WithTimeout(ctx, freeIn)
+	release, err := s.busy.lock(soon, workspaceID)
+	cancel()
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return w, Project{}, nil, context.Cause(ctx)
+	default:
 		return w, Project{}, nil, busyFault(w)
 	}
 	// Read again: what was true before the lock may have ended with the operation that held it.

@@ -101,6 +101,26 @@ func TestMergeStrategies(t *testing.T) {
 	}
 }
 
+// Who looks at one strategy after the other does not wait between them.
+func TestDryRunsAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	eachHouse(t, func(t *testing.T, h *house) {
+		t.Parallel()
+		dir := h.repo("app")
+		w := parted(t, h, dir, h.pathProject(dir))
+		var wg sync.WaitGroup
+		for _, strategy := range []string{"merge", "squash", "rebase"} {
+			wg.Go(func() {
+				dry, err := h.s.Merge(t.Context(), h.actor, w.ID, workspaces.MergeRequest{Strategy: strategy, DryRun: true})
+				if err != nil || dry.Commits != 2 {
+					t.Errorf("%s: %+v, %v", strategy, dry, err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
 func TestMergeFastForwards(t *testing.T) {
 	t.Parallel()
 	h := sqliteHouse(t)
