@@ -13,6 +13,8 @@ import (
 type claude struct {
 	side  bool // the record of a sub-agent
 	turn  string
+	usage string // names what the turn spent
+	early bool   // the turn began with an answer: its prompt may still be written
 	spent Usage
 	model map[string]Usage // usage by message of this turn, which comes again with each of its lines
 	begun int64
@@ -310,10 +312,14 @@ func (c *claude) assistant(s *sink, l *claudeLine) {
 
 // start begins a turn.
 func (c *claude) start(s *sink, id string) {
-	if id == c.turn {
-		return
+	switch {
+	case id == c.turn:
+	case c.early && s.at <= c.begun: // its prompt was written behind its first answer
+		c.turn, c.begun = id, s.at
+	default:
+		c.turn, c.usage, c.spent, c.model, c.begun = id, id, Usage{}, map[string]Usage{}, s.at
 	}
-	c.turn, c.spent, c.model, c.begun = id, Usage{}, map[string]Usage{}, s.at
+	c.early = false
 }
 
 // maxMessages bounds the messages of one turn whose usage is remembered, for their lines that come again.
@@ -328,6 +334,7 @@ func (c *claude) count(s *sink, l *claudeLine) {
 	}
 	if c.model == nil {
 		c.start(s, first(l.PromptID, l.UUID))
+		c.early = true
 	}
 	key := l.Message.ID + "/" + l.RequestID
 	if len(c.model) >= maxMessages {
@@ -339,7 +346,7 @@ func (c *claude) count(s *sink, l *claudeLine) {
 		c.spent.add(u)
 	}
 	spent := c.spent
-	s.put(Item{ID: "usage-" + s.file + c.turn, Kind: Spent, Usage: &spent, Duration: max(s.at-c.begun, 0)})
+	s.put(Item{ID: "usage-" + s.file + c.usage, Kind: Spent, Usage: &spent, Duration: max(s.at-c.begun, 0)})
 }
 
 // parentOf reads which tool call started the sub-agent whose record this is; "" when that is not said.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -216,6 +217,34 @@ func TestSubAgentsWaitForTheirCall(t *testing.T) {
 	}
 	if subs == 0 {
 		t.Error("nothing of a sub-agent without its call")
+	}
+}
+
+// A turn whose prompt is written behind the first answer to it spends once.
+func TestPromptBehindItsAnswer(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	answer := func(id string, second int) string {
+		return fmt.Sprintf(`{"type":"assistant","uuid":"%s","timestamp":"2026-01-02T03:04:%02dZ","message":{"id":"%s","role":"assistant","content":[{"type":"text","text":"%s"}],"usage":{"input_tokens":10,"output_tokens":1}}}`+"\n", id, second, id, id)
+	}
+	record := answer("a", 6) + one("u", "go on") + answer("b", 7) + strings.Replace(one("v", "next"), ":05Z", ":08Z", 1) + answer("c", 9)
+	if err := os.WriteFile(filepath.Join(tmp, "x"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	items, err := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: conversation.Claude, Name: "x"}}).End(t.Context(), dir(t, tmp), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, it := range items {
+		if it.Usage != nil {
+			got = append(got, fmt.Sprint(it.Usage.Input))
+		} else {
+			got = append(got, it.Text)
+		}
+	}
+	if want := "go on a b 20 next c 10"; strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
