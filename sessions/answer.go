@@ -42,26 +42,36 @@ func (s *Service) Questions(ctx context.Context, sessionID string, pg page.Page)
 	l := s.running(sessionID)
 	for i := range all {
 		if l != nil {
-			all[i] = l.answerHeld(all[i])
+			if all[i], err = l.questionNow(ctx, all[i]); err != nil {
+				return nil, "", err
+			}
 		}
 		all[i].AnsweredByName = s.nameOf(ctx, all[i].AnsweredBy, names)
 	}
 	return all, next, nil
 }
 
-// answerHeld returns q as people should see it: also as answered when its answer is kept until others are given.
-func (l *live) answerHeld(q Question) Question {
+// questionNow returns q, as it was stored, as people should see it: also as answered when its answer is kept until others are
+// given, and as it has ended meanwhile.
+func (l *live) questionNow(ctx context.Context, q Question) (Question, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	as := l.posedOf(func(as *posed) bool { return as.q.ID == q.ID })
+	var now Question
 	switch {
 	case as == nil:
 	case as.held != nil:
-		return *as.held
-	case as.q.State != QuestionOpen:
-		return as.q
+		now = *as.held
+	default:
+		now = as.q
 	}
-	return q
+	l.mu.Unlock()
+	switch {
+	case as == nil && q.State == QuestionOpen: // it was let go of once its end was stored
+		return l.svc.cfg.Store.Question(ctx, q.ID)
+	case as != nil && now.State != QuestionOpen:
+		return now, nil
+	}
+	return q, nil
 }
 
 // nameOf returns a user's name, "" of nobody. seen remembers it within one answer.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 )
@@ -108,10 +109,13 @@ func (p *puppet) asks() {
 	p.q = q.ID
 }
 
+const dialog = "\x1b[2J\x1b[H────────\r\n Bash command\r\n   touch one.txt\r\n Do you want to proceed?\r\n ❯ 1. Yes\r\n" +
+	"   2. Yes, and don't ask again\r\n   3. No\r\n\r\n Esc to cancel · Tab to amend\r\n"
+
 // opens shows the dialog and waits until it was looked at.
 func (p *puppet) opens() {
 	p.t.Helper()
-	p.shows("\x1b[2J\x1b[H────────\r\n Bash command\r\n   touch one.txt\r\n Do you want to proceed?\r\n ❯ 1. Yes\r\n   2. Yes, and don't ask again\r\n   3. No\r\n\r\n Esc to cancel · Tab to amend\r\n")
+	p.shows(dialog)
 	eventually(p.t, "its dialog is seen", func() bool { return p.s.DialogSeen(p.id, p.q) })
 }
 
@@ -138,6 +142,33 @@ func (p *puppet) settles(how sessions.QuestionState, answer string, state sessio
 		if time.Now().After(deadline) {
 			p.t.Fatalf("the session is %s, want %s", p.s.get(p.t, p.id).State, state)
 		}
+	}
+}
+
+// A hook that is heard after its dialog was read off the screen asks the same: nobody is asked twice.
+func TestHookTakesThePlaceOfItsDialog(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.puppets()
+	p := h.start().puppet(t)
+	p.shows(dialog)
+	p.title("✳")
+	p.shows("\x1b]9;Claude needs your permission to use Bash\x07")
+	var first *sessions.Question
+	eventually(t, "the dialog is read", func() bool { first = p.s.get(t, p.id).Question; return first != nil })
+	if first.Source != sessions.AskedOnScreen {
+		t.Fatalf("asked by %s", first.Source)
+	}
+	p.hook("ask", `"hook_event_name":"PermissionRequest",`+touches)
+	if q := p.s.get(t, p.id).Question; q == nil || q.Source != sessions.AskedByHook || p.s.get(t, p.id).State != sessions.Waiting {
+		t.Errorf("it asks %+v", q)
+	}
+	if q := p.s.question(t, p.id, first.ID); q.State != sessions.QuestionWithdrawn {
+		t.Errorf("the first is %s", q.State)
+	}
+	eventually(t, "it is seen", func() bool { return p.s.DialogSeen(p.id, p.s.get(t, p.id).Question.ID) })
+	if all, _, err := p.s.Questions(t.Context(), p.id, page.Page{}); err != nil || len(all) != 2 {
+		t.Errorf("%d questions, %v", len(all), err)
 	}
 }
 

@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parawork/parawork/events"
@@ -13,7 +14,7 @@ import (
 )
 
 // pose opens a question, or takes up again the open one with this key, and returns it; nil when it was not taken. by hands over
-// the answer.
+// the answer. A dialog that was read off the screen is that of the hook that asks: heard late, the hook takes its place.
 func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by handOver) *posed {
 	l.mu.Lock()
 	if l.row.State.Ended() {
@@ -26,6 +27,15 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 		l.mu.Unlock()
 		l.watchDialog()
 		return old
+	}
+	theirs := func(as *posed) bool { return strings.HasPrefix(as.q.Key, onScreen) && as.q.State == QuestionOpen }
+	if strings.HasPrefix(key, onScreen) {
+		if l.posedOf(func(as *posed) bool { return as.q.State == QuestionOpen && !theirs(as) }) != nil {
+			l.mu.Unlock()
+			return nil // its hook was heard meanwhile
+		}
+	} else if l.posedOf(theirs) != nil {
+		defer l.withdraw(ctx, theirs)
 	}
 	if len(l.asked) >= maxAsked {
 		l.mu.Unlock()
