@@ -68,9 +68,9 @@ func TestQuestionsOfADeadServerAreAnswered(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	// The bytes are in the log, and nobody has noted that they were answered.
-	row = s.run(t, "sh", "-c", listening+`printf 'first\033[5n'; head -c 8 | `+hexOf+`; printf 'done'; sleep 1000`)
+	row = s.run(t, "sh", "-c", listening+`printf 'first\033[5n'; head -c 4 | `+hexOf+`; printf 'heard'; head -c 4 | `+hexOf+`; printf 'done'; sleep 1000`)
 	w = s.watch(t, row.ID, sessions.Attach{})
-	w.shows(t, "first")
+	w.shows(t, "heard")
 	eventually(t, "the answer is noted", func() bool {
 		_, err := os.Stat(filepath.Join(h.dir, "sessions", row.ID, "answered"))
 		return err == nil

@@ -125,6 +125,7 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	row := s.run(t, "sh", "-c", "read a; echo bye")
 	path := filepath.Join(h.dir, "sessions", row.ID, "journal")
 	eventually(t, "the journal is written", func() bool { _, err := os.Stat(path); return err == nil })
+	s.watch(t, row.ID, sessions.Attach{UserID: "a"}) // keeps the session in memory
 	if err := os.Rename(path, path+".away"); err != nil {
 		t.Fatal(err)
 	}
