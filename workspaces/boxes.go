@@ -250,6 +250,19 @@ func (s *Service) ownerMark(workspaceID string) string {
 	return filepath.Join(s.boxDir(workspaceID), "owner")
 }
 
+// boxOwner is the user the workspace's files were given to, -1 when they are the server's.
+func (s *Service) boxOwner(workspaceID string) int {
+	b, err := os.ReadFile(s.ownerMark(workspaceID))
+	if err != nil {
+		return -1
+	}
+	uid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return -1
+	}
+	return uid
+}
+
 // giveBox gives everything the sandbox may write to its user. Once that is done it stays so until giveBack: who writes there from
 // then on is that user.
 func (s *Service) giveBox(ctx context.Context, w Workspace, uid int) error {
@@ -257,7 +270,7 @@ func (s *Service) giveBox(ctx context.Context, w Workspace, uid int) error {
 		return nil
 	}
 	mark := s.ownerMark(w.ID)
-	if b, err := os.ReadFile(mark); err == nil && strings.TrimSpace(string(b)) == strconv.Itoa(uid) {
+	if s.boxOwner(w.ID) == uid {
 		return nil
 	}
 	dir := s.boxDir(w.ID)

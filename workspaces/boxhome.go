@@ -52,16 +52,25 @@ func (s *Service) bringHome(ctx context.Context, p Project, w Workspace, b *box,
 	defer unlock()
 	ctx, cancel := context.WithTimeout(ctx, homeTime)
 	defer cancel()
-	stamp := s.boxStamp(w.ID)
-	view, err := s.look(ctx, w, b)
-	if err != nil {
-		return err
+	for range tellRounds {
+		stamp := s.boxStamp(w.ID)
+		view, err := s.look(ctx, w, b)
+		if err != nil {
+			return err
+		}
+		if err := s.takeHome(ctx, p, w, b, view, stamp, extra); err != nil {
+			return err
+		}
+		// What is told moves refs in the sandbox: that these are home, too, is noted in another round.
+		if told, err := s.tellBox(ctx, p, w, b, view); err != nil || !told {
+			return err
+		}
 	}
-	if err := s.takeHome(ctx, p, w, b, view, stamp, extra); err != nil {
-		return err
-	}
-	return s.tellBox(ctx, p, w, b, view)
+	return nil
 }
+
+// tellRounds bounds how often a sandbox is told of a repository that keeps moving.
+const tellRounds = 3
 
 // isHome reports whether everything the sandbox has was brought home before. It is a hint: a sandbox that hides what it did only hides
 // its own work.
@@ -435,11 +444,11 @@ func (s *Service) reachedFrom(ctx context.Context, p Project, id string, tips []
 	return out == "", nil
 }
 
-// tellBox shows the sandbox the repository's branches as they are now: its objects it sees anyway.
-func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v boxView) error {
+// tellBox shows the sandbox the repository's branches as they are now: its objects it sees anyway. told says whether anything was new.
+func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v boxView) (told bool, err error) {
 	now, err := s.boxTold(ctx, p, w)
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
+		return false, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
 	was := s.readTold(w.ID)
 	var drop, set strings.Builder
@@ -468,8 +477,9 @@ func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v
 			continue
 		}
 		if _, err := b.git(ctx, []byte(edits), "update-ref", "--stdin"); err != nil {
-			return boxFault(err, "box_untold", "Telling the sandbox of the repository's branches")
+			return false, boxFault(err, "box_untold", "Telling the sandbox of the repository's branches")
 		}
+		told = true
 	}
-	return s.noteTold(w.ID, now)
+	return told, s.noteTold(w.ID, now)
 }

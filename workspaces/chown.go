@@ -234,3 +234,10 @@ func (o *owning) part(root *os.Root, name string) error {
 	}
 	return err
 }
+
+// foreign reports whether an open file has names elsewhere and belongs to somebody else than owner, to whom everything in the tree was
+// given: it was never the workspace's, however it got there. An owner below 0 says nothing.
+func foreign(fi fs.FileInfo, owner int) bool {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && owner >= 0 && st.Nlink > 1 && int(st.Uid) != owner
+}

@@ -51,7 +51,7 @@ func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (t
 
 	t := taken{head: head}
 	pr, pw := io.Pipe()
-	imp := importer{root: root, w: bufio.NewWriterSize(pw, 1<<20), taken: &t}
+	imp := importer{root: root, owner: s.boxOwner(w.ID), w: bufio.NewWriterSize(pw, 1<<20), taken: &t}
 	done := make(chan error, 1)
 	go func() { // owned by this call: ends when the pipe is read to its end or closed below
 		err := imp.write(head, w.Key(), string(tracked), string(others), s.cfg.Now().Unix())
@@ -91,6 +91,7 @@ func (s *Service) hostHead(ctx context.Context, p Project, w Workspace) (string,
 // importer writes a fast-import stream.
 type importer struct {
 	root  *os.Root
+	owner int // see foreign
 	w     *bufio.Writer
 	taken *taken
 	seen  map[string]bool
@@ -163,6 +164,9 @@ func (i *importer) file(name string) error {
 	defer f.Close()
 	if fi, err = f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		return fmt.Errorf("reading %q: it changed meanwhile", name)
+	}
+	if foreign(fi, i.owner) {
+		return nil
 	}
 	mode := "100644"
 	if fi.Mode()&0o100 != 0 {

@@ -63,7 +63,7 @@ func (s *Service) snapshotNested(ctx context.Context, p Project, w Workspace, t 
 	buf := bufio.NewWriterSize(tmp, 1<<20)
 	tw := tar.NewWriter(buf)
 	for _, f := range folders {
-		if err := tarFolder(ctx, tw, root, f, nestedTree); err != nil {
+		if err := tarFolder(ctx, tw, root, f, nestedTree, s.boxOwner(w.ID)); err != nil {
 			return "", archiveFault(err)
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Service) snapshotNested(ctx context.Context, p Project, w Workspace, t 
 		if admin, err := os.OpenRoot(dir); err == nil {
 			defer admin.Close()
 			if fi, err := admin.Lstat("modules"); err == nil && fi.IsDir() {
-				if err := tarFolder(ctx, tw, admin, "modules", ""); err != nil {
+				if err := tarFolder(ctx, tw, admin, "modules", "", -1); err != nil {
 					return "", archiveFault(err)
 				}
 			}
@@ -102,8 +102,8 @@ func archiveFault(err error) error {
 	return err
 }
 
-// tarFolder writes the files, folders and links below name.
-func tarFolder(ctx context.Context, tw *tar.Writer, root *os.Root, name, prefix string) error {
+// tarFolder writes the files, folders and links below name; owner as in foreign.
+func tarFolder(ctx context.Context, tw *tar.Writer, root *os.Root, name, prefix string, owner int) error {
 	return fs.WalkDir(root.FS(), name, func(p string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -136,6 +136,9 @@ func tarFolder(ctx context.Context, tw *tar.Writer, root *os.Root, name, prefix 
 		defer f.Close()
 		if fi, err = f.Stat(); err != nil || !fi.Mode().IsRegular() {
 			return fmt.Errorf("reading %q: it changed meanwhile", p)
+		}
+		if foreign(fi, owner) {
+			return nil
 		}
 		h.Typeflag, h.Size = tar.TypeReg, fi.Size()
 		if err := tw.WriteHeader(h); err != nil {

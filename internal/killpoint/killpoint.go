@@ -60,6 +60,6 @@ const (
 
 // All lists every point.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
-	CommitStaged, CommitMoved, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
+	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
 	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted}

@@ -46,6 +46,11 @@ var scenarios = map[killpoint.Point]scenario{
 	killpoint.MergePlanned: {(*death).workAndCommit, (*death).merge, (*death).merged},
 	killpoint.MergeLanded:  {(*death).workAndCommit, (*death).merge, (*death).merged},
 
+	killpoint.HomeChecked: {(*death).workInBox, (*death).list, (*death).broughtHome},
+	killpoint.HomeTaken:   {(*death).workInBox, (*death).list, (*death).broughtHome},
+	killpoint.HomeMoved:   {(*death).workInBox, (*death).list, (*death).broughtHome},
+	killpoint.BoxCleared:  {(*death).workInBox, (*death).remove, (*death).broughtHome},
+
 	killpoint.PutAwayKept:    {(*death).work, (*death).remove, (*death).nothingLost},
 	killpoint.PutAwayStored:  {(*death).work, (*death).remove, (*death).nothingLost},
 	killpoint.PutAwayCleared: {(*death).work, (*death).remove, (*death).nothingLost},
@@ -83,7 +88,7 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		}
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
-			h := testkit.Start(t, `"agents":{`+asker+`,"reader":{"command":"/bin/sh","defaultArgs":["-c","echo up; while read l; do echo got $l; done"],"prompt":"paste"}}`)
+			h := testkit.Start(t, boxed(t, p), `"agents":{`+asker+`,"reader":{"command":"/bin/sh","defaultArgs":["-c","echo up; while read l; do echo got $l; done"],"prompt":"paste"}}`)
 			d := &death{House: h, t: t, project: h.Sample()}
 			if sc.ready != nil {
 				sc.ready(d)
