@@ -1,0 +1,82 @@
+package workspaces_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/workspaces"
+)
+
+// BenchmarkBox prepares the box of a workspace of 10,000 files for the first time and again, and compares each with a git status of
+// the same files, taken in turn: first_vs_status and again_vs_status are ratios of the totals. BenchmarkBox/home brings one small
+// commit home and compares it with a plain git fetch of one.
+func BenchmarkBox(b *testing.B) {
+	h := sqliteHouse(b, func(c *workspaces.Config) { c.Chown = os.Geteuid() == 0 })
+	dir := h.repo("big")
+	for i := range 10_000 {
+		write(b, dir, fmt.Sprintf("d%02d/s%d/file-%05d.txt", i%100, i%7, i), fmt.Sprintf("file %d\nwith some lines\nof text %d\n", i, i*i))
+	}
+	commitAll(b, dir, "big")
+	git(b, dir, "repack", "-adq")
+	p := h.pathProject(dir)
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "w"})
+	ctx := context.Background()
+	var first, again, status time.Duration
+	n := 0
+	timed := func(sum *time.Duration, fn func()) {
+		at := time.Now()
+		fn()
+		*sum += time.Since(at)
+	}
+	for b.Loop() {
+		n++
+		timed(&status, func() { git(b, w.Path, "status", "--porcelain") })
+		timed(&first, func() { _, err := h.s.Box(ctx, w.ID); must(b, err) })
+		timed(&again, func() { _, err := h.s.Box(ctx, w.ID); must(b, err) })
+		must(b, os.RemoveAll(filepath.Join(h.data, "boxes", w.ID)))
+		if os.Geteuid() == 0 {
+			must(b, filepath.WalkDir(w.Path, func(path string, _ os.DirEntry, err error) error { must(b, err); return os.Lchown(path, 0, 0) }))
+		}
+	}
+	b.ReportMetric(float64(first.Microseconds())/1000/float64(n), "first-ms")
+	b.ReportMetric(float64(again.Microseconds())/1000/float64(n), "again-ms")
+	b.ReportMetric(float64(status.Microseconds())/1000/float64(n), "status-ms")
+	b.ReportMetric(first.Seconds()/status.Seconds(), "first_vs_status")
+	b.ReportMetric(again.Seconds()/status.Seconds(), "again_vs_status")
+}
+
+// BenchmarkHome brings one small commit home out of a sandbox and compares that with a plain git fetch of such a commit and the bare
+// sandbox calls it takes, taken in turn.
+func BenchmarkHome(b *testing.B) {
+	h, walls := walledHouse(b)
+	p := h.pathProject(h.repo("r"))
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	other := filepath.Join(h.roots, "other")
+	git(b, h.roots, "clone", "-q", p.Source, other)
+	ctx := context.Background()
+	var ours, plain, call time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		walls.sh(w, fmt.Sprintf("echo %d > one; git add one; git commit -qm c%d", n, n))
+		at := time.Now()
+		_, err := h.s.Commits(ctx, w.ID)
+		must(b, err)
+		ours += time.Since(at)
+		at = time.Now()
+		walls.sh(w, "true")
+		call += time.Since(at)
+		write(b, other, "one", fmt.Sprint(n))
+		commitAll(b, other, "c")
+		at = time.Now()
+		git(b, p.GitDir, "fetch", "-q", other, "+HEAD:refs/fetched/x")
+		plain += time.Since(at)
+	}
+	b.ReportMetric(float64(ours.Milliseconds())/float64(n), "home-ms")
+	b.ReportMetric(float64(call.Milliseconds())/float64(n), "sandbox-call-ms")
+	b.ReportMetric(ours.Seconds()/plain.Seconds(), "home_vs_fetch")
+}
