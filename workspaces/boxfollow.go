@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
@@ -18,12 +19,13 @@ import (
 type moved struct {
 	mu      *sync.Mutex
 	due     map[string]bool
+	busy    map[string]bool
 	refused map[string]string // by workspace id: why its commits were refused last, so that it is told once
 	wake    chan struct{}
 }
 
 func newMoved() moved {
-	return moved{mu: new(sync.Mutex), due: make(map[string]bool), refused: make(map[string]string), wake: make(chan struct{}, 1)}
+	return moved{mu: new(sync.Mutex), due: make(map[string]bool), busy: make(map[string]bool), refused: make(map[string]string), wake: make(chan struct{}, 1)}
 }
 
 func (m *moved) add(id string) {
@@ -36,12 +38,30 @@ func (m *moved) add(id string) {
 	}
 }
 
+// take returns those that are due and not worked on; end is called for each.
 func (m *moved) take() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ids := sortedKeys(m.due)
-	clear(m.due)
+	var ids []string
+	for _, id := range sortedKeys(m.due) {
+		if !m.busy[id] {
+			delete(m.due, id)
+			m.busy[id] = true
+			ids = append(ids, id)
+		}
+	}
 	return ids
+}
+
+// end says that one is done with. What became due meanwhile is next.
+func (m *moved) end(id string) {
+	m.mu.Lock()
+	delete(m.busy, id)
+	again := m.due[id]
+	m.mu.Unlock()
+	if again {
+		m.add(id)
+	}
 }
 
 // first reports whether this refusal was not told yet; "" forgets.
@@ -78,8 +98,18 @@ func (s *Service) projectMoved(ctx context.Context, p Project) {
 	}
 }
 
+// Bounds of what goes on beside people's own requests: a sandbox that is slow, or says every moment that it moved, holds up no other.
+const (
+	followAtOnce = 4
+	followPause  = time.Second // between two bringings home of one workspace
+	followTime   = 2 * time.Minute
+)
+
 // follow brings home what HeadMoved named, until ctx is done.
 func (s *Service) follow(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	turns := make(chan struct{}, followAtOnce)
 	for {
 		select {
 		case <-ctx.Done():
@@ -87,12 +117,25 @@ func (s *Service) follow(ctx context.Context) {
 		case <-s.moved.wake:
 		}
 		for _, id := range s.moved.take() {
-			if ctx.Err() != nil {
-				return
-			}
-			if err := s.followOne(ctx, id); err != nil && ctx.Err() == nil {
-				s.cfg.Log.WarnContext(ctx, "commits could not be brought home", "workspace_id", id, "error", err)
-			}
+			wg.Go(func() {
+				defer s.moved.end(id)
+				select {
+				case turns <- struct{}{}:
+				case <-ctx.Done():
+					return
+				}
+				once, cancel := context.WithTimeout(ctx, followTime)
+				err := s.followOne(once, id)
+				cancel()
+				<-turns
+				if err != nil && ctx.Err() == nil {
+					s.cfg.Log.WarnContext(ctx, "commits could not be brought home", "workspace_id", id, "error", err)
+				}
+				select {
+				case <-s.cfg.After(followPause):
+				case <-ctx.Done():
+				}
+			})
 		}
 	}
 }

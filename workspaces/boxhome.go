@@ -18,10 +18,11 @@ import (
 
 // Bounds of what is taken from a sandbox at a time.
 const (
-	maxHomePack   = 2 << 30 // bytes of a pack
-	maxHomeBlob   = 1 << 30 // bytes of one file
-	maxHomeMemory = 3 << 30 // bytes git may allocate to check it
-	maxHomeRefs   = 2_000   // branches, tags and stashes
+	maxHomePack   = 2 << 30  // bytes of a pack
+	maxHomeBlob   = 1 << 30  // bytes of one file
+	maxHomeAll    = 32 << 30 // bytes of all packs of one workspace: what is taken once is not given up again
+	maxHomeMemory = 3 << 30  // bytes git may allocate to check it
+	maxHomeRefs   = 2_000    // branches, tags and stashes
 	maxStashes    = 50
 	maxNegatives  = 1_000 // commits a sandbox is told it need not send
 	maxKept       = 100   // commits kept that the sandbox no longer names
@@ -205,9 +206,16 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, 
 	for _, id := range extra {
 		add(id, true)
 	}
+	state := s.readHome(w.ID)
 	if len(tips) > 0 {
-		if err := s.takePack(ctx, p, b, tips, known); err != nil {
+		n, err := s.takePack(ctx, p, b, tips, known, state.Bytes)
+		if err != nil {
 			return err
+		}
+		if state.Bytes += n; n > 0 {
+			if err := s.writeHome(w.ID, state); err != nil {
+				return err
+			}
 		}
 	}
 	killpoint.Reach(killpoint.HomeTaken)
@@ -215,16 +223,16 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, 
 		return err
 	}
 	killpoint.Reach(killpoint.HomeMoved)
-	state := s.readHome(w.ID)
 	index := state.Index
 	if state.Head != v.head {
 		index = ""
 	}
-	return s.writeHome(w.ID, homeState{Stamp: stamp, Branch: v.branch, Head: v.head, Tip: tip, Index: index})
+	return s.writeHome(w.ID, homeState{Stamp: stamp, Branch: v.branch, Head: v.head, Tip: tip, Index: index, Bytes: state.Bytes})
 }
 
-// takePack has the sandbox pack what the tips reach, and takes it.
-func (s *Service) takePack(ctx context.Context, p Project, b *box, tips, known map[string]bool) error {
+// takePack has the sandbox pack what the tips reach, and takes it. before is how many bytes were taken of the workspace up to now; it
+// returns how many came.
+func (s *Service) takePack(ctx context.Context, p Project, b *box, tips, known map[string]bool, before int64) (int64, error) {
 	var ask strings.Builder
 	for _, id := range sortedKeys(tips) {
 		ask.WriteString(id + "\n")
@@ -237,13 +245,13 @@ func (s *Service) takePack(ctx context.Context, p Project, b *box, tips, known m
 	}
 	in, err := s.git.Intake(ctx, s.tmpDir(), p.GitDir)
 	if err != nil {
-		return diskFault(err, "Taking the workspace's commits home")
+		return 0, diskFault(err, "Taking the workspace's commits home")
 	}
 	defer func() { _ = in.Close() }()
 	limits := hostgit.IntakeLimits{Bytes: maxHomePack, Blob: maxHomeBlob, Memory: maxHomeMemory, Time: homeTime}
 	pr, pw, err := os.Pipe()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	done := make(chan error, 1)
 	go func() { // owned by this call: ends with the sandbox's command, which is bounded
@@ -254,22 +262,26 @@ func (s *Service) takePack(ctx context.Context, p Project, b *box, tips, known m
 	err = in.Take(ctx, pr, limits)
 	_ = pr.Close()
 	if packed := <-done; packed != nil && (err == nil || !errors.Is(packed, errPipe)) {
-		return packed
+		return 0, packed
 	}
 	if err == nil {
 		err = in.Check(ctx, tips, limits)
 	}
 	if errors.Is(err, hostgit.ErrRefused) {
-		return refused(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
+		return 0, refused(strings.TrimSuffix(strings.TrimPrefix(err.Error(), hostgit.ErrRefused.Error()+": "), "."))
 	}
 	if err != nil {
-		return gitFault(err, fault.Unavailable, "home_failed", "Taking the workspace's commits home")
+		return 0, gitFault(err, fault.Unavailable, "home_failed", "Taking the workspace's commits home")
+	}
+	size := in.Size()
+	if before+size > maxHomeAll {
+		return 0, refused(fmt.Sprintf("the workspace has sent more than %d GiB of commits in all", maxHomeAll>>30))
 	}
 	killpoint.Reach(killpoint.HomeChecked)
 	if err := in.Keep(); err != nil {
-		return diskFault(err, "Taking the workspace's commits home")
+		return 0, diskFault(err, "Taking the workspace's commits home")
 	}
-	return nil
+	return size, nil
 }
 
 // errPipe says that the taker had enough before the giver was done.

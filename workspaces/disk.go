@@ -60,9 +60,15 @@ func removeOnce(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil
 	}
-	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(dir) // nobody who still writes there leads us out of it
+	if err != nil {
+		return errors.Join(os.Chmod(dir, 0o700), os.RemoveAll(dir))
+	}
+	defer root.Close()
+	_ = root.Chmod(".", 0o700)
+	_ = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() {
-			_ = os.Chmod(p, 0o700)
+			_ = root.Chmod(p, 0o700)
 		}
 		return nil
 	})

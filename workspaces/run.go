@@ -102,9 +102,10 @@ func (s *Service) Recover(ctx context.Context) error {
 // sweep removes folders that deletions left behind and desks nobody works at.
 func (s *Service) sweep(ctx context.Context) {
 	_ = os.RemoveAll(s.tmpDir())
-	doomed, err := filepath.Glob(filepath.Join(s.cfg.DataDir, "*", doomedPrefix+"*"))
-	if err != nil {
-		return
+	var doomed []string
+	for _, pattern := range [...]string{"*/" + doomedPrefix + "*", "boxes/*/" + doomedPrefix + "*", "boxes/*/new-git-*", "boxes/*/new-home-*"} {
+		found, _ := filepath.Glob(filepath.Join(hostgit.GlobEscape(s.cfg.DataDir), pattern))
+		doomed = append(doomed, found...)
 	}
 	for _, d := range doomed {
 		if err := removeTree(d); err != nil {

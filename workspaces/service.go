@@ -115,6 +115,7 @@ type Config struct {
 	BoxTimeout      time.Duration       // of one git call in a sandbox
 	Env             func(string) string // of the server, for ssh agent and proxies; nil = none
 	Now             func() time.Time
+	After           func(time.Duration) <-chan time.Time
 	Log             *slog.Logger
 }
 
@@ -150,6 +151,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.After == nil {
+		c.After = time.After
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -354,7 +354,8 @@ func TestDeleteWhenTheRepositoryIsGone(t *testing.T) {
 	p := h.pathProject(dir)
 	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	write(t, w.Path, "precious", "x")
-	for os.RemoveAll(dir) != nil { // git may still be dropping the creation's mark there
+	waitFor(t, "the creation's mark to be dropped", func() bool { return git(t, p.GitDir, "for-each-ref", "refs/parawork/creating") == "" })
+	for os.RemoveAll(dir) != nil { // git may still be at it
 		runtime.Gosched()
 	}
 	w, err := h.s.Delete(t.Context(), h.actor, w.ID)

@@ -21,6 +21,7 @@ type homeState struct {
 	Branch string `json:"branch"` // HEAD's branch, "" = detached
 	Head   string `json:"head"`   // HEAD's commit
 	Tip    string `json:"tip"`    // of the workspace's own branch, "" = it has none
+	Bytes  int64  `json:"bytes"`  // taken in all
 	Index  string `json:"index"`  // a commit on Head whose tree is the index, "" = not known
 }
 

@@ -187,6 +187,21 @@ func (f *finder) end() {
 	f.line = f.line[:0]
 }
 
+// Size is how many bytes the objects take.
+func (in *Intake) Size() int64 {
+	var sum int64
+	entries, err := os.ReadDir(filepath.Join(in.dir, "pack"))
+	if err != nil {
+		return 0
+	}
+	for _, e := range entries {
+		if fi, err := e.Info(); err == nil {
+			sum += fi.Size()
+		}
+	}
+	return sum
+}
+
 // Keep makes the objects the repository's: a pack is known to git from when its index is there, which comes last.
 func (in *Intake) Keep() error {
 	from := filepath.Join(in.dir, "pack")
