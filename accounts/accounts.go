@@ -78,6 +78,7 @@ const (
 	CreateWorkspace Action = "workspace.create"
 	EditWorkspace   Action = "workspace.edit" // rename, archive, delete, restore, files, commit, exec
 	MergeWorkspace  Action = "workspace.merge"
+	AllowHost       Action = "workspace.allow_host" // let its agents reach a host beside the project's list
 	ViewTerminal    Action = "terminal.view"
 	TypeTerminal    Action = "terminal.type" // start, stop, type into sessions
 	TakeTerminal    Action = "terminal.take" // take the keyboard from who holds it

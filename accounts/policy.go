@@ -18,6 +18,7 @@ var policy = map[Action]Role{
 	CreateWorkspace: Member,
 	EditWorkspace:   Member,
 	MergeWorkspace:  Member,
+	AllowHost:       Admin, // who may type to an agent must not widen what it reaches
 	TypeTerminal:    Member,
 	TakeTerminal:    Admin,
 	AnswerQuestion:  Member,
@@ -34,6 +35,7 @@ var words = map[Action]string{
 	CreateWorkspace: "create workspaces",
 	EditWorkspace:   "change workspaces",
 	MergeWorkspace:  "merge workspaces",
+	AllowHost:       "allow hosts for workspaces",
 	TypeTerminal:    "start, stop or type into sessions",
 	TakeTerminal:    "take the keyboard from who holds it",
 	AnswerQuestion:  "answer what agents ask",

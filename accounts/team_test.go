@@ -24,6 +24,7 @@ var matrix = map[accounts.Action]string{
 	accounts.TypeTerminal:    "owner admin member",
 	accounts.AnswerQuestion:  "owner admin member",
 	accounts.ManageProject:   "owner admin",
+	accounts.AllowHost:       "owner admin",
 	accounts.ManageTeam:      "owner admin",
 	"team.destroy":           "", // unknown: nobody's
 }

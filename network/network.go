@@ -312,7 +312,7 @@ func (s *Service) Disallow(ctx context.Context, workspaceID, host string) error 
 	err = s.cfg.Store.EditAllowed(ctx, workspaceID, func(all []string) ([]string, error) {
 		i := slices.Index(all, host)
 		if i < 0 {
-			return nil, fault.New(fault.NotFound, "host_not_allowed", "%s is not among the hosts allowed for this workspace alone.", host)
+			return nil, fault.New(fault.NotFound, "host_not_listed", "%s is not among the hosts allowed for this workspace alone.", host)
 		}
 		return slices.Delete(all, i, i+1), nil
 	})

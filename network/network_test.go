@@ -201,7 +201,7 @@ func TestOneWorkspaceMayReachMore(t *testing.T) {
 	if live := h.gates.of(h.ws); slices.Contains(live.Allow, "x.example") {
 		t.Errorf("%q", live.Allow)
 	}
-	if err := h.s.Disallow(ctx, h.ws, "x.example"); fault.CodeOf(err) != "host_not_allowed" {
+	if err := h.s.Disallow(ctx, h.ws, "x.example"); fault.CodeOf(err) != "host_not_listed" {
 		t.Errorf("%v", err)
 	}
 	for _, host := range []string{"", "https://x.example/", "*", "2130706433", "@nothing", strings.Repeat("a", 300)} {

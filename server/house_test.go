@@ -26,6 +26,7 @@ import (
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/sessions"
@@ -74,6 +75,12 @@ type silentInbox struct{}
 
 func (silentInbox) Items(context.Context, string) ([]notify.Item, error) { return nil, nil }
 
+// noGates are those of a server whose places do not isolate.
+type noGates struct{}
+
+func (noGates) Update(string, executors.Network) {}
+func (noGates) Workspaces() []string             { return nil }
+
 func notifying(h *house) *notify.Service {
 	return notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: silentInbox{}, Bus: h.bus, Secrets: h.rooms,
 		Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})})
@@ -98,8 +105,12 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	ws.Connect(places{manager}, ss)
 	manager.OnPlace(files.Follow)
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
+	nw, err := network.New(network.Config{Store: store.NewNetwork(h.db), Gates: noGates{}, Events: h.bus, Agents: []string{"codex"}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
-	h.cfg = Config{Version: "test", Runs: rr, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
+	h.cfg = Config{Version: "test", Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
 		DefaultExecutor: fake.Kind, ExecutorChoice: true, Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
@@ -314,7 +325,7 @@ func kindOf(op string) string {
 func allows(r rule, role string) bool {
 	least := map[accounts.Action]string{accounts.ViewTeam: "viewer", accounts.ViewProject: "viewer", accounts.ViewWorkspace: "viewer", accounts.ViewTerminal: "viewer",
 		accounts.CreateWorkspace: "member", accounts.EditWorkspace: "member", accounts.MergeWorkspace: "member", accounts.TypeTerminal: "member", accounts.AnswerQuestion: "member",
-		accounts.ManageProject: "admin", accounts.ManageTeam: "admin"}
+		accounts.ManageProject: "admin", accounts.ManageTeam: "admin", accounts.AllowHost: "admin"}
 	rank := map[string]int{"viewer": 1, "member": 2, "admin": 3, "owner": 4}
 	return rank[role] >= rank[least[r.action]]
 }

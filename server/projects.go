@@ -68,8 +68,12 @@ func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestO
 	if err != nil {
 		return nil, err
 	}
+	policies, err := h.cfg.Network.Policies(ctx, team)
+	if err != nil {
+		return nil, err
+	}
 	return api.ListProjects200JSONResponse{NextCursor: text(next),
-		Items: list(items, func(p workspaces.Project) api.Project { return projectOf(p, lines) })}, nil
+		Items: list(items, func(p workspaces.Project) api.Project { return h.networked(projectOf(p, lines), policies) })}, nil
 }
 
 func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectRequestObject) (api.CreateProjectResponseObject, error) {
@@ -83,7 +87,7 @@ func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectReques
 	if err != nil {
 		return nil, err
 	}
-	return api.CreateProject201JSONResponse(projectOf(p, nil)), nil
+	return api.CreateProject201JSONResponse(h.networked(projectOf(p, nil), nil)), nil
 }
 
 func (h handlers) GetProject(ctx context.Context, _ api.GetProjectRequestObject) (api.GetProjectResponseObject, error) {
@@ -94,11 +98,19 @@ func (h handlers) GetProject(ctx context.Context, _ api.GetProjectRequestObject)
 // project counts a project's workspaces.
 func (h handlers) project(ctx context.Context, p workspaces.Project) (api.Project, error) {
 	lines, err := h.cfg.Workspaces.ProjectLines(ctx, p.TeamID)
-	return projectOf(p, lines), err
+	if err != nil {
+		return api.Project{}, err
+	}
+	policies, err := h.cfg.Network.Policies(ctx, p.TeamID)
+	return h.networked(projectOf(p, lines), policies), err
 }
 
 func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectRequestObject) (api.UpdateProjectResponseObject, error) {
 	b := req.Body
+	policy, err := h.policyOf(ctx, callOf(ctx).project, b.Network) // before anything is changed: it may be refused
+	if err != nil {
+		return nil, err
+	}
 	if b.Image != nil { // refused before anything else is changed
 		if err := h.cfg.Images.SetChoice(ctx, req.Id, images.Choice{Name: val(b.Image.Name), Build: val(b.Image.Build)}); err != nil {
 			return nil, err
@@ -108,6 +120,11 @@ func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 		SetupScript: b.SetupScript, CopyIgnored: b.CopyIgnored})
 	if err != nil {
 		return nil, err
+	}
+	if b.Network != nil {
+		if err := h.cfg.Network.SetProject(ctx, req.Id, policy); err != nil {
+			return nil, err
+		}
 	}
 	p, err := h.project(ctx, changed)
 	return api.UpdateProject200JSONResponse(p), err

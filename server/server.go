@@ -23,6 +23,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/sessions"
@@ -47,6 +48,7 @@ type Config struct {
 	Notify     *notify.Service
 	Runs       *runs.Service
 	Images     *images.Service
+	Network    *network.Service
 	Events     *events.Bus
 	Answers    Answers
 
@@ -62,7 +64,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil ||
+	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil {
 		return errors.New("server: every room is needed")
 	}

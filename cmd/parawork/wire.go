@@ -218,7 +218,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
 		ExecutorChoice: h.cfg.Sandboxing.AllowUserChoice, UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }

@@ -623,6 +623,69 @@ func (e MergeResultStrategy) Valid() bool {
 	}
 }
 
+// Defines values for NetworkMode.
+const (
+	NetworkModeAllow NetworkMode = "allow"
+	NetworkModeNone  NetworkMode = "none"
+	NetworkModeOpen  NetworkMode = "open"
+)
+
+// Valid indicates whether the value is a known member of the NetworkMode enum.
+func (e NetworkMode) Valid() bool {
+	switch e {
+	case NetworkModeAllow:
+		return true
+	case NetworkModeNone:
+		return true
+	case NetworkModeOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NetworkSource.
+const (
+	NetworkSourceInstance NetworkSource = "instance"
+	NetworkSourceProject  NetworkSource = "project"
+)
+
+// Valid indicates whether the value is a known member of the NetworkSource enum.
+func (e NetworkSource) Valid() bool {
+	switch e {
+	case NetworkSourceInstance:
+		return true
+	case NetworkSourceProject:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NetworkNameFrom.
+const (
+	NetworkNameFromInstance  NetworkNameFrom = "instance"
+	NetworkNameFromPreset    NetworkNameFrom = "preset"
+	NetworkNameFromProject   NetworkNameFrom = "project"
+	NetworkNameFromWorkspace NetworkNameFrom = "workspace"
+)
+
+// Valid indicates whether the value is a known member of the NetworkNameFrom enum.
+func (e NetworkNameFrom) Valid() bool {
+	switch e {
+	case NetworkNameFromInstance:
+		return true
+	case NetworkNameFromPreset:
+		return true
+	case NetworkNameFromProject:
+		return true
+	case NetworkNameFromWorkspace:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NewWebhookFormat.
 const (
 	NewWebhookFormatDiscord NewWebhookFormat = "discord"
@@ -731,6 +794,27 @@ func (e ProjectImageSource) Valid() bool {
 	}
 }
 
+// Defines values for ProjectNetworkDefaultMode.
+const (
+	ProjectNetworkDefaultModeAllow ProjectNetworkDefaultMode = "allow"
+	ProjectNetworkDefaultModeNone  ProjectNetworkDefaultMode = "none"
+	ProjectNetworkDefaultModeOpen  ProjectNetworkDefaultMode = "open"
+)
+
+// Valid indicates whether the value is a known member of the ProjectNetworkDefaultMode enum.
+func (e ProjectNetworkDefaultMode) Valid() bool {
+	switch e {
+	case ProjectNetworkDefaultModeAllow:
+		return true
+	case ProjectNetworkDefaultModeNone:
+		return true
+	case ProjectNetworkDefaultModeOpen:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProjectSourceKind.
 const (
 	Path   ProjectSourceKind = "path"
@@ -823,19 +907,19 @@ func (e QuestionSource) Valid() bool {
 
 // Defines values for QuestionState.
 const (
-	Answered  QuestionState = "answered"
-	Open      QuestionState = "open"
-	Withdrawn QuestionState = "withdrawn"
+	QuestionStateAnswered  QuestionState = "answered"
+	QuestionStateOpen      QuestionState = "open"
+	QuestionStateWithdrawn QuestionState = "withdrawn"
 )
 
 // Valid indicates whether the value is a known member of the QuestionState enum.
 func (e QuestionState) Valid() bool {
 	switch e {
-	case Answered:
+	case QuestionStateAnswered:
 		return true
-	case Open:
+	case QuestionStateOpen:
 		return true
-	case Withdrawn:
+	case QuestionStateWithdrawn:
 		return true
 	default:
 		return false
@@ -844,22 +928,49 @@ func (e QuestionState) Valid() bool {
 
 // Defines values for QuestionOptionRole.
 const (
-	Allow        QuestionOptionRole = "allow"
-	AllowSession QuestionOptionRole = "allow_session"
-	Deny         QuestionOptionRole = "deny"
-	Option       QuestionOptionRole = "option"
+	QuestionOptionRoleAllow        QuestionOptionRole = "allow"
+	QuestionOptionRoleAllowSession QuestionOptionRole = "allow_session"
+	QuestionOptionRoleDeny         QuestionOptionRole = "deny"
+	QuestionOptionRoleOption       QuestionOptionRole = "option"
 )
 
 // Valid indicates whether the value is a known member of the QuestionOptionRole enum.
 func (e QuestionOptionRole) Valid() bool {
 	switch e {
-	case Allow:
+	case QuestionOptionRoleAllow:
 		return true
-	case AllowSession:
+	case QuestionOptionRoleAllowSession:
 		return true
-	case Deny:
+	case QuestionOptionRoleDeny:
 		return true
-	case Option:
+	case QuestionOptionRoleOption:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RefusedHostReason.
+const (
+	BadPort        RefusedHostReason = "bad_port"
+	NoNetwork      RefusedHostReason = "no_network"
+	NotListed      RefusedHostReason = "not_listed"
+	PrivateAddress RefusedHostReason = "private_address"
+	Unresolved     RefusedHostReason = "unresolved"
+)
+
+// Valid indicates whether the value is a known member of the RefusedHostReason enum.
+func (e RefusedHostReason) Valid() bool {
+	switch e {
+	case BadPort:
+		return true
+	case NoNetwork:
+		return true
+	case NotListed:
+		return true
+	case PrivateAddress:
+		return true
+	case Unresolved:
 		return true
 	default:
 		return false
@@ -1331,6 +1442,12 @@ type AgentsSummary struct {
 
 // AgentsSummaryState defines model for AgentsSummary.State.
 type AgentsSummaryState string
+
+// AllowedHost defines model for AllowedHost.
+type AllowedHost struct {
+	// Host example.com, *.example.com, example.com:8443, or @registries
+	Host string `json:"host"`
+}
 
 // AnswerRequest defines model for AnswerRequest.
 type AnswerRequest struct {
@@ -1955,6 +2072,46 @@ type MergeResult struct {
 // MergeResultStrategy defines model for MergeResult.Strategy.
 type MergeResultStrategy string
 
+// Network defines model for Network.
+type Network struct {
+	// Enforced Whether the workspace's place keeps to it; null while it has none
+	Enforced *bool `json:"enforced"`
+
+	// MayAllow Whether you may allow hosts
+	MayAllow bool        `json:"may_allow"`
+	Mode     NetworkMode `json:"mode"`
+
+	// Names What may be reached when the mode is allow
+	Names []NetworkName `json:"names"`
+
+	// Refused The newest first
+	Refused []RefusedHost `json:"refused"`
+
+	// RefusedFull Older ones were forgotten to make room
+	RefusedFull bool `json:"refused_full"`
+
+	// Source Who says the mode
+	Source NetworkSource `json:"source"`
+}
+
+// NetworkMode defines model for Network.Mode.
+type NetworkMode string
+
+// NetworkSource Who says the mode
+type NetworkSource string
+
+// NetworkName defines model for NetworkName.
+type NetworkName struct {
+	From NetworkNameFrom `json:"from"`
+	Name string          `json:"name"`
+
+	// Preset Which list it is of: @agents, @registries, @git
+	Preset *string `json:"preset,omitempty"`
+}
+
+// NetworkNameFrom defines model for NetworkName.From.
+type NetworkNameFrom string
+
 // NewAgentAccount defines model for NewAgentAccount.
 type NewAgentAccount struct {
 	Agent string `json:"agent"`
@@ -2165,12 +2322,13 @@ type Problem struct {
 
 // Project defines model for Project.
 type Project struct {
-	CopyIgnored   []string `json:"copy_ignored"`
-	CreatedAt     int64    `json:"created_at"`
-	DefaultBranch string   `json:"default_branch"`
-	FetchedAt     *int64   `json:"fetched_at"`
-	Id            string   `json:"id"`
-	Name          string   `json:"name"`
+	CopyIgnored   []string       `json:"copy_ignored"`
+	CreatedAt     int64          `json:"created_at"`
+	DefaultBranch string         `json:"default_branch"`
+	FetchedAt     *int64         `json:"fetched_at"`
+	Id            string         `json:"id"`
+	Name          string         `json:"name"`
+	Network       ProjectNetwork `json:"network"`
 
 	// Progress Git's last progress line while cloning
 	Progress    string        `json:"progress"`
@@ -2216,15 +2374,43 @@ type ProjectList struct {
 	NextCursor *string   `json:"next_cursor"`
 }
 
+// ProjectNetwork defines model for ProjectNetwork.
+type ProjectNetwork struct {
+	// AgentHosts Whether a list has the hosts the agents themselves need
+	AgentHosts bool `json:"agent_hosts"`
+
+	// Allow example.com, *.example.com, example.com:8443, or the lists @registries and @git
+	Allow []string `json:"allow"`
+
+	// DefaultMode The instance's own
+	DefaultMode ProjectNetworkDefaultMode `json:"default_mode"`
+
+	// Mode open (all public addresses), allow (the hosts of a list), none, or empty for the instance's own
+	Mode string `json:"mode"`
+}
+
+// ProjectNetworkDefaultMode The instance's own
+type ProjectNetworkDefaultMode string
+
+// ProjectNetworkPatch What is left out stays as it is
+type ProjectNetworkPatch struct {
+	AgentHosts *bool     `json:"agent_hosts,omitempty"`
+	Allow      *[]string `json:"allow,omitempty"`
+	Mode       *string   `json:"mode,omitempty"`
+}
+
 // ProjectPatch defines model for ProjectPatch.
 type ProjectPatch struct {
 	CopyIgnored   *[]string `json:"copy_ignored,omitempty"`
 	DefaultBranch *string   `json:"default_branch,omitempty"`
 
 	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
-	Image       *ImageChoice `json:"image,omitempty"`
-	Name        *string      `json:"name,omitempty"`
-	SetupScript *string      `json:"setup_script,omitempty"`
+	Image *ImageChoice `json:"image,omitempty"`
+	Name  *string      `json:"name,omitempty"`
+
+	// Network What is left out stays as it is
+	Network     *ProjectNetworkPatch `json:"network,omitempty"`
+	SetupScript *string              `json:"setup_script,omitempty"`
 }
 
 // ProjectSource defines model for ProjectSource.
@@ -2357,6 +2543,24 @@ type QuestionOptionRole string
 type Redelivery struct {
 	DeliveryId string `json:"delivery_id"`
 }
+
+// RefusedHost defines model for RefusedHost.
+type RefusedHost struct {
+	// Allowable Whether allowing it for this workspace would help
+	Allowable bool              `json:"allowable"`
+	FirstAt   int64             `json:"first_at"`
+	Host      string            `json:"host"`
+	LastAt    int64             `json:"last_at"`
+	Port      int               `json:"port"`
+	Reason    RefusedHostReason `json:"reason"`
+	Times     int64             `json:"times"`
+
+	// Words Why
+	Words string `json:"words"`
+}
+
+// RefusedHostReason defines model for RefusedHost.Reason.
+type RefusedHostReason string
 
 // Role defines model for Role.
 type Role string
@@ -3112,6 +3316,11 @@ type MergeWorkspaceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// DisallowHostParams defines parameters for DisallowHost.
+type DisallowHostParams struct {
+	Host string `form:"host" json:"host"`
+}
+
 // SearchHistoryParams defines parameters for SearchHistory.
 type SearchHistoryParams struct {
 	Q string `form:"q" json:"q"`
@@ -3243,6 +3452,9 @@ type ExecCommandJSONRequestBody = ExecRequest
 
 // MergeWorkspaceJSONRequestBody defines body for MergeWorkspace for application/json ContentType.
 type MergeWorkspaceJSONRequestBody = MergeRequest
+
+// AllowHostJSONRequestBody defines body for AllowHost for application/json ContentType.
+type AllowHostJSONRequestBody = AllowedHost
 
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = NewSession
@@ -3570,6 +3782,15 @@ type ServerInterface interface {
 	// MergeWorkspace Merge the branch into its base, or see what would happen
 	// (POST /workspaces/{id}/merge)
 	MergeWorkspace(ctx echo.Context, id Id, params MergeWorkspaceParams) error
+	// GetNetwork What of the network the workspace's agents reach, and what was refused
+	// (GET /workspaces/{id}/network)
+	GetNetwork(ctx echo.Context, id Id) error
+	// DisallowHost Take that back; connections to the host are ended
+	// (DELETE /workspaces/{id}/network/allow)
+	DisallowHost(ctx echo.Context, id Id, params DisallowHostParams) error
+	// AllowHost Let this workspace alone reach a host; owners and admins
+	// (POST /workspaces/{id}/network/allow)
+	AllowHost(ctx echo.Context, id Id) error
 	// PauseSandbox Pause the sandbox where the place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx echo.Context, id Id) error
@@ -5838,6 +6059,63 @@ func (w *ServerInterfaceWrapper) MergeWorkspace(ctx echo.Context) error {
 	return err
 }
 
+// GetNetwork converts echo context to params.
+func (w *ServerInterfaceWrapper) GetNetwork(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetNetwork(ctx, id)
+	return err
+}
+
+// DisallowHost converts echo context to params.
+func (w *ServerInterfaceWrapper) DisallowHost(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DisallowHostParams
+	// ------------- Required query parameter "host" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "host", ctx.QueryParams(), &params.Host, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter host: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DisallowHost(ctx, id, params)
+	return err
+}
+
+// AllowHost converts echo context to params.
+func (w *ServerInterfaceWrapper) AllowHost(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AllowHost(ctx, id)
+	return err
+}
+
 // PauseSandbox converts echo context to params.
 func (w *ServerInterfaceWrapper) PauseSandbox(ctx echo.Context) error {
 	var err error
@@ -6216,6 +6494,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/commands/:id", wrapper.CancelCommand, options.OperationMiddlewares["cancelCommand"]...)
 	router.GET(options.BaseURL+"/commands/:id", wrapper.GetCommand, options.OperationMiddlewares["getCommand"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/sandbox", wrapper.GetSandbox, options.OperationMiddlewares["getSandbox"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/network", wrapper.GetNetwork, options.OperationMiddlewares["getNetwork"]...)
+	router.DELETE(options.BaseURL+"/workspaces/:id/network/allow", wrapper.DisallowHost, options.OperationMiddlewares["disallowHost"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/network/allow", wrapper.AllowHost, options.OperationMiddlewares["allowHost"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/pause", wrapper.PauseSandbox, options.OperationMiddlewares["pauseSandbox"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/wake", wrapper.WakeSandbox, options.OperationMiddlewares["wakeSandbox"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/destroy-sandbox", wrapper.DestroySandbox, options.OperationMiddlewares["destroySandbox"]...)
@@ -10549,6 +10830,125 @@ func (response MergeWorkspacedefaultApplicationProblemPlusJSONResponse) VisitMer
 	return err
 }
 
+type GetNetworkRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetNetworkResponseObject interface {
+	VisitGetNetworkResponse(w http.ResponseWriter) error
+}
+
+type GetNetwork200JSONResponse Network
+
+func (response GetNetwork200JSONResponse) VisitGetNetworkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetNetworkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetNetworkdefaultApplicationProblemPlusJSONResponse) VisitGetNetworkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisallowHostRequestObject struct {
+	Id     Id `json:"id"`
+	Params DisallowHostParams
+}
+
+type DisallowHostResponseObject interface {
+	VisitDisallowHostResponse(w http.ResponseWriter) error
+}
+
+type DisallowHost200JSONResponse Network
+
+func (response DisallowHost200JSONResponse) VisitDisallowHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DisallowHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DisallowHostdefaultApplicationProblemPlusJSONResponse) VisitDisallowHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AllowHostRequestObject struct {
+	Id   Id `json:"id"`
+	Body *AllowHostJSONRequestBody
+}
+
+type AllowHostResponseObject interface {
+	VisitAllowHostResponse(w http.ResponseWriter) error
+}
+
+type AllowHost200JSONResponse Network
+
+func (response AllowHost200JSONResponse) VisitAllowHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AllowHostdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AllowHostdefaultApplicationProblemPlusJSONResponse) VisitAllowHostResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PauseSandboxRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -11305,6 +11705,15 @@ type StrictServerInterface interface {
 	// MergeWorkspace Merge the branch into its base, or see what would happen
 	// (POST /workspaces/{id}/merge)
 	MergeWorkspace(ctx context.Context, request MergeWorkspaceRequestObject) (MergeWorkspaceResponseObject, error)
+	// GetNetwork What of the network the workspace's agents reach, and what was refused
+	// (GET /workspaces/{id}/network)
+	GetNetwork(ctx context.Context, request GetNetworkRequestObject) (GetNetworkResponseObject, error)
+	// DisallowHost Take that back; connections to the host are ended
+	// (DELETE /workspaces/{id}/network/allow)
+	DisallowHost(ctx context.Context, request DisallowHostRequestObject) (DisallowHostResponseObject, error)
+	// AllowHost Let this workspace alone reach a host; owners and admins
+	// (POST /workspaces/{id}/network/allow)
+	AllowHost(ctx context.Context, request AllowHostRequestObject) (AllowHostResponseObject, error)
 	// PauseSandbox Pause the sandbox where the place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx context.Context, request PauseSandboxRequestObject) (PauseSandboxResponseObject, error)
@@ -14840,6 +15249,105 @@ func (sh *strictHandler) MergeWorkspace(ctx echo.Context, id Id, params MergeWor
 		return err
 	} else if validResponse, ok := response.(MergeWorkspaceResponseObject); ok {
 		return validResponse.VisitMergeWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetNetwork operation middleware
+func (sh *strictHandler) GetNetwork(ctx echo.Context, id Id) error {
+	var request GetNetworkRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetNetwork(ctx.Request().Context(), request.(GetNetworkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetNetwork")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetNetworkResponseObject); ok {
+		return validResponse.VisitGetNetworkResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DisallowHost operation middleware
+func (sh *strictHandler) DisallowHost(ctx echo.Context, id Id, params DisallowHostParams) error {
+	var request DisallowHostRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DisallowHost(ctx.Request().Context(), request.(DisallowHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DisallowHost")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DisallowHostResponseObject); ok {
+		return validResponse.VisitDisallowHostResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AllowHost operation middleware
+func (sh *strictHandler) AllowHost(ctx echo.Context, id Id) error {
+	var request AllowHostRequestObject
+
+	request.Id = id
+
+	var body AllowHostJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AllowHost(ctx.Request().Context(), request.(AllowHostRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AllowHost")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AllowHostResponseObject); ok {
+		return validResponse.VisitAllowHostResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1667,6 +1667,48 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/network": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What of the network the workspace's agents reach, and what was refused
+         * @description It holds in places that isolate. A place without isolation has the server's own network.
+         */
+        get: operations["getNetwork"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/network/allow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let this workspace alone reach a host; owners and admins */
+        post: operations["allowHost"];
+        /** Take that back; connections to the host are ended */
+        delete: operations["disallowHost"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/pause": {
         parameters: {
             query?: never;
@@ -1959,6 +2001,10 @@ export interface components {
             state: "none" | "starting" | "working" | "waiting" | "idle" | "exited" | "failed" | "lost";
             /** @description Who is at one of its terminals now */
             watchers: components["schemas"]["Watcher"][];
+        };
+        AllowedHost: {
+            /** @description example.com, *.example.com, example.com:8443, or @registries */
+            host: string;
         };
         AnswerRequest: {
             option_id?: string;
@@ -2472,6 +2518,32 @@ export interface components {
             up_to_date: boolean;
             warnings: string[];
         };
+        Network: {
+            /** @description Whether the workspace's place keeps to it; null while it has none */
+            enforced: boolean | null;
+            /** @description Whether you may allow hosts */
+            may_allow: boolean;
+            /** @enum {string} */
+            mode: "open" | "allow" | "none";
+            /** @description What may be reached when the mode is allow */
+            names: components["schemas"]["NetworkName"][];
+            /** @description The newest first */
+            refused: components["schemas"]["RefusedHost"][];
+            /** @description Older ones were forgotten to make room */
+            refused_full: boolean;
+            /**
+             * @description Who says the mode
+             * @enum {string}
+             */
+            source: "project" | "instance";
+        };
+        NetworkName: {
+            /** @enum {string} */
+            from: "instance" | "project" | "workspace" | "preset";
+            name: string;
+            /** @description Which list it is of: @agents, @registries, @git */
+            preset?: string;
+        };
         NewAgentAccount: {
             agent: string;
             /** @description Write-only */
@@ -2634,6 +2706,7 @@ export interface components {
             fetched_at: number | null;
             id: string;
             name: string;
+            network: components["schemas"]["ProjectNetwork"];
             /** @description Git's last progress line while cloning */
             progress: string;
             setup_script: string;
@@ -2664,11 +2737,31 @@ export interface components {
             items: components["schemas"]["Project"][];
             next_cursor: string | null;
         };
+        ProjectNetwork: {
+            /** @description Whether a list has the hosts the agents themselves need */
+            agent_hosts: boolean;
+            /** @description example.com, *.example.com, example.com:8443, or the lists @registries and @git */
+            allow: string[];
+            /**
+             * @description The instance's own
+             * @enum {string}
+             */
+            default_mode: "open" | "allow" | "none";
+            /** @description open (all public addresses), allow (the hosts of a list), none, or empty for the instance's own */
+            mode: string;
+        };
+        /** @description What is left out stays as it is */
+        ProjectNetworkPatch: {
+            agent_hosts?: boolean;
+            allow?: string[];
+            mode?: string;
+        };
         ProjectPatch: {
             copy_ignored?: string[];
             default_branch?: string;
             image?: components["schemas"]["ImageChoice"];
             name?: string;
+            network?: components["schemas"]["ProjectNetworkPatch"];
             setup_script?: string;
         };
         ProjectSource: {
@@ -2767,6 +2860,22 @@ export interface components {
         };
         Redelivery: {
             delivery_id: string;
+        };
+        RefusedHost: {
+            /** @description Whether allowing it for this workspace would help */
+            allowable: boolean;
+            /** Format: int64 */
+            first_at: number;
+            host: string;
+            /** Format: int64 */
+            last_at: number;
+            port: number;
+            /** @enum {string} */
+            reason: "not_listed" | "private_address" | "no_network" | "unresolved" | "bad_port";
+            /** Format: int64 */
+            times: number;
+            /** @description Why */
+            words: string;
         };
         /** @enum {string} */
         Role: "owner" | "admin" | "member" | "viewer";
@@ -5980,6 +6089,81 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MergeResult"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getNetwork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The network */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Network"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    allowHost: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AllowedHost"];
+            };
+        };
+        responses: {
+            /** @description The network as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Network"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    disallowHost: {
+        parameters: {
+            query: {
+                host: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The network as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Network"];
                 };
             };
             default: components["responses"]["Problem"];
