@@ -8,6 +8,7 @@ import (
 
 // Headers of the protocol.
 const (
+	HeaderPort     = "Parawork-Port"      // of the answer that joins a port of the sandbox's
 	HeaderOffset   = "Parawork-Offset"    // of an output answer: offset of its first byte
 	HeaderInputSeq = "Parawork-Input-Seq" // of an input answer: the newest frame the guest has taken
 	HeaderFile     = "Parawork-File"      // of a file answer: FileInfo as JSON

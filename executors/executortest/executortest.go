@@ -51,6 +51,7 @@ func Run(t *testing.T, cfg Config) {
 		{"Git", testGit},
 		{"Exec", testExec},
 		{"Life", testLife},
+		{"Ports", testPorts},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {

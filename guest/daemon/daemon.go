@@ -104,6 +104,8 @@ type Daemon struct {
 	lastOutput atomic.Int64 // ms UTC
 	hinted     atomic.Int64 // ns since started
 	ports      portCache
+
+	portStreams atomic.Int64 // connections to ports that are open
 }
 
 // New makes a Daemon and finds the records of processes an earlier guest left in cfg.Dir. It starts nothing.

@@ -46,6 +46,7 @@ func (d *Daemon) handler() http.Handler {
 		"POST /v1/mkdir":                         d.scoped(d.serveMkdir, d.homeMkdir),
 		"POST /v1/symlink":                       d.serveSymlink,
 		"GET /v1/glob":                           d.serveGlob,
+		"POST /v1/ports/{port}":                  d.servePort,
 		"GET /v1/hooks":                          d.serveHooks,
 		"POST /v1/hooks/{id}/answer":             d.serveAnswerHook,
 		"GET /v1/changes/watch":                  d.serveWatch,

@@ -4,10 +4,14 @@
 // depends on what tools an image has. It prints one line and exits 0 when the place held, 1 when the try succeeded, and 2 when
 // the try could not be made at all.
 //
+// With serve it is a program that listens instead, for what the host reaches inside: it prints its port and answers what it is told.
+//
 //	attacker TRY [ARGUMENT]
+//	attacker serve
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -28,6 +32,10 @@ func main() {
 	if len(os.Args) < 2 {
 		fmt.Println("usage: attacker TRY [ARGUMENT]")
 		os.Exit(2)
+	}
+	if os.Args[1] == "serve" {
+		serve()
+		return
 	}
 	name, arg := os.Args[1], ""
 	if len(os.Args) > 2 {
@@ -351,4 +359,26 @@ func raw(n uintptr, args ...uintptr) syscall.Errno {
 	copy(a[:], args)
 	_, _, errno := syscall.Syscall6(n, a[0], a[1], a[2], a[3], a[4], a[5])
 	return errno
+}
+
+// serve answers each line of each caller until it is ended.
+func serve() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+	fmt.Println(l.Addr().(*net.TCPAddr).Port)
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			os.Exit(2)
+		}
+		go func() {
+			defer c.Close()
+			for lines := bufio.NewScanner(c); lines.Scan(); {
+				fmt.Fprintf(c, "you said %s\n", lines.Text())
+			}
+		}()
+	}
 }

@@ -1,0 +1,129 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// DialPort connects to a program of the sandbox's that listens at a port of its loopback, through the guest's own pipe: a sandbox
+// needs no network for it. ctx bounds the connecting alone. What comes from there is an agent's: hostile.
+//
+// The connection has deadlines and CloseWrite where the pipe has them. Errors: port_closed, port_timeout, too_many_streams.
+func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
+	if port < 1 || port > 65535 {
+		return nil, fault.New(fault.Invalid, "invalid_port", "A port is a number from 1 to 65535.")
+	}
+	q := request{method: http.MethodPost, path: []string{"ports", strconv.Itoa(port)}}
+	life, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	conn, err := c.dialPort(life, end, q, port)
+	if !stop() && err == nil { // it ended while the last word was said
+		_ = conn.Close()
+		conn, err = nil, context.Cause(ctx)
+	}
+	if err != nil {
+		end(nil)
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (c *Client) dialPort(ctx context.Context, end context.CancelCauseFunc, q request, port int) (net.Conn, error) {
+	if c.cfg.OnePipe {
+		in, out := io.Pipe()
+		q.body = in
+		resp, err := c.do(ctx, q)
+		if err != nil {
+			_ = out.Close()
+			return nil, err
+		}
+		return &sharedPort{pipeConn: pipeConn{both{resp.Body, out}}, out: out, end: end, port: port}, checkPort(resp.Header, port, resp.Body)
+	}
+	pipe, r, head, err := c.direct(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := pipe.(net.Conn)
+	if !ok {
+		conn = pipeConn{pipe.(io.ReadWriteCloser)}
+	}
+	return &directPort{Conn: conn, r: r, end: end, port: port}, checkPort(head, port, pipe)
+}
+
+func checkPort(head http.Header, port int, conn io.Closer) error {
+	if got := head.Get(guest.HeaderPort); got != strconv.Itoa(port) {
+		_ = conn.Close()
+		return wrong("port", fmt.Errorf("port %q when asked for %d", clip(got, 50), port))
+	}
+	return nil
+}
+
+// directPort is a port on a pipe of its own.
+type directPort struct {
+	net.Conn
+	r    *bufio.Reader
+	end  context.CancelCauseFunc
+	port int
+}
+
+func (p *directPort) Read(b []byte) (int, error) { return p.r.Read(b) }
+
+func (p *directPort) CloseWrite() error {
+	if half, ok := p.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return p.Close()
+}
+
+func (p *directPort) Close() error {
+	err := p.Conn.Close()
+	p.end(nil)
+	return err
+}
+
+func (p *directPort) RemoteAddr() net.Addr { return portAddr(p.port) }
+
+// sharedPort is a port in the bodies of a request and its answer.
+type sharedPort struct {
+	pipeConn
+	out  *io.PipeWriter
+	end  context.CancelCauseFunc
+	port int
+}
+
+func (p *sharedPort) CloseWrite() error { return p.out.Close() }
+
+func (p *sharedPort) Close() error {
+	err := p.pipeConn.Close()
+	p.end(nil)
+	return err
+}
+
+func (p *sharedPort) RemoteAddr() net.Addr { return portAddr(p.port) }
+
+// both is a pipe made of two.
+type both struct {
+	io.ReadCloser
+	out *io.PipeWriter
+}
+
+func (b both) Write(p []byte) (int, error) { return b.out.Write(p) }
+
+func (b both) Close() error {
+	_ = b.out.Close()
+	return b.ReadCloser.Close()
+}
+
+// portAddr is a port of a sandbox's.
+type portAddr int
+
+func (portAddr) Network() string  { return "sandbox" }
+func (a portAddr) String() string { return "sandbox:" + strconv.Itoa(int(a)) }

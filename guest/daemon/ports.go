@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/carry"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+const (
+	// portIn is how long a program may take to accept a connection.
+	portIn = 10 * time.Second
+	// maxPortStreams bounds the connections to ports that are open at once.
+	maxPortStreams = 256
+)
+
+// servePort joins the host with a program of the sandbox's that listens on its loopback.
+func (d *Daemon) servePort(w http.ResponseWriter, r *http.Request) error {
+	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
+	if err != nil || port == 0 {
+		return fault.New(fault.Invalid, "invalid_port", "A port is a number from 1 to 65535.")
+	}
+	if d.portStreams.Add(1) > maxPortStreams {
+		d.portStreams.Add(-1)
+		return fault.New(fault.Conflict, "too_many_streams", "%d connections to ports of this sandbox are open already.", maxPortStreams)
+	}
+	defer d.portStreams.Add(-1)
+	conn, err := dialPort(r.Context(), int(port))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if wantsDirect(r) {
+		return joinDirect(w, r, conn)
+	}
+	return joinShared(w, r, conn)
+}
+
+// dialPort reaches a program at either loopback address: many listen on one alone.
+func dialPort(ctx context.Context, port int) (carry.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, portIn)
+	defer cancel()
+	var d net.Dialer
+	var err error
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		var conn net.Conn
+		if conn, err = d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
+			return conn.(carry.Conn), nil
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, fault.Wrap(err, fault.Timeout, "port_timeout", "What listens at port %d of the sandbox does not take connections.", port)
+	}
+	return nil, fault.Wrap(err, fault.Conflict, "port_closed", "Nothing listens at port %d of the sandbox. Start the program there, then try again.", port)
+}
+
+// joinDirect gives the stream the whole pipe.
+func joinDirect(w http.ResponseWriter, r *http.Request, conn carry.Conn) error {
+	pipe, early, hangUp, err := direct(w, r, guest.HeaderPort, r.PathValue("port"))
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	if n := early.Buffered(); n > 0 {
+		if _, err := io.CopyN(conn, early, int64(n)); err != nil {
+			return errHijacked
+		}
+	}
+	whole, ok := pipe.(carry.Conn)
+	if !ok {
+		whole = closing{pipe}
+	}
+	carry.Both(whole, conn, carry.Options{})
+	return errHijacked
+}
+
+// closing is a pipe whose directions end together.
+type closing struct{ net.Conn }
+
+func (c closing) CloseWrite() error { return c.Close() }
+
+// joinShared carries the stream in the body of a request and of its answer.
+func joinShared(w http.ResponseWriter, r *http.Request, conn carry.Conn) error {
+	defer context.AfterFunc(r.Context(), func() { _ = conn.Close() })()
+	w.Header().Set(guest.HeaderPort, r.PathValue("port"))
+	if err := begin(w); err != nil {
+		return errCut
+	}
+	sent := make(chan struct{})
+	go func() { // ends with the request's body, or with conn
+		defer close(sent)
+		if _, err := io.Copy(conn, r.Body); err != nil || conn.CloseWrite() != nil {
+			_ = conn.Close()
+		}
+	}()
+	rc := http.NewResponseController(w)
+	from := bufio.NewReaderSize(conn, 32<<10)
+	var err error
+	for err == nil {
+		if _, err = from.Peek(1); err != nil {
+			break
+		}
+		var p []byte
+		if p, err = from.Peek(from.Buffered()); err == nil {
+			if _, err = w.Write(p); err == nil {
+				_, _ = from.Discard(len(p))
+				err = rc.Flush()
+			}
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		_ = conn.Close()
+		return errCut
+	}
+	<-sent
+	return nil
+}
