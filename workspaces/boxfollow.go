@@ -196,7 +196,7 @@ func (s *Service) comeHome(ctx context.Context, p Project, w Workspace) error {
 
 // TakeLeave brings home what a sandbox that is about to end on purpose has: commits, and what is staged. run runs commands in it.
 func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(context.Context, executors.BoxCommand) (executors.BoxResult, error)) error {
-	if !s.boxed(workspaceID) || s.isLeaving(workspaceID) { // who leaves has kept everything before
+	if !s.boxed(workspaceID) {
 		return nil
 	}
 	w, err := s.store.Workspace(ctx, workspaceID)

@@ -253,15 +253,21 @@ func TestAWorkspaceMovesBetweenPlaces(t *testing.T) {
 	wantState := "AM s\n?? l"
 	b.fall(w.ID)
 	wantCode(t, h.s.Unbox(ctx, w.ID), "box_not_home")
-	must(t, b.Ensure(ctx, w.ID))
-	must(t, b.Destroy(ctx, w.ID))
-	must(t, h.s.Unbox(ctx, w.ID))
+	if _, _, err := h.s.Move(ctx, h.actor, w.ID, "local"); err != nil {
+		t.Fatal(err)
+	}
+	if exists(h.data, "boxes/"+w.ID+"/git") || os.Geteuid() == 0 && owner(t, filepath.Join(w.Path, "one")) != 0 {
+		t.Error("the sandbox's git dir is still there, or its user still has the files")
+	}
 	must(t, h.s.Unbox(ctx, w.ID)) // nothing left to do
 	if out := git(t, w.Path, "branch", "--show-current") + "\n" + git(t, w.Path, "status", "--porcelain") + "\n" + git(t, w.Path, "log", "-1", "--format=%s"); out != "side\n"+wantState+"\none" {
 		t.Errorf("outside:\n%s", out)
 	}
 	git(t, w.Path, "commit", "-q", "-m", "two")
 	git(t, w.Path, "add", "l")
+	if _, _, err := h.s.Move(ctx, h.actor, w.ID, "bubblewrap"); err != nil {
+		t.Fatal(err)
+	}
 	if out := b.sh(w, "git branch --show-current; git status --porcelain; git log -2 --format=%s"); out != "side\nA  l\n M s\ntwo\none" {
 		t.Errorf("inside again:\n%s", out)
 	}

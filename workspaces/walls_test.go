@@ -111,6 +111,26 @@ func (b *walls) Destroy(ctx context.Context, id string) error {
 	return nil
 }
 
+// Choose and what follows make walls places to move between: "local" has none.
+func (b *walls) Choose(_ context.Context, _ string, wishes ...executors.Kind) (executors.Kind, error) {
+	for _, k := range wishes {
+		if k != "" {
+			return k, nil
+		}
+	}
+	return "bubblewrap", nil
+}
+
+func (b *walls) CheckWish(context.Context, string, executors.Kind) error { return nil }
+
+func (b *walls) Place(_ context.Context, kind executors.Kind) (executors.Capabilities, bool) {
+	return executors.Capabilities{Kind: kind, Name: string(kind), Available: true, Isolated: kind != executors.Local}, true
+}
+
+func (b *walls) Lost(context.Context, string) bool { return false }
+
+func (b *walls) Leave(ctx context.Context, id string) error { return b.Destroy(ctx, id) }
+
 func (b *walls) Live(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
