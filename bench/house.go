@@ -103,7 +103,7 @@ func (b *bench) house() (*house, error) {
 	}
 	h := &house{data: filepath.Join(b.dir, "data"), team: "bench"}
 	conf := filepath.Join(b.dir, "config.json")
-	if err := os.WriteFile(conf, []byte(fmt.Sprintf(`{"server":{"listen":"127.0.0.1:0"},"dataDir":%q,"projects":{"allowedRoots":[%q]}}`, h.data, b.dir)), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(fmt.Sprintf(`{"server":{"listen":"127.0.0.1:0"},"dataDir":%q,"projects":{"allowedRoots":[%q]},"sandboxing":{"defaultProvider":"local"}}`, h.data, b.dir)), 0o600); err != nil {
 		return nil, err
 	}
 	var setup string

@@ -158,6 +158,10 @@ func (d *decoder) checkProjects(p *Projects) {
 func (d *decoder) checkSandboxing(s *Sandboxing) {
 	d.checkOneOf("sandboxing.defaultProvider", s.DefaultProvider, Providers...)
 	d.checkNetwork(&s.Network)
+	d.checkOneOf("sandboxing.weakestBoundary", s.WeakestBoundary, "", "none", "process", "container", "gvisor", "microvm")
+	if m := s.IdleStopMinutes; m != nil {
+		d.checkLeast("sandboxing.idleStopMinutes", *m, 0)
+	}
 	d.checkLeast("sandboxing.monthlyBudgetUsd", s.MonthlyBudgetUSD, 0)
 	if l := s.Local.ResourceLimits; l.MaxCPU < 0 || l.MaxMemory < 0 {
 		d.problem("sandboxing.local.resourceLimits", "must not be negative; 0 means no limit")

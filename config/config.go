@@ -68,6 +68,8 @@ type Sandboxing struct {
 	DefaultProvider  string     `json:"defaultProvider"`
 	AllowUserChoice  bool       `json:"allowUserChoice"`
 	MonthlyBudgetUSD int        `json:"monthlyBudgetUsd"`
+	WeakestBoundary  string     `json:"weakestBoundary"` // no place weaker than this is used, whatever teams say; "" = any
+	IdleStopMinutes  *int       `json:"idleStopMinutes"` // nil: 30 for containers, never elsewhere; 0 = never
 	Local            Local      `json:"local"`
 	Bubblewrap       Bubblewrap `json:"bubblewrap"`
 	Runner           Runner     `json:"runner"`

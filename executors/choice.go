@@ -89,11 +89,18 @@ func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...Kind) (Ki
 		if w == "" {
 			continue
 		}
-		if m.cfg.Fixed && w != pol.Default {
-			return "", errFixed(pol.Default)
-		}
 		wish = w
 		break
+	}
+	if m.cfg.Fixed {
+		fixed, _, err := m.pick(ctx, pol, pol.Default)
+		if err != nil {
+			return "", err
+		}
+		if wish != pol.Default && wish != fixed.Kind() {
+			return "", errFixed(pol.Default)
+		}
+		return fixed.Kind(), nil
 	}
 	e, _, err := m.pick(ctx, pol, wish)
 	if err != nil {
@@ -105,6 +112,14 @@ func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...Kind) (Ki
 // CheckWish refuses a place that cannot be a project's or a team's: one this server does not have. One that merely cannot be used
 // now may be named.
 func (m *Manager) CheckWish(ctx context.Context, teamID string, kind Kind) error {
+	pol, err := m.policy(ctx, teamID)
+	if err != nil {
+		return err
+	}
+	return m.checkWish(ctx, pol, kind)
+}
+
+func (m *Manager) checkWish(ctx context.Context, pol Policy, kind Kind) error {
 	if kind == "" {
 		return nil
 	}
@@ -113,10 +128,6 @@ func (m *Manager) CheckWish(ctx context.Context, teamID string, kind Kind) error
 	}
 	if kind == Auto {
 		return nil
-	}
-	pol, err := m.policy(ctx, teamID)
-	if err != nil {
-		return err
 	}
 	e, ok := m.byKind[kind]
 	if !ok {
@@ -328,4 +339,17 @@ func Differences(from, to Capabilities) []string {
 	}
 	say("The worktree and all commits stay; processes, /tmp and programs installed in the old place do not.")
 	return out
+}
+
+// Weakest is the weakest boundary of the instance, "" = any.
+func (m *Manager) Weakest() Boundary { return m.cfg.Weakest }
+
+// Fixed reports whether nobody may choose a place.
+func (m *Manager) Fixed() bool { return m.cfg.Fixed }
+
+// CheckPolicy refuses what a team cannot say about its places: a default that this server does not have, or that its own weakest
+// boundary forbids.
+func (m *Manager) CheckPolicy(ctx context.Context, p Policy) error {
+	p.Weakest = Stronger(p.Weakest, m.cfg.Weakest)
+	return m.checkWish(ctx, p, p.Default)
 }

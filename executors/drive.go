@@ -119,6 +119,9 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 		case <-sctx.Done():
 		}
 	}()
+	if err := c.cfg.Places.Permit(sctx, r.snapshot().WorkspaceID); err != nil {
+		return nil, err
+	}
 	place, err := c.cfg.Places.Ensure(sctx, r.snapshot().WorkspaceID)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ type parts struct {
 	changes   map[string]filesync.Summary
 	sandboxes map[string]executors.Record
 	runs      map[string]string
+	outlook   func(kind string, running bool) outlook
 }
 
 func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
@@ -35,6 +36,11 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 	if p.sandboxes, err = h.cfg.Places.Sandboxes(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading sandboxes: %w", err)
 	}
+	all, _, err := h.cfg.Places.Standings(ctx, teamID)
+	if err != nil {
+		return p, fmt.Errorf("reading places: %w", err)
+	}
+	p.outlook = outlooks(all)
 	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading runs: %w", err)
 	}
@@ -69,6 +75,9 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		UpdatedAt: w.UpdatedAt, ArchivedAt: ptr(w.ArchivedAt), DeletedAt: ptr(w.DeletedAt),
 		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}
 	out.RunId = text(p.runs[w.ID])
+	look := p.outlook(w.Executor, p.sandboxes[w.ID].State == executors.Running)
+	out.Boundary, out.BoundaryName = new(api.Boundary(look.boundary)), new(boundaryName(look.boundary))
+	out.PlaceWarning, out.PlaceBlocked = &look.warning, &look.blocked
 	if sb, ok := p.sandboxes[w.ID]; ok {
 		out.Sandbox = &api.SandboxSummary{Id: sb.Handle.ID, State: api.SandboxState(sb.State)}
 	}

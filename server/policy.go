@@ -76,6 +76,8 @@ var policy = map[string]rule{
 
 	"getTeam":       of(accounts.ViewTeam, byTeam),
 	"updateTeam":    of(accounts.ManageTeam, byTeam),
+	"getTeamPlaces": of(accounts.ViewTeam, byTeam),
+	"setTeamPlaces": of(accounts.ManageTeam, byTeam),
 	"listMembers":   of(accounts.ViewTeam, byTeam),
 	"addMember":     of(accounts.ManageTeam, byTeam),
 	"updateMember":  of(accounts.ManageTeam, byTeam),
@@ -123,7 +125,10 @@ var policy = map[string]rule{
 	"archiveWorkspace": of(accounts.EditWorkspace, byWorkspace),
 	"restoreWorkspace": of(accounts.EditWorkspace, byWorkspace),
 	"getLoss":          of(accounts.ViewWorkspace, byWorkspace),
-	"listActivity":     of(accounts.ViewWorkspace, byWorkspace),
+
+	"listWorkspacePlaces": of(accounts.ViewWorkspace, byWorkspace),
+
+	"listActivity": of(accounts.ViewWorkspace, byWorkspace),
 
 	"getChanges":      of(accounts.ViewWorkspace, byWorkspace),
 	"syncWorkspace":   of(accounts.EditWorkspace, byWorkspace), // may start a sandbox

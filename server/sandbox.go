@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/workspaces"
@@ -19,6 +20,16 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 	if i.Usage != nil {
 		out.Usage = api.Usage{CpuMs: i.Usage.CPUMs, MemoryBytes: i.Usage.RSSBytes, Processes: i.Usage.Processes}
 	}
+	w, err := h.cfg.Workspaces.Workspace(ctx, workspaceID)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	all, _, err := h.cfg.Places.Standings(ctx, w.TeamID)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	look := outlooks(all)(string(i.Executor), i.State == executors.Running)
+	out.Boundary, out.BoundaryName, out.Warning = new(api.Boundary(look.boundary)), new(boundaryName(look.boundary)), &look.warning
 	if out.Ports == nil {
 		out.Ports = []int{}
 	}

@@ -52,10 +52,9 @@ type Config struct {
 	Events     *events.Bus
 	Answers    Answers
 
-	Image           string         // what containers are made from unless a project says otherwise
-	DefaultExecutor executors.Kind // what a workspace gets that names none
-	ExecutorChoice  bool           // whether people may choose another
-	UI              http.Handler   // everything outside /api/
+	Image    string       // what containers are made from unless a project says otherwise
+	Policies PolicyStore  // what teams say about their places
+	UI       http.Handler // everything outside /api/
 
 	Drain time.Duration // how long requests under way may take when the server stops; default 10 s
 	Now   func() time.Time
@@ -65,7 +64,7 @@ type Config struct {
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
 	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Network == nil ||
-		c.Events == nil || c.Answers == nil {
+		c.Events == nil || c.Answers == nil || c.Policies == nil {
 		return errors.New("server: every room is needed")
 	}
 	if c.UI == nil {

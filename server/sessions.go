@@ -24,6 +24,14 @@ func sessionOf(s sessions.Session) api.Session {
 		StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), ExitCode: s.ExitCode, ExitSignal: s.ExitSignal, Bytes: s.Bytes, CanResume: s.CanResume, Question: askedOf(s.Question)}
 }
 
+// inPlace says how strongly the place of a session that has not ended keeps it in.
+func inPlace(s api.Session, b *api.Boundary) api.Session {
+	if s.EndedAt == nil {
+		s.Boundary = b
+	}
+	return s
+}
+
 func watcherOf(w sessions.Watcher) api.Watcher {
 	return api.Watcher{UserId: w.UserID, Name: w.Name, Writer: w.Writer, Screens: w.Screens, Holds: w.Holds}
 }
@@ -33,7 +41,8 @@ func (h handlers) ListSessions(ctx context.Context, req api.ListSessionsRequestO
 	if err != nil {
 		return nil, err
 	}
-	return api.ListSessions200JSONResponse{Items: list(all, sessionOf)}, nil
+	boundary := h.boundaryOf(ctx, req.Id)
+	return api.ListSessions200JSONResponse{Items: list(all, func(s sessions.Session) api.Session { return inPlace(sessionOf(s), boundary) })}, nil
 }
 
 // maxCells bounds columns and rows of a terminal.
@@ -73,11 +82,12 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 	if err != nil {
 		return nil, err
 	}
-	return api.CreateSession201JSONResponse(sessionOf(s)), nil
+	return api.CreateSession201JSONResponse(inPlace(sessionOf(s), h.boundaryOf(ctx, s.WorkspaceID))), nil
 }
 
 func (h handlers) GetSession(ctx context.Context, _ api.GetSessionRequestObject) (api.GetSessionResponseObject, error) {
-	return api.GetSession200JSONResponse(sessionOf(callOf(ctx).session)), nil
+	s := callOf(ctx).session
+	return api.GetSession200JSONResponse(inPlace(sessionOf(s), h.boundaryOf(ctx, s.WorkspaceID))), nil
 }
 
 // maxGrace is the longest a session may be given between TERM and KILL.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts"
-	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 )
@@ -79,23 +78,6 @@ func (h handlers) RemoveMember(ctx context.Context, req api.RemoveMemberRequestO
 		return nil, err
 	}
 	return api.RemoveMember204Response{}, nil
-}
-
-func (h handlers) ListExecutors(ctx context.Context, _ api.ListExecutorsRequestObject) (api.ListExecutorsResponseObject, error) {
-	caps := h.cfg.Places.Capabilities(ctx)
-	def := h.cfg.DefaultExecutor
-	if def == "" || def == executors.Auto {
-		for _, c := range caps { // in the order of choice
-			if c.Available {
-				def = c.Kind
-				break
-			}
-		}
-	}
-	return api.ListExecutors200JSONResponse{Items: list(caps, func(c executors.Capabilities) api.Executor {
-		return api.Executor{Kind: string(c.Kind), Name: c.Name, Available: c.Available, Reason: c.Reason, Cure: c.Cure, Isolation: c.Isolation,
-			Isolated: c.Isolated, PriceNanoPerHour: c.PriceNano, Default: c.Kind == def}
-	})}, nil
 }
 
 // ListAgents always looks for the programs anew; only their versions are remembered, until the program itself changes.

@@ -43,7 +43,7 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	if !plainID(b.ProjectId) {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
 	}
-	if err := h.checkPlace(ctx, val(b.Executor)); err != nil {
+	if err := h.checkPlace(ctx, b.ProjectId, val(b.Executor)); err != nil {
 		return nil, err
 	}
 	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
@@ -55,16 +55,14 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	return api.CreateWorkspace201JSONResponse(one), err
 }
 
-// checkPlace is asked before anything is made: a workspace that cannot have a sandbox is of no use.
-func (h handlers) checkPlace(ctx context.Context, executor string) error {
-	if executor != "" && executor != string(h.cfg.DefaultExecutor) && !h.cfg.ExecutorChoice {
-		return fault.New(fault.Forbidden, "executor_fixed", "Places are not chosen on this server: every workspace lives in %q. Leave out executor.", h.cfg.DefaultExecutor).With("field", "executor")
+// checkPlace is asked before anything is made: a workspace that cannot have a sandbox is of no use. project may be a name nobody knows.
+func (h handlers) checkPlace(ctx context.Context, projectID, executor string) error {
+	team := callOf(ctx).team.ID
+	var wish string
+	if p, err := h.cfg.Workspaces.Project(ctx, projectID); err == nil && p.TeamID == team {
+		wish = p.Executor
 	}
-	place := executors.Kind(executor)
-	if place == "" {
-		place = h.cfg.DefaultExecutor
-	}
-	_, err := h.cfg.Places.Choose(ctx, callOf(ctx).team.ID, place)
+	_, err := h.cfg.Places.Choose(ctx, team, executors.Kind(executor), executors.Kind(wish))
 	return err
 }
 
@@ -81,7 +79,17 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 			return nil, err
 		}
 	}
+	var changes []string
+	if req.Body.Executor != nil {
+		var err error
+		if w, changes, err = h.cfg.Workspaces.Move(ctx, callOf(ctx).actor, w.ID, *req.Body.Executor); err != nil {
+			return nil, err
+		}
+	}
 	one, err := h.one(ctx, w)
+	if req.Body.Executor != nil {
+		one.PlaceChanges = &changes
+	}
 	return api.UpdateWorkspace200JSONResponse(one), err
 }
 

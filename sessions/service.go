@@ -46,6 +46,8 @@ type Counted struct {
 type Places interface {
 	Ensure(ctx context.Context, workspaceID string) (*executors.Place, error)
 	Live(workspaceID string) (*executors.Place, bool)
+	// Permit says why nothing new may start in the workspace's sandbox as it is.
+	Permit(ctx context.Context, workspaceID string) error
 	// Astray names the workspace's sandbox while it exists but could not be reached; "" when there is none such.
 	Astray(workspaceID string) (sandboxID string)
 	// Capabilities says of every kind of place what it can do, as last heard.

@@ -55,6 +55,9 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if err != nil {
 		return Session{}, err
 	}
+	if err := s.cfg.Places.Permit(ctx, w.ID); err != nil {
+		return Session{}, err
+	}
 	place, err := s.cfg.Places.Ensure(ctx, w.ID)
 	if err != nil {
 		return Session{}, err
@@ -210,6 +213,9 @@ func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script
 	}
 	if strings.ContainsRune(script, 0) || len(script) > 100<<10 {
 		return "", fault.New(fault.Invalid, "invalid_setup_script", "The setup script must be text of at most 100 KiB. Put a longer one into the repository and call it.")
+	}
+	if err := s.cfg.Places.Permit(ctx, w.ID); err != nil {
+		return "", err
 	}
 	place, err := s.cfg.Places.Ensure(ctx, w.ID)
 	if err != nil {

@@ -61,6 +61,33 @@ func (s *Service) homeWords(ctx context.Context, kind string) string {
 	return fmt.Sprintf("; lives in %s: %s", caps.Name, strings.ToLower(caps.Boundary.Name()))
 }
 
+// Movable says why the workspace cannot be moved now.
+func (s *Service) Movable(ctx context.Context, w Workspace) error {
+	if w.DeletedAt != 0 {
+		return fault.New(fault.Conflict, "already_deleted", "%s is deleted. Restore it first.", w.Key())
+	}
+	if w.State == Creating || w.State == SettingUp {
+		return fault.New(fault.Conflict, "still_creating", "%s is still being created. Cancel that first.", w.Key())
+	}
+	_, sessions, err := s.rooms()
+	if err != nil {
+		return err
+	}
+	c := s.chooser()
+	if c == nil {
+		return fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
+	}
+	n, err := sessions.Running(ctx, w.ID)
+	if err != nil {
+		return fmt.Errorf("counting the running sessions: %w", err)
+	}
+	if n > 0 && !c.Lost(ctx, w.ID) {
+		return fault.Wrap(errRunning, fault.Conflict, "sessions_running",
+			"%s run in %s. Stop them first: they do not move along.", plural(n, "session", "sessions"), w.Key()).With("running", n)
+	}
+	return nil
+}
+
 // errRunning refuses to move what runs.
 var errRunning = errors.New("sessions run")
 
@@ -73,34 +100,16 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 		return Workspace{}, nil, err
 	}
 	defer release()
-	if w.DeletedAt != 0 {
-		return Workspace{}, nil, fault.New(fault.Conflict, "already_deleted", "%s is deleted. Restore it first.", w.Key())
-	}
-	if w.State == Creating || w.State == SettingUp {
-		return Workspace{}, nil, fault.New(fault.Conflict, "still_creating", "%s is still being created. Cancel that first.", w.Key())
-	}
-	_, sessions, err := s.rooms()
-	if err != nil {
+	if err := s.Movable(ctx, w); err != nil {
 		return Workspace{}, nil, err
 	}
 	c := s.chooser()
-	if c == nil {
-		return Workspace{}, nil, fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
-	}
 	to, err := c.Choose(ctx, w.TeamID, executors.Kind(executor))
 	if err != nil {
 		return Workspace{}, nil, err
 	}
 	if string(to) == w.Executor {
 		return w, []string{}, nil
-	}
-	n, err := sessions.Running(ctx, w.ID)
-	if err != nil {
-		return Workspace{}, nil, fmt.Errorf("counting the running sessions: %w", err)
-	}
-	if n > 0 && !c.Lost(ctx, w.ID) {
-		return Workspace{}, nil, fault.Wrap(errRunning, fault.Conflict, "sessions_running",
-			"%s run in %s. Stop them first: they do not move along.", plural(n, "session", "sessions"), w.Key()).With("running", n)
 	}
 	// From here on it goes to its end, whoever asked.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)

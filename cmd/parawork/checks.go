@@ -294,29 +294,3 @@ func (r *report) agents(ctx context.Context, cfg *config.Config) {
 		r.say(minor, "agent", "no coding agent is installed; shells work", "")
 	}
 }
-
-// places says where workspaces can live.
-func (r *report) places(cfg *config.Config, st store.State) {
-	const isolation = "agents have the rights of the server's user: for people who trust each other"
-	local, enabled := cfg.Sandboxing.Local, cfg.Sandboxing.Local.Enabled
-	switch {
-	case enabled != nil && !*enabled:
-		r.say(bad, "place", "local: switched off (sandboxing.local.enabled), and this version has no other", "Set sandboxing.local.enabled to true.")
-	case enabled == nil && st.Teams > 1:
-		r.say(bad, "place", fmt.Sprintf("local: not with %d teams, since it does not keep them apart, and this version has no other place", st.Teams),
-			"If all of them trust each other, set sandboxing.local.enabled to true.")
-	case enabled != nil && st.Teams > 1:
-		r.say(minor, "place", fmt.Sprintf("local: on for %d teams without isolation; %s", st.Teams, isolation), "")
-	default:
-		r.say(good, "place", "local: no isolation; "+isolation, "")
-	}
-	if l := local.ResourceLimits; l.MaxCPU > 0 || l.MaxMemory > 0 {
-		r.say(minor, "place", "local: sandboxing.local.resourceLimits is set, but this version does not enforce it", "")
-	}
-	if p := cfg.Sandboxing.DefaultProvider; p != "auto" && p != "local" && p != "docker" {
-		r.say(minor, "place", p+": sandboxing.defaultProvider names it, but it is not built into this version", `Set it to "auto".`)
-	}
-	if cfg.Sandboxing.E2B.APIKey != "" {
-		r.say(minor, "place", "e2b: an API key is set, but it is not built into this version", "")
-	}
-}

@@ -5,10 +5,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/ui"
 )
 
@@ -79,7 +83,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	r.address(ctx, cfg)
 	r.roots(cfg)
 	r.agents(ctx, cfg)
-	r.places(cfg, state)
+	p.checkPlaces(ctx, r, cfg, state)
 	switch {
 	case r.failed > 0:
 		fmt.Fprintf(p.stdout, "\n%s to mend before Parawork can work.\n", count(r.failed, "thing"))
@@ -101,4 +105,21 @@ func count(n int, noun string) string {
 		noun += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// checkPlaces says where workspaces can live. A guest that this build carries is unpacked for the time of the question.
+func (p program) checkPlaces(ctx context.Context, r *report, cfg *config.Config, st store.State) {
+	tmp, err := os.MkdirTemp("", "parawork-doctor-")
+	if err != nil {
+		r.say(bad, "place", err.Error(), "")
+		return
+	}
+	defer os.RemoveAll(tmp)
+	guest, err := guestPath(tmp, p.env)
+	if err != nil {
+		guest = filepath.Join(tmp, "parawork-guest") // that it is missing is said already; the places say it too
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	r.places(ctx, cfg, st, guest)
 }

@@ -129,6 +129,7 @@ func TestAdmin(t *testing.T) {
 
 func TestDoctorOnAnEmptyInstance(t *testing.T) {
 	each(t, func(t *testing.T, env map[string]string, dbc store.Config) {
+		env[guestEnv] = "/bin/true"
 		r := run(env, "", "doctor")
 		for _, text := range []string{"data folder", "will be made at the first start", "git", "database", "will be set up", "is free", "local: no isolation", "Shell"} {
 			if !strings.Contains(r.out, text) {
@@ -156,7 +157,7 @@ func TestDoctorNamesWhatIsWrongAndTheCure(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		env := map[string]string{"HOME": dir}
+		env := map[string]string{"HOME": dir, guestEnv: "/bin/true"}
 		if !strings.Contains(text, "listen") { // the default port may be in use here
 			env["PARAWORK_SERVER_LISTEN"] = "127.0.0.1:0"
 		}
@@ -173,8 +174,12 @@ func TestDoctorNamesWhatIsWrongAndTheCure(t *testing.T) {
 		t.Error("the password was printed")
 	}
 	want(t, doctor(`{"projects":{"allowedRoots":["nowhere","/"]}}`), doctor(`{}`).code, "nowhere", "every folder")
-	want(t, doctor(`{"sandboxing":{"local":{"enabled":false}}}`), 1, "FAIL  place", "switched off")
-	want(t, doctor(`{"sandboxing":{"defaultProvider":"runner","local":{"resourceLimits":{"maxCpu":2}}}}`), doctor(`{}`).code, "not built into this version", "does not enforce")
+	want(t, doctor(`{"sandboxing":{"bubblewrap":{"enabled":false},"docker":{"enabled":false},"local":{"enabled":false}}}`), 1, "FAIL  place", "no place to work", "sandboxing.local.enabled")
+	want(t, doctor(`{"sandboxing":{"bubblewrap":{"enabled":false}}}`), doctor(`{}`).code, "bubblewrap: cannot be used: it is switched off", "sandboxing.bubblewrap.enabled",
+		"local: no isolation", "new workspaces that name none live in local")
+	want(t, doctor(`{"sandboxing":{"defaultProvider":"runner"}}`), 1, "FAIL  place", "is not part of this version")
+	want(t, doctor(`{"sandboxing":{"defaultProvider":"docker","docker":{"host":"unix:///nowhere/sock"}}}`), 1, "docker: cannot be used", "FAIL  place", "the default (sandboxing.defaultProvider: docker) cannot be used")
+	want(t, doctor(`{"sandboxing":{"defaultProvider":"local","weakestBoundary":"process"}}`), 1, "FAIL  place", "weakestBoundary")
 	want(t, doctor(`{"agents":{"mine":{"command":"no-such-program"}}}`), doctor(`{}`).code, "mine: not found", "agents.mine.command")
 
 	other := httptest.NewServer(http.NotFoundHandler())

@@ -45,6 +45,9 @@ func serve(args []string, stdout, stderr io.Writer, env func(string) string) err
 		return err
 	}
 	defer h.close()
+	if err := h.checkDefault(ctx); err != nil {
+		return err
+	}
 	// The door is there from the start and says "starting", so that what waits for it can see it come.
 	l, err := listen(ctx, cfg.Server.Listen)
 	if err != nil {

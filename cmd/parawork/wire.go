@@ -17,7 +17,6 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/events/pg"
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/local"
@@ -48,6 +47,7 @@ type house struct {
 	places     *executors.Manager
 	gate       *gate.Gate
 	network    *network.Service
+	kept       *store.Executors
 	commands   *executors.Commands
 	workspaces *workspaces.Service
 	files      *filesync.Service
@@ -122,26 +122,17 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	}
 	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
-		Protocols: protocols, DefaultExecutor: string(defaultExecutor(cfg)), Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
-	here, err := local.New(localConfig(cfg, guest, h.accounts, h.log.With("room", "local")))
+		Protocols: protocols, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
+	kinds, d, err := placesOf(cfg, guest, h.accounts.CountTeams, h.log)
 	if err != nil {
 		return err
 	}
-	boxes, err := bubblewrap.New(bubblewrap.Config{Enabled: cfg.Sandboxing.Bubblewrap.Enabled, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest,
-		Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: h.log.With("room", "bubblewrap")})
-	if err != nil {
-		return err
-	}
-	kinds := []executors.Executor{boxes, here}
-	if cfg.Sandboxing.Docker.Enabled {
-		if h.docker, err = docker.New(dockerConfig(cfg, guest, h.log.With("room", "docker"))); err != nil {
-			return err
-		}
-		kinds = append(kinds, h.docker)
-	}
+	h.docker = d
 	kept := store.NewExecutors(h.db)
-	h.places = executors.NewManager(executors.ManagerConfig{Executors: kinds, Order: []executors.Kind{executors.Local}, Store: kept, Workspaces: h.workspaces,
-		Events: publisher, Log: h.log.With("room", "executors")})
+	h.kept = kept
+	mc := placeRules(cfg, h.accounts.CountTeams)
+	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = kinds, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
+	h.places = executors.NewManager(mc)
 	h.places.OnMaking(h.box)
 	if err := h.buildGate(publisher, kept, env); err != nil {
 		return err
@@ -174,8 +165,8 @@ func (h *house) box(ctx context.Context, c executors.Capabilities, s *executors.
 
 // localConfig says where and when workspaces may live on this server without isolation. Unless config.json says yes, that ends
 // with the second team: a team's agents would read the other's files.
-func localConfig(cfg *config.Config, guest string, acc *accounts.Service, log *slog.Logger) local.Config {
-	lc := local.Config{Enabled: true, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, TeamCount: acc.CountTeams, Log: log}
+func localConfig(cfg *config.Config, guest string, teams func(context.Context) (int, error), log *slog.Logger) local.Config {
+	lc := local.Config{Enabled: true, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, TeamCount: teams, Log: log}
 	if on := cfg.Sandboxing.Local.Enabled; on != nil {
 		lc.Enabled = *on
 		lc.TeamCount = nil
@@ -187,14 +178,6 @@ func localConfig(cfg *config.Config, guest string, acc *accounts.Service, log *s
 func dockerConfig(cfg *config.Config, guest string, log *slog.Logger) docker.Config {
 	d := cfg.Sandboxing.Docker
 	return docker.Config{Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, Host: d.Host, Image: d.Image, Runtime: d.Runtime, Log: log}
-}
-
-// defaultExecutor is the kind of place a workspace gets that names none.
-func defaultExecutor(cfg *config.Config) executors.Kind {
-	if p := cfg.Sandboxing.DefaultProvider; p != "" && p != string(executors.Auto) {
-		return executors.Kind(p)
-	}
-	return executors.Local // the strongest, and only, place of this build
 }
 
 func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(string) string) error {
@@ -218,8 +201,8 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), DefaultExecutor: defaultExecutor(h.cfg),
-		ExecutorChoice: h.cfg.Sandboxing.AllowUserChoice, UI: http.Handler(web), Log: h.log.With("room", "server")})
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept,
+		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }
 

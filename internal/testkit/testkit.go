@@ -125,6 +125,9 @@ func Bare(t testing.TB, extra ...string) *House {
 	if !strings.Contains(all, `"projects"`) {
 		members = append(members, fmt.Sprintf(`"projects":{"allowedRoots":[%q],"allowFileUrls":true}`, dir))
 	}
+	if !strings.Contains(all, `"sandboxing"`) { // what needs a place that isolates says so
+		members = append(members, `"sandboxing":{"defaultProvider":"local"}`)
+	}
 	h.config = filepath.Join(dir, "config.json")
 	if err := os.WriteFile(h.config, []byte("{"+strings.Join(members, ",")+"}"), 0o600); err != nil {
 		t.Fatal(err)

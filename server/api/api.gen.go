@@ -197,6 +197,36 @@ func (e AttentionReason) Valid() bool {
 	}
 }
 
+// Defines values for Boundary.
+const (
+	BoundaryContainer Boundary = "container"
+	BoundaryGvisor    Boundary = "gvisor"
+	BoundaryMicrovm   Boundary = "microvm"
+	BoundaryNone      Boundary = "none"
+	BoundaryProcess   Boundary = "process"
+	BoundaryUnknown   Boundary = ""
+)
+
+// Valid indicates whether the value is a known member of the Boundary enum.
+func (e Boundary) Valid() bool {
+	switch e {
+	case BoundaryContainer:
+		return true
+	case BoundaryGvisor:
+		return true
+	case BoundaryMicrovm:
+		return true
+	case BoundaryNone:
+		return true
+	case BoundaryProcess:
+		return true
+	case BoundaryUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChangeStatus.
 const (
 	Added       ChangeStatus = "added"
@@ -1494,6 +1524,9 @@ type Attention struct {
 // AttentionReason defines model for Attention.Reason.
 type AttentionReason string
 
+// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+type Boundary string
+
 // Branch defines model for Branch.
 type Branch struct {
 	Ahead  int `json:"ahead"`
@@ -1783,17 +1816,46 @@ type ExecRequest struct {
 
 // Executor defines model for Executor.
 type Executor struct {
-	Available bool   `json:"available"`
-	Cure      string `json:"cure"`
-	Default   bool   `json:"default"`
+	// Allowed The team allows it
+	Allowed   bool `json:"allowed"`
+	Available bool `json:"available"`
+
+	// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+	Boundary Boundary `json:"boundary"`
+
+	// BoundaryName No isolation, Process sandbox, Container, gVisor or MicroVM; empty while it is not known
+	BoundaryName string `json:"boundary_name"`
+
+	// ChosenByDefault What a workspace gets that names none; the same as default
+	ChosenByDefault bool   `json:"chosen_by_default"`
+	Cure            string `json:"cure"`
+	Default         bool   `json:"default"`
+
+	// Forbidden Why the team does not
+	Forbidden string `json:"forbidden"`
 	Isolated  bool   `json:"isolated"`
 
 	// Isolation In words
-	Isolation        string `json:"isolation"`
-	Kind             string `json:"kind"`
-	Name             string `json:"name"`
+	Isolation string `json:"isolation"`
+	Kind      string `json:"kind"`
+
+	// Limits Limits of CPU, memory and processes are enforced
+	Limits bool   `json:"limits"`
+	Name   string `json:"name"`
+
+	// Network What the project allows of the network is enforced
+	Network          bool   `json:"network"`
 	PriceNanoPerHour int64  `json:"price_nano_per_hour"`
 	Reason           string `json:"reason"`
+
+	// Start The same in words
+	Start string `json:"start"`
+
+	// StartMs How long a sandbox takes to be made; 0 = not known
+	StartMs int64 `json:"start_ms"`
+
+	// Warning What works less well than it could, in words
+	Warning string `json:"warning"`
 }
 
 // ExecutorList defines model for ExecutorList.
@@ -2311,6 +2373,13 @@ type PasswordChange struct {
 	NewPassword     string `json:"new_password"`
 }
 
+// PlaceChange defines model for PlaceChange.
+type PlaceChange struct {
+	// Changes What moving there changes, a sentence each; empty where it lives
+	Changes  []string `json:"changes"`
+	Executor Executor `json:"executor"`
+}
+
 // Problem defines model for Problem.
 type Problem struct {
 	// Code Stable; see docs/errors.md
@@ -2322,13 +2391,18 @@ type Problem struct {
 
 // Project defines model for Project.
 type Project struct {
-	CopyIgnored   []string       `json:"copy_ignored"`
-	CreatedAt     int64          `json:"created_at"`
-	DefaultBranch string         `json:"default_branch"`
-	FetchedAt     *int64         `json:"fetched_at"`
-	Id            string         `json:"id"`
-	Name          string         `json:"name"`
-	Network       ProjectNetwork `json:"network"`
+	// Caches Its workspaces share the team's caches where they live in a place that isolates
+	Caches        *bool    `json:"caches,omitempty"`
+	CopyIgnored   []string `json:"copy_ignored"`
+	CreatedAt     int64    `json:"created_at"`
+	DefaultBranch string   `json:"default_branch"`
+
+	// Executor Where its workspaces live that name no place; empty = the team's
+	Executor  *string        `json:"executor,omitempty"`
+	FetchedAt *int64         `json:"fetched_at"`
+	Id        string         `json:"id"`
+	Name      string         `json:"name"`
+	Network   ProjectNetwork `json:"network"`
 
 	// Progress Git's last progress line while cloning
 	Progress    string        `json:"progress"`
@@ -2401,8 +2475,12 @@ type ProjectNetworkPatch struct {
 
 // ProjectPatch defines model for ProjectPatch.
 type ProjectPatch struct {
+	Caches        *bool     `json:"caches,omitempty"`
 	CopyIgnored   *[]string `json:"copy_ignored,omitempty"`
 	DefaultBranch *string   `json:"default_branch,omitempty"`
+
+	// Executor Where new workspaces live that name no place; empty = the team's
+	Executor *string `json:"executor,omitempty"`
 
 	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
 	Image *ImageChoice `json:"image,omitempty"`
@@ -2588,6 +2666,9 @@ type RunList struct {
 
 // Sandbox defines model for Sandbox.
 type Sandbox struct {
+	// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+	Boundary     *Boundary              `json:"boundary,omitempty"`
+	BoundaryName *string                `json:"boundary_name,omitempty"`
 	Executor     string                 `json:"executor"`
 	ExpiresAt    *int64                 `json:"expires_at"`
 	Id           string                 `json:"id"`
@@ -2599,6 +2680,9 @@ type Sandbox struct {
 	State        SandboxState           `json:"state"`
 	StateReason  string                 `json:"state_reason"`
 	Usage        Usage                  `json:"usage"`
+
+	// Warning The same as the workspace's place_warning
+	Warning *string `json:"warning,omitempty"`
 }
 
 // SandboxState defines model for SandboxState.
@@ -2675,7 +2759,10 @@ type Session struct {
 	Argv      []string `json:"argv"`
 
 	// Attention Why a person should look, null when nobody needs to
-	Attention  *Attention `json:"attention"`
+	Attention *Attention `json:"attention"`
+
+	// Boundary How strongly the place it runs in keeps it in; empty once it has ended
+	Boundary   *Boundary  `json:"boundary,omitempty"`
 	Bytes      int64      `json:"bytes"`
 	CanResume  bool       `json:"can_resume"`
 	Cols       int        `json:"cols"`
@@ -2828,6 +2915,36 @@ type TeamPatch struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// TeamPlaces defines model for TeamPlaces.
+type TeamPlaces struct {
+	// Below Workspaces whose place is weaker than that
+	Below []WeakWorkspace `json:"below"`
+
+	// DefaultExecutor The place of workspaces that name none: a kind, auto, or empty for the instance's
+	DefaultExecutor string `json:"default_executor"`
+
+	// EffectiveBoundary The stronger of both
+	EffectiveBoundary Boundary   `json:"effective_boundary"`
+	Executors         []Executor `json:"executors"`
+
+	// InstanceWeakestBoundary What the instance asks for
+	InstanceWeakestBoundary Boundary `json:"instance_weakest_boundary"`
+
+	// MayChoose Places may be chosen: by members for their workspaces, by admins for projects and the team
+	MayChoose bool `json:"may_choose"`
+
+	// WeakestBoundary What the team asks for at least; empty = what the instance asks for
+	WeakestBoundary Boundary `json:"weakest_boundary"`
+}
+
+// TeamPlacesPatch What is left out stays as it is
+type TeamPlacesPatch struct {
+	DefaultExecutor *string `json:"default_executor,omitempty"`
+
+	// WeakestBoundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+	WeakestBoundary *Boundary `json:"weakest_boundary,omitempty"`
+}
+
 // TeamStorage defines model for TeamStorage.
 type TeamStorage struct {
 	// Bytes On disk
@@ -2927,6 +3044,17 @@ type Watcher struct {
 	Writer bool `json:"writer"`
 }
 
+// WeakWorkspace defines model for WeakWorkspace.
+type WeakWorkspace struct {
+	Executor string `json:"executor"`
+	Id       string `json:"id"`
+	Key      string `json:"key"`
+	Name     string `json:"name"`
+
+	// Running Its sandbox runs and goes on
+	Running bool `json:"running"`
+}
+
 // Webhook defines model for Webhook.
 type Webhook struct {
 	CreatedAt    int64         `json:"created_at"`
@@ -3001,17 +3129,21 @@ type Workspace struct {
 	ArchivedAt *int64        `json:"archived_at"`
 
 	// Attention Why a person should look, null when nobody needs to
-	Attention  *Attention     `json:"attention"`
-	Base       string         `json:"base"`
-	BaseCommit string         `json:"base_commit"`
-	Branch     string         `json:"branch"`
-	Changes    ChangesSummary `json:"changes"`
-	CostNano   int64          `json:"cost_nano"`
-	CreatedAt  int64          `json:"created_at"`
-	CreatedBy  string         `json:"created_by"`
-	DeletedAt  *int64         `json:"deleted_at"`
-	Executor   string         `json:"executor"`
-	Id         string         `json:"id"`
+	Attention  *Attention `json:"attention"`
+	Base       string     `json:"base"`
+	BaseCommit string     `json:"base_commit"`
+
+	// Boundary How strongly its place keeps an agent in
+	Boundary     *Boundary      `json:"boundary,omitempty"`
+	BoundaryName *string        `json:"boundary_name,omitempty"`
+	Branch       string         `json:"branch"`
+	Changes      ChangesSummary `json:"changes"`
+	CostNano     int64          `json:"cost_nano"`
+	CreatedAt    int64          `json:"created_at"`
+	CreatedBy    string         `json:"created_by"`
+	DeletedAt    *int64         `json:"deleted_at"`
+	Executor     string         `json:"executor"`
+	Id           string         `json:"id"`
 
 	// Key The human id such as PW-1
 	Key          string `json:"key"`
@@ -3019,8 +3151,17 @@ type Workspace struct {
 	MergedCommit string `json:"merged_commit"`
 	Name         string `json:"name"`
 	Path         string `json:"path"`
-	ProjectId    string `json:"project_id"`
-	ProjectName  string `json:"project_name"`
+
+	// PlaceBlocked Nothing new can start there: it is to be moved, or its place to be mended
+	PlaceBlocked *bool `json:"place_blocked,omitempty"`
+
+	// PlaceChanges What a move has just changed, a sentence each
+	PlaceChanges *[]string `json:"place_changes,omitempty"`
+
+	// PlaceWarning What people should know of its place, in words: that it is no boundary, weaker than the team allows by now, or not there any more; empty when all is well
+	PlaceWarning *string `json:"place_warning,omitempty"`
+	ProjectId    string  `json:"project_id"`
+	ProjectName  string  `json:"project_name"`
 
 	// RunId The run it is an attempt of
 	RunId       *string         `json:"run_id,omitempty"`
@@ -3043,7 +3184,19 @@ type WorkspaceList struct {
 
 // WorkspacePatch defines model for WorkspacePatch.
 type WorkspacePatch struct {
-	Name *string `json:"name,omitempty"`
+	// Executor Moves it to another place, once its sessions have ended: the answer's place_changes say what that changed
+	Executor *string `json:"executor,omitempty"`
+	Name     *string `json:"name,omitempty"`
+}
+
+// WorkspacePlaces defines model for WorkspacePlaces.
+type WorkspacePlaces struct {
+	Executor string        `json:"executor"`
+	Items    []PlaceChange `json:"items"`
+	Movable  bool          `json:"movable"`
+
+	// Reason Why it cannot be moved now, in words
+	Reason string `json:"reason"`
 }
 
 // WorkspaceStorage defines model for WorkspaceStorage.
@@ -3423,6 +3576,9 @@ type AddMemberJSONRequestBody = NewMember
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = MemberPatch
 
+// SetTeamPlacesJSONRequestBody defines body for SetTeamPlaces for application/json ContentType.
+type SetTeamPlacesJSONRequestBody = TeamPlacesPatch
+
 // CreateProjectJSONRequestBody defines body for CreateProject for application/json ContentType.
 type CreateProjectJSONRequestBody = NewProject
 
@@ -3686,6 +3842,12 @@ type ServerInterface interface {
 	// UpdateMember Change a member's role
 	// (PATCH /teams/{team}/members/{id})
 	UpdateMember(ctx echo.Context, team TeamSlug, id Id) error
+	// GetTeamPlaces What the team says about its places
+	// (GET /teams/{team}/places)
+	GetTeamPlaces(ctx echo.Context, team TeamSlug) error
+	// SetTeamPlaces Say how strong a place must be, and which one workspaces get; owners and admins
+	// (PUT /teams/{team}/places)
+	SetTeamPlaces(ctx echo.Context, team TeamSlug) error
 	// ListProjects Projects of the team
 	// (GET /teams/{team}/projects)
 	ListProjects(ctx echo.Context, team TeamSlug, params ListProjectsParams) error
@@ -3794,6 +3956,9 @@ type ServerInterface interface {
 	// PauseSandbox Pause the sandbox where the place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx echo.Context, id Id) error
+	// ListWorkspacePlaces Where the workspace lives, where it could be moved, and what that would change
+	// (GET /workspaces/{id}/places)
+	ListWorkspacePlaces(ctx echo.Context, id Id) error
 	// RestoreWorkspace Bring an archived or deleted workspace back as it was
 	// (POST /workspaces/{id}/restore)
 	RestoreWorkspace(ctx echo.Context, id Id) error
@@ -5250,6 +5415,38 @@ func (w *ServerInterfaceWrapper) UpdateMember(ctx echo.Context) error {
 	return err
 }
 
+// GetTeamPlaces converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTeamPlaces(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTeamPlaces(ctx, team)
+	return err
+}
+
+// SetTeamPlaces converts echo context to params.
+func (w *ServerInterfaceWrapper) SetTeamPlaces(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetTeamPlaces(ctx, team)
+	return err
+}
+
 // ListProjects converts echo context to params.
 func (w *ServerInterfaceWrapper) ListProjects(ctx echo.Context) error {
 	var err error
@@ -6132,6 +6329,22 @@ func (w *ServerInterfaceWrapper) PauseSandbox(ctx echo.Context) error {
 	return err
 }
 
+// ListWorkspacePlaces converts echo context to params.
+func (w *ServerInterfaceWrapper) ListWorkspacePlaces(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListWorkspacePlaces(ctx, id)
+	return err
+}
+
 // RestoreWorkspace converts echo context to params.
 func (w *ServerInterfaceWrapper) RestoreWorkspace(ctx echo.Context) error {
 	var err error
@@ -6449,6 +6662,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/teams/:team/members/:id", wrapper.RemoveMember, options.OperationMiddlewares["removeMember"]...)
 	router.PATCH(options.BaseURL+"/teams/:team/members/:id", wrapper.UpdateMember, options.OperationMiddlewares["updateMember"]...)
 	router.GET(options.BaseURL+"/teams/:team/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
+	router.GET(options.BaseURL+"/teams/:team/places", wrapper.GetTeamPlaces, options.OperationMiddlewares["getTeamPlaces"]...)
+	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/places", wrapper.ListWorkspacePlaces, options.OperationMiddlewares["listWorkspacePlaces"]...)
 	router.POST(options.BaseURL+"/agent-accounts/:id/test", wrapper.TestAgentAccount, options.OperationMiddlewares["testAgentAccount"]...)
 	router.GET(options.BaseURL+"/teams/:team/agent-accounts", wrapper.ListTeamAgentAccounts, options.OperationMiddlewares["listTeamAgentAccounts"]...)
 	router.POST(options.BaseURL+"/teams/:team/agent-accounts", wrapper.AddTeamAgentAccount, options.OperationMiddlewares["addTeamAgentAccount"]...)
@@ -9516,6 +9732,85 @@ func (response UpdateMemberdefaultApplicationProblemPlusJSONResponse) VisitUpdat
 	return err
 }
 
+type GetTeamPlacesRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetTeamPlacesResponseObject interface {
+	VisitGetTeamPlacesResponse(w http.ResponseWriter) error
+}
+
+type GetTeamPlaces200JSONResponse TeamPlaces
+
+func (response GetTeamPlaces200JSONResponse) VisitGetTeamPlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamPlacesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTeamPlacesdefaultApplicationProblemPlusJSONResponse) VisitGetTeamPlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamPlacesRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *SetTeamPlacesJSONRequestBody
+}
+
+type SetTeamPlacesResponseObject interface {
+	VisitSetTeamPlacesResponse(w http.ResponseWriter) error
+}
+
+type SetTeamPlaces200JSONResponse TeamPlaces
+
+func (response SetTeamPlaces200JSONResponse) VisitSetTeamPlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamPlacesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetTeamPlacesdefaultApplicationProblemPlusJSONResponse) VisitSetTeamPlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListProjectsRequestObject struct {
 	Team   TeamSlug `json:"team"`
 	Params ListProjectsParams
@@ -10988,6 +11283,45 @@ func (response PauseSandboxdefaultApplicationProblemPlusJSONResponse) VisitPause
 	return err
 }
 
+type ListWorkspacePlacesRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListWorkspacePlacesResponseObject interface {
+	VisitListWorkspacePlacesResponse(w http.ResponseWriter) error
+}
+
+type ListWorkspacePlaces200JSONResponse WorkspacePlaces
+
+func (response ListWorkspacePlaces200JSONResponse) VisitListWorkspacePlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWorkspacePlacesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListWorkspacePlacesdefaultApplicationProblemPlusJSONResponse) VisitListWorkspacePlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RestoreWorkspaceRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -11609,6 +11943,12 @@ type StrictServerInterface interface {
 	// UpdateMember Change a member's role
 	// (PATCH /teams/{team}/members/{id})
 	UpdateMember(ctx context.Context, request UpdateMemberRequestObject) (UpdateMemberResponseObject, error)
+	// GetTeamPlaces What the team says about its places
+	// (GET /teams/{team}/places)
+	GetTeamPlaces(ctx context.Context, request GetTeamPlacesRequestObject) (GetTeamPlacesResponseObject, error)
+	// SetTeamPlaces Say how strong a place must be, and which one workspaces get; owners and admins
+	// (PUT /teams/{team}/places)
+	SetTeamPlaces(ctx context.Context, request SetTeamPlacesRequestObject) (SetTeamPlacesResponseObject, error)
 	// ListProjects Projects of the team
 	// (GET /teams/{team}/projects)
 	ListProjects(ctx context.Context, request ListProjectsRequestObject) (ListProjectsResponseObject, error)
@@ -11717,6 +12057,9 @@ type StrictServerInterface interface {
 	// PauseSandbox Pause the sandbox where the place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx context.Context, request PauseSandboxRequestObject) (PauseSandboxResponseObject, error)
+	// ListWorkspacePlaces Where the workspace lives, where it could be moved, and what that would change
+	// (GET /workspaces/{id}/places)
+	ListWorkspacePlaces(ctx context.Context, request ListWorkspacePlacesRequestObject) (ListWorkspacePlacesResponseObject, error)
 	// RestoreWorkspace Bring an archived or deleted workspace back as it was
 	// (POST /workspaces/{id}/restore)
 	RestoreWorkspace(ctx context.Context, request RestoreWorkspaceRequestObject) (RestoreWorkspaceResponseObject, error)
@@ -14207,6 +14550,79 @@ func (sh *strictHandler) UpdateMember(ctx echo.Context, team TeamSlug, id Id) er
 	return nil
 }
 
+// GetTeamPlaces operation middleware
+func (sh *strictHandler) GetTeamPlaces(ctx echo.Context, team TeamSlug) error {
+	var request GetTeamPlacesRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTeamPlaces(ctx.Request().Context(), request.(GetTeamPlacesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTeamPlaces")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTeamPlacesResponseObject); ok {
+		return validResponse.VisitGetTeamPlacesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetTeamPlaces operation middleware
+func (sh *strictHandler) SetTeamPlaces(ctx echo.Context, team TeamSlug) error {
+	var request SetTeamPlacesRequestObject
+
+	request.Team = team
+
+	var body SetTeamPlacesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetTeamPlaces(ctx.Request().Context(), request.(SetTeamPlacesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetTeamPlaces")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetTeamPlacesResponseObject); ok {
+		return validResponse.VisitSetTeamPlacesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListProjects operation middleware
 func (sh *strictHandler) ListProjects(ctx echo.Context, team TeamSlug, params ListProjectsParams) error {
 	var request ListProjectsRequestObject
@@ -15373,6 +15789,31 @@ func (sh *strictHandler) PauseSandbox(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(PauseSandboxResponseObject); ok {
 		return validResponse.VisitPauseSandboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListWorkspacePlaces operation middleware
+func (sh *strictHandler) ListWorkspacePlaces(ctx echo.Context, id Id) error {
+	var request ListWorkspacePlacesRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWorkspacePlaces(ctx.Request().Context(), request.(ListWorkspacePlacesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWorkspacePlaces")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListWorkspacePlacesResponseObject); ok {
+		return validResponse.VisitListWorkspacePlacesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1189,6 +1189,30 @@ export interface paths {
         patch: operations["updateMember"];
         trace?: never;
     };
+    "/teams/{team}/places": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** What the team says about its places */
+        get: operations["getTeamPlaces"];
+        /**
+         * Say how strong a place must be, and which one workspaces get; owners and admins
+         * @description Sandboxes that run in a place that has become too weak go on, but nothing new starts in them until their workspaces are moved: they are listed in `below`.
+         */
+        put: operations["setTeamPlaces"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/projects": {
         parameters: {
             query?: never;
@@ -1728,6 +1752,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/places": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Where the workspace lives, where it could be moved, and what that would change */
+        get: operations["listWorkspacePlaces"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/restore": {
         parameters: {
             query?: never;
@@ -2043,6 +2086,11 @@ export interface components {
             session_id?: string;
             text: string;
         } | null;
+        /**
+         * @description How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+         * @enum {string}
+         */
+        Boundary: "" | "none" | "process" | "container" | "gvisor" | "microvm";
         Branch: {
             ahead: number;
             behind: number;
@@ -2293,17 +2341,39 @@ export interface components {
             timeout_ms: number;
         };
         Executor: {
+            /** @description The team allows it */
+            allowed: boolean;
             available: boolean;
+            boundary: components["schemas"]["Boundary"];
+            /** @description No isolation, Process sandbox, Container, gVisor or MicroVM; empty while it is not known */
+            boundary_name: string;
+            /** @description What a workspace gets that names none; the same as default */
+            chosen_by_default: boolean;
             cure: string;
             default: boolean;
+            /** @description Why the team does not */
+            forbidden: string;
             isolated: boolean;
             /** @description In words */
             isolation: string;
             kind: string;
+            /** @description Limits of CPU, memory and processes are enforced */
+            limits: boolean;
             name: string;
+            /** @description What the project allows of the network is enforced */
+            network: boolean;
             /** Format: int64 */
             price_nano_per_hour: number;
             reason: string;
+            /** @description The same in words */
+            start: string;
+            /**
+             * Format: int64
+             * @description How long a sandbox takes to be made; 0 = not known
+             */
+            start_ms: number;
+            /** @description What works less well than it could, in words */
+            warning: string;
         };
         ExecutorList: {
             items: components["schemas"]["Executor"][];
@@ -2688,6 +2758,11 @@ export interface components {
             current_password: string;
             new_password: string;
         };
+        PlaceChange: {
+            /** @description What moving there changes, a sentence each; empty where it lives */
+            changes: string[];
+            executor: components["schemas"]["Executor"];
+        };
         Problem: {
             /** @description Stable; see docs/errors.md */
             code: string;
@@ -2698,10 +2773,14 @@ export interface components {
             request_id: string;
         };
         Project: {
+            /** @description Its workspaces share the team's caches where they live in a place that isolates */
+            caches?: boolean;
             copy_ignored: string[];
             /** Format: int64 */
             created_at: number;
             default_branch: string;
+            /** @description Where its workspaces live that name no place; empty = the team's */
+            executor?: string;
             /** Format: int64 */
             fetched_at: number | null;
             id: string;
@@ -2757,8 +2836,11 @@ export interface components {
             mode?: string;
         };
         ProjectPatch: {
+            caches?: boolean;
             copy_ignored?: string[];
             default_branch?: string;
+            /** @description Where new workspaces live that name no place; empty = the team's */
+            executor?: string;
             image?: components["schemas"]["ImageChoice"];
             name?: string;
             network?: components["schemas"]["ProjectNetworkPatch"];
@@ -2897,6 +2979,8 @@ export interface components {
             next_cursor: string | null;
         };
         Sandbox: {
+            boundary?: components["schemas"]["Boundary"];
+            boundary_name?: string;
             executor: string;
             /** Format: int64 */
             expires_at: number | null;
@@ -2913,6 +2997,8 @@ export interface components {
             state: components["schemas"]["SandboxState"];
             state_reason: string;
             usage: components["schemas"]["Usage"];
+            /** @description The same as the workspace's place_warning */
+            warning?: string;
         };
         /** @enum {string} */
         SandboxState: "starting" | "running" | "paused" | "stopping" | "gone" | "failed";
@@ -2979,6 +3065,8 @@ export interface components {
             agent_name: string;
             argv: string[];
             attention: components["schemas"]["Attention"];
+            /** @description How strongly the place it runs in keeps it in; empty once it has ended */
+            boundary?: components["schemas"]["Boundary"];
             /** Format: int64 */
             bytes: number;
             can_resume: boolean;
@@ -3114,6 +3202,26 @@ export interface components {
         TeamPatch: {
             name?: string;
         };
+        TeamPlaces: {
+            /** @description Workspaces whose place is weaker than that */
+            below: components["schemas"]["WeakWorkspace"][];
+            /** @description The place of workspaces that name none: a kind, auto, or empty for the instance's */
+            default_executor: string;
+            /** @description The stronger of both */
+            effective_boundary: components["schemas"]["Boundary"];
+            executors: components["schemas"]["Executor"][];
+            /** @description What the instance asks for */
+            instance_weakest_boundary: components["schemas"]["Boundary"];
+            /** @description Places may be chosen: by members for their workspaces, by admins for projects and the team */
+            may_choose: boolean;
+            /** @description What the team asks for at least; empty = what the instance asks for */
+            weakest_boundary: components["schemas"]["Boundary"];
+        };
+        /** @description What is left out stays as it is */
+        TeamPlacesPatch: {
+            default_executor?: string;
+            weakest_boundary?: components["schemas"]["Boundary"];
+        };
         TeamStorage: {
             /**
              * Format: int64
@@ -3208,6 +3316,14 @@ export interface components {
             /** @description May type */
             writer: boolean;
         };
+        WeakWorkspace: {
+            executor: string;
+            id: string;
+            key: string;
+            name: string;
+            /** @description Its sandbox runs and goes on */
+            running: boolean;
+        };
         Webhook: {
             /** Format: int64 */
             created_at: number;
@@ -3268,6 +3384,9 @@ export interface components {
             attention: components["schemas"]["Attention"];
             base: string;
             base_commit: string;
+            /** @description How strongly its place keeps an agent in */
+            boundary?: components["schemas"]["Boundary"];
+            boundary_name?: string;
             branch: string;
             changes: components["schemas"]["ChangesSummary"];
             /** Format: int64 */
@@ -3286,6 +3405,12 @@ export interface components {
             merged_commit: string;
             name: string;
             path: string;
+            /** @description Nothing new can start there: it is to be moved, or its place to be mended */
+            place_blocked?: boolean;
+            /** @description What a move has just changed, a sentence each */
+            place_changes?: string[];
+            /** @description What people should know of its place, in words: that it is no boundary, weaker than the team allows by now, or not there any more; empty when all is well */
+            place_warning?: string;
             project_id: string;
             project_name: string;
             /** @description The run it is an attempt of */
@@ -3304,7 +3429,16 @@ export interface components {
             next_cursor: string | null;
         };
         WorkspacePatch: {
+            /** @description Moves it to another place, once its sessions have ended: the answer's place_changes say what that changed */
+            executor?: string;
             name?: string;
+        };
+        WorkspacePlaces: {
+            executor: string;
+            items: components["schemas"]["PlaceChange"][];
+            movable: boolean;
+            /** @description Why it cannot be moved now, in words */
+            reason: string;
         };
         WorkspaceStorage: {
             /** Format: int64 */
@@ -5255,6 +5389,58 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getTeamPlaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its places */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamPlaces"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setTeamPlaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TeamPlacesPatch"];
+            };
+        };
+        responses: {
+            /** @description Its places */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamPlaces"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listProjects: {
         parameters: {
             query?: {
@@ -6187,6 +6373,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Sandbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listWorkspacePlaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Places */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspacePlaces"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/bubblewrap"
+	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/store"
+)
+
+// placesOf makes the executors of this server. Nothing runs yet.
+func placesOf(cfg *config.Config, guest string, teams func(context.Context) (int, error), log *slog.Logger) ([]executors.Executor, *docker.Executor, error) {
+	boxes, err := bubblewrap.New(bubblewrap.Config{Enabled: cfg.Sandboxing.Bubblewrap.Enabled, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest,
+		Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: log.With("room", "bubblewrap")})
+	if err != nil {
+		return nil, nil, err
+	}
+	here, err := local.New(localConfig(cfg, guest, teams, log.With("room", "local")))
+	if err != nil {
+		return nil, nil, err
+	}
+	all := []executors.Executor{boxes, here}
+	if !cfg.Sandboxing.Docker.Enabled {
+		return all, nil, nil
+	}
+	d, err := docker.New(dockerConfig(cfg, guest, log.With("room", "docker")))
+	if err != nil {
+		return nil, nil, err
+	}
+	return append(all, d), d, nil
+}
+
+// placeRules are the instance's own words about places.
+func placeRules(cfg *config.Config, teams func(context.Context) (int, error)) executors.ManagerConfig {
+	s := cfg.Sandboxing
+	return executors.ManagerConfig{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
+		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams, IdleAfter: idleAfter(cfg)}
+}
+
+// dockerIdle is after how many idle minutes a container is ended where config.json does not say.
+const dockerIdle = 30
+
+// idleAfter is how long a sandbox may be idle: for ever where it costs nothing but memory of the server's own.
+func idleAfter(cfg *config.Config) func(executors.Kind) time.Duration {
+	return func(k executors.Kind) time.Duration {
+		if m := cfg.Sandboxing.IdleStopMinutes; m != nil {
+			return time.Duration(*m) * time.Minute
+		}
+		if k == docker.Kind {
+			return dockerIdle * time.Minute
+		}
+		return 0
+	}
+}
+
+// checkDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.
+func (h *house) checkDefault(ctx context.Context) error {
+	kind := executors.Kind(h.cfg.Sandboxing.DefaultProvider)
+	if kind == executors.Auto {
+		return nil
+	}
+	why, cure := "", `Set sandboxing.defaultProvider to "auto" or to a place this server has.`
+	s := h.cfg.Sandboxing
+	switch {
+	case kind == executors.Local && s.Local.Enabled != nil && !*s.Local.Enabled:
+		why, cure = "is switched off", `Set sandboxing.local.enabled to true, or sandboxing.defaultProvider to "auto".`
+	case kind == bubblewrap.Kind && !s.Bubblewrap.Enabled:
+		why, cure = "is switched off", `Set sandboxing.bubblewrap.enabled to true, or sandboxing.defaultProvider to "auto".`
+	case kind == docker.Kind && !s.Docker.Enabled:
+		why, cure = "is switched off", `Set sandboxing.docker.enabled to true, or sandboxing.defaultProvider to "auto".`
+	case !slices.Contains([]executors.Kind{executors.Local, bubblewrap.Kind, docker.Kind}, kind):
+		why = "is not part of this version"
+	}
+	if why != "" {
+		return fault.New(fault.Invalid, "default_place_impossible", "sandboxing.defaultProvider: %q %s. %s", kind, why, cure)
+	}
+	c, ok := h.places.Place(ctx, kind)
+	if ok && c.Boundary != "" && !c.Boundary.AtLeast(h.places.Weakest()) {
+		return fault.New(fault.Invalid, "default_place_impossible",
+			"sandboxing.defaultProvider: %q is weaker (%s) than sandboxing.weakestBoundary, %q. Change one of the two.", kind, strings.ToLower(c.Boundary.Name()), h.places.Weakest())
+	}
+	if ok && !c.Available {
+		h.log.Warn("NO NEW WORKSPACE CAN BE MADE: the place sandboxing.defaultProvider names cannot be used now", "place", kind, "reason", c.Reason, "cure", c.Cure)
+	}
+	return nil
+}
+
+// noStore and noWorkspaces are what a Manager has that is only asked what its places can do.
+type (
+	noStore      struct{ executors.Store }
+	noWorkspaces struct{ executors.Workspaces }
+)
+
+// places says where workspaces can live: the words of the web app.
+func (r *report) places(ctx context.Context, cfg *config.Config, st store.State, guest string) {
+	teams := func(context.Context) (int, error) { return max(int(st.Teams), 1), nil }
+	all, d, err := placesOf(cfg, guest, teams, slog.New(slog.DiscardHandler))
+	if err != nil {
+		r.say(bad, "place", err.Error(), "")
+		return
+	}
+	if d != nil {
+		defer d.Close()
+	}
+	mc := placeRules(cfg, teams)
+	mc.Executors, mc.Store, mc.Workspaces = all, noStore{}, noWorkspaces{}
+	m := executors.NewManager(mc)
+	standings, _, err := m.Standings(ctx, "")
+	if err != nil {
+		r.say(bad, "place", err.Error(), "")
+		return
+	}
+	works := 0
+	for _, s := range standings {
+		if s.Available && s.Allowed {
+			works++
+		}
+		r.place(s, cfg)
+	}
+	def, err := m.Choose(ctx, "")
+	switch {
+	case err != nil && works == 0:
+		r.say(bad, "place", "no place to work: "+err.Error(), "Mend one of the places above.")
+	case err != nil:
+		r.say(bad, "place", "the default (sandboxing.defaultProvider: "+cfg.Sandboxing.DefaultProvider+") cannot be used: "+err.Error(), "")
+	default:
+		r.say(good, "place", fmt.Sprintf("new workspaces that name none live in %s", def), "")
+	}
+	if w := cfg.Sandboxing.WeakestBoundary; w != "" {
+		r.say(good, "place", "sandboxing.weakestBoundary asks for at least: "+strings.ToLower(executors.Boundary(w).Name()), "")
+	}
+	h := &house{cfg: cfg, log: slog.New(slog.DiscardHandler), places: m}
+	if err := h.checkDefault(ctx); err != nil {
+		r.say(bad, "place", err.Error(), "")
+	}
+	if cfg.Sandboxing.E2B.APIKey != "" {
+		r.say(minor, "place", "e2b: an API key is set, but it is not built into this version", "")
+	}
+}
+
+// place says how one place stands.
+func (r *report) place(s executors.Standing, cfg *config.Config) {
+	name := fmt.Sprintf("%s: ", s.Kind)
+	switch {
+	case !s.Available:
+		r.say(minor, "place", name+"cannot be used: "+s.Reason, s.Cure)
+		return
+	case !s.Allowed:
+		r.say(minor, "place", name+s.Forbidden, "")
+		return
+	}
+	words := []string{strings.ToLower(s.Boundary.Name())}
+	if s.Isolation != "" {
+		words = append(words, s.Isolation)
+	}
+	words = append(words, enforced("limits", s.Limits), enforced("network", s.Network))
+	if s.StartMs > 0 {
+		words = append(words, fmt.Sprintf("ready in about %d ms", s.StartMs))
+	}
+	result, cure := good, ""
+	if s.Warning != "" {
+		result, cure = minor, s.Warning
+	}
+	r.say(result, "place", name+strings.Join(words, "; "), cure)
+	if s.Kind == executors.Local && (cfg.Sandboxing.Local.ResourceLimits.MaxCPU > 0 || cfg.Sandboxing.Local.ResourceLimits.MaxMemory > 0) && !s.Limits {
+		r.say(minor, "place", "local: sandboxing.local.resourceLimits is set, but it is not enforced on this machine", "")
+	}
+}
+
+func enforced(what string, yes bool) string {
+	if yes {
+		return what + " enforced"
+	}
+	return what + " not enforced"
+}

@@ -1,0 +1,209 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// PolicyStore keeps what teams say about their places.
+type PolicyStore interface {
+	executors.Policies
+	SetPlacePolicy(ctx context.Context, teamID string, p executors.Policy) error
+}
+
+func executorOf(s executors.Standing) api.Executor {
+	return api.Executor{Kind: string(s.Kind), Name: s.Name, Available: s.Available, Reason: s.Reason, Cure: s.Cure, Isolation: s.Isolation,
+		Isolated: s.Isolated, Boundary: api.Boundary(s.Boundary), BoundaryName: boundaryName(s.Boundary), Limits: s.Limits, Network: s.Network,
+		StartMs: s.StartMs, Start: startWords(s.StartMs), Warning: s.Warning, Allowed: s.Allowed, Forbidden: s.Forbidden,
+		PriceNanoPerHour: s.PriceNano, Default: s.Default, ChosenByDefault: s.Default}
+}
+
+func boundaryName(b executors.Boundary) string {
+	if b == "" {
+		return ""
+	}
+	return b.Name()
+}
+
+// startWords says how long a place takes to be ready.
+func startWords(ms int64) string {
+	switch {
+	case ms <= 0:
+		return ""
+	case ms < 100:
+		return "ready at once"
+	case ms < 1000:
+		return fmt.Sprintf("ready in about 0.%d s", max(ms/100, 1))
+	case ms < 10_000:
+		return fmt.Sprintf("ready in about %.1f s", float64(ms)/1000)
+	}
+	return fmt.Sprintf("ready in about %d s", ms/1000)
+}
+
+func (h handlers) ListExecutors(ctx context.Context, _ api.ListExecutorsRequestObject) (api.ListExecutorsResponseObject, error) {
+	all, _, err := h.cfg.Places.Standings(ctx, callOf(ctx).team.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListExecutors200JSONResponse{Items: list(all, executorOf)}, nil
+}
+
+func (h handlers) GetTeamPlaces(ctx context.Context, _ api.GetTeamPlacesRequestObject) (api.GetTeamPlacesResponseObject, error) {
+	p, err := h.teamPlaces(ctx, callOf(ctx).team.ID)
+	return api.GetTeamPlaces200JSONResponse(p), err
+}
+
+// maxBelow bounds how many workspaces are told to be in places that are too weak.
+const maxBelow = 200
+
+func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces, error) {
+	said, err := h.cfg.Policies.PlacePolicy(ctx, teamID)
+	if err != nil {
+		return api.TeamPlaces{}, err
+	}
+	all, holds, err := h.cfg.Places.Standings(ctx, teamID)
+	if err != nil {
+		return api.TeamPlaces{}, err
+	}
+	out := api.TeamPlaces{WeakestBoundary: api.Boundary(said.Weakest), InstanceWeakestBoundary: api.Boundary(h.cfg.Places.Weakest()),
+		EffectiveBoundary: api.Boundary(holds.Weakest), DefaultExecutor: string(said.Default), MayChoose: !h.cfg.Places.Fixed(),
+		Executors: list(all, executorOf), Below: []api.WeakWorkspace{}}
+	weak := make(map[string]bool)
+	for _, s := range all {
+		weak[string(s.Kind)] = !s.Allowed && s.Boundary != ""
+	}
+	sandboxes, err := h.cfg.Places.Sandboxes(ctx, teamID)
+	if err != nil {
+		return out, err
+	}
+	for cursor := ""; ; {
+		items, next, err := h.cfg.Workspaces.List(ctx, teamID, workspaces.Filter{}, page.Page{Limit: maxBelow, Cursor: cursor})
+		if err != nil {
+			return out, err
+		}
+		for _, w := range items {
+			if weak[w.Executor] && len(out.Below) < maxBelow {
+				out.Below = append(out.Below, api.WeakWorkspace{Id: w.ID, Key: w.Key(), Name: w.Name, Executor: w.Executor,
+					Running: sandboxes[w.ID].State == executors.Running})
+			}
+		}
+		if cursor = next; cursor == "" || len(out.Below) == maxBelow {
+			return out, nil
+		}
+	}
+}
+
+func (h handlers) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesRequestObject) (api.SetTeamPlacesResponseObject, error) {
+	call := callOf(ctx)
+	old, err := h.cfg.Policies.PlacePolicy(ctx, call.team.ID)
+	if err != nil {
+		return nil, err
+	}
+	p := old
+	if b := req.Body.WeakestBoundary; b != nil {
+		p.Weakest = executors.Boundary(*b)
+		if p.Weakest != "" && !slices.Contains(executors.Boundaries, p.Weakest) {
+			return nil, fault.New(fault.Invalid, "invalid_boundary", "weakest_boundary is one of none, process, container, gvisor and microvm, or empty for the instance's.").With("field", "weakest_boundary")
+		}
+		if !p.Weakest.AtLeast(h.cfg.Places.Weakest()) && p.Weakest != "" {
+			return nil, fault.New(fault.Invalid, "boundary_below_instance", "The instance asks for at least %q: a team can only ask for more.", h.cfg.Places.Weakest()).With("field", "weakest_boundary")
+		}
+	}
+	if e := req.Body.DefaultExecutor; e != nil {
+		p.Default = executors.Kind(*e)
+	}
+	if p.Default != old.Default || p.Weakest != old.Weakest {
+		if err := h.cfg.Places.CheckPolicy(ctx, p); err != nil {
+			return nil, err
+		}
+		if err := h.cfg.Policies.SetPlacePolicy(ctx, call.team.ID, p); err != nil {
+			return nil, err
+		}
+		h.cfg.Log.Info("a team's places were changed", "team_id", call.team.ID, "actor_id", call.actor.User.ID, "weakest_boundary", p.Weakest,
+			"weakest_boundary_before", old.Weakest, "default_executor", p.Default, "default_executor_before", old.Default)
+	}
+	out, err := h.teamPlaces(ctx, call.team.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.SetTeamPlaces200JSONResponse(out), nil
+}
+
+func (h handlers) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspacePlacesRequestObject) (api.ListWorkspacePlacesResponseObject, error) {
+	w := callOf(ctx).workspace
+	all, _, err := h.cfg.Places.Standings(ctx, w.TeamID)
+	if err != nil {
+		return nil, err
+	}
+	out := api.ListWorkspacePlaces200JSONResponse{Executor: w.Executor, Movable: true, Items: []api.PlaceChange{}}
+	var here executors.Capabilities
+	for _, s := range all {
+		if string(s.Kind) == w.Executor {
+			here = s.Capabilities
+		}
+	}
+	for _, s := range all {
+		c := api.PlaceChange{Executor: executorOf(s), Changes: []string{}}
+		if string(s.Kind) != w.Executor {
+			c.Changes = executors.Differences(here, s.Capabilities)
+		}
+		out.Items = append(out.Items, c)
+	}
+	if err := h.cfg.Workspaces.Movable(ctx, w); err != nil {
+		f, ok := err.(*fault.Error)
+		if !ok {
+			return nil, err
+		}
+		out.Movable, out.Reason = false, f.Message
+	}
+	return out, nil
+}
+
+// outlook says how the place of a workspace stands.
+type outlook struct {
+	boundary executors.Boundary
+	warning  string
+	blocked  bool
+}
+
+// outlooks says it for every place a team's workspaces may name; running: while the sandbox runs.
+func outlooks(all []executors.Standing) func(kind string, running bool) outlook {
+	byKind := make(map[string]executors.Standing, len(all))
+	for _, s := range all {
+		byKind[string(s.Kind)] = s
+	}
+	return func(kind string, running bool) outlook {
+		s, ok := byKind[kind]
+		switch {
+		case kind == "" || kind == string(executors.Auto):
+			return outlook{}
+		case !ok:
+			return outlook{warning: fmt.Sprintf("Its place, %s, is not part of this server any more. Move it to another place.", kind), blocked: true}
+		case !s.Available:
+			return outlook{s.Boundary, fmt.Sprintf("%s cannot be used now: %s. %s", s.Name, s.Reason, s.Cure), !running}
+		case !s.Allowed:
+			return outlook{s.Boundary, fmt.Sprintf("%s is %s. What runs goes on; nothing new starts here. Move it to another place.", s.Name, s.Forbidden), true}
+		case s.Boundary == executors.NoBoundary:
+			return outlook{s.Boundary, "This place is no boundary: agents have the rights of the server's user.", false}
+		}
+		return outlook{s.Boundary, s.Warning, false}
+	}
+}
+
+// boundaryOf is how strongly the place in which a workspace's sandbox lives now keeps an agent in; "" without one.
+func (h handlers) boundaryOf(ctx context.Context, workspaceID string) *api.Boundary {
+	out := api.BoundaryUnknown
+	if p, ok := h.cfg.Places.Live(workspaceID); ok {
+		if c, ok := h.cfg.Places.Place(ctx, p.Kind); ok {
+			out = api.Boundary(c.Boundary)
+		}
+	}
+	return &out
+}
