@@ -4,6 +4,7 @@ package testkit
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ import (
 
 // Deadline bounds every wait of a test. It is generous: a loaded machine is slow, a hang is for ever.
 const Deadline = 2 * time.Minute
+
+// PlaceEnv names the place workspaces of houses live in that say nothing of places; without it, local.
+const PlaceEnv = "PARAWORK_TEST_PLACE"
 
 // Password is the owner's.
 const Password = "correct horse battery"
@@ -126,7 +130,7 @@ func Bare(t testing.TB, extra ...string) *House {
 		members = append(members, fmt.Sprintf(`"projects":{"allowedRoots":[%q],"allowFileUrls":true}`, dir))
 	}
 	if !strings.Contains(all, `"sandboxing"`) { // what needs a place that isolates says so
-		members = append(members, `"sandboxing":{"defaultProvider":"local"}`)
+		members = append(members, fmt.Sprintf(`"sandboxing":{"defaultProvider":%q}`, cmp.Or(os.Getenv(PlaceEnv), "local")))
 	}
 	h.config = filepath.Join(dir, "config.json")
 	if err := os.WriteFile(h.config, []byte("{"+strings.Join(members, ",")+"}"), 0o600); err != nil {
