@@ -23,9 +23,10 @@ const guestDir = "guest"
 
 // Executor makes boxes on this machine. Safe for concurrent use.
 type Executor struct {
-	cfg   Config
-	turns hostproc.Turns // making, finding and destroying one sandbox take turns
-	probe probe
+	cfg    Config
+	turns  hostproc.Turns // making, finding and destroying one sandbox take turns
+	groups hostproc.Groups
+	probe  probe
 }
 
 var (
@@ -38,7 +39,7 @@ func New(cfg Config) (*Executor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Executor{cfg: cfg}, nil
+	return &Executor{cfg: cfg, groups: hostproc.Groups{Tree: cfg.Groups}}, nil
 }
 
 // Kind is bubblewrap.
@@ -65,6 +66,7 @@ type sandbox struct {
 	dir   string
 	token string
 	who   record
+	executors.Confined
 }
 
 // Handle carries who the processes are. The token is not in it, for handles are stored: it stays in the sandbox's folder.
@@ -138,7 +140,10 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s has no token (%w): %w", h.ID, err, executors.ErrGone)
 	}
-	sb := &sandbox{e: e, id: h.ID, dir: dir, token: token, who: who}
+	if err := e.groups.Thaw(ctx, h.ID); err != nil {
+		return nil, err
+	}
+	sb := &sandbox{e: e, id: h.ID, dir: dir, token: token, who: who, Confined: e.groups.Of(h.ID)}
 	if err := sb.guest().Find(ctx); err != nil {
 		return nil, err
 	}
@@ -160,12 +165,15 @@ func (e *Executor) destroy(ctx context.Context, id string) error {
 func (e *Executor) endAll(ctx context.Context, id string) error {
 	dir := e.dir(id)
 	who, err := readRecord(dir)
+	if terr := e.groups.Thaw(ctx, id); terr != nil {
+		e.cfg.Log.Warn("sandbox that stands still could not be woken to be ended", "sandbox_id", id, "error", terr)
+	}
 	var known map[int]hostproc.Proc
 	if err == nil && who.GuestOf(id) {
 		known = hostproc.Members(id, who.Identity)
 		e.shutdown(ctx, id, dir, who)
 	}
-	return hostproc.End(ctx, id, known, who.Identity, e.cfg.Grace)
+	return errors.Join(hostproc.End(ctx, id, known, who.Identity, e.cfg.Grace), e.groups.Dissolve(ctx, id))
 }
 
 // shutdown asks the guest to end its processes and itself. What it does not do, End does.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/cgroup"
 )
 
 // Kind is this executor's kind.
@@ -33,6 +34,7 @@ type Config struct {
 	Bwrap     string          // the program; "" = bwrap in PATH
 	Paths     []string        // folders and files of the host shown read-only, beside the system's own
 	TmpMB     int64           // how large /tmp may grow; default 512
+	Groups    *cgroup.Tree    // the control groups sandboxes get one of; nil = none
 	Env       func() []string // where the language, the time zone and the PATH are taken from; default os.Environ
 	ReadyIn   time.Duration   // how long a guest may take to answer its first hello; default 10 s
 	Grace     time.Duration   // what processes get between TERM and KILL at Destroy; default 2 s

@@ -93,14 +93,30 @@ func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error
 	}
 	defer output.Close()
 	sb := &sandbox{e: e, id: s.ID, dir: dir, token: token}
-	ended, err := e.launch(ctx, sb, plan.spec(box), listener, output, func(int) error { return nil })
+	ended, err := e.launch(ctx, sb, e.bounded(plan.spec(box), s), listener, output, func(pid int) error { return e.groups.Enter(pid, s.ID, s.Limits) })
 	if err != nil {
 		return nil, err
 	}
+	sb.Confined = e.groups.Of(s.ID)
 	if err := sb.guest().Ready(ctx, e.cfg.ReadyIn, ended); err != nil {
 		return nil, err
 	}
 	return sb, nil
+}
+
+// bounded adds to a launch what the kernel bounds for each process alone, and the groups it belongs to.
+func (e *Executor) bounded(l launch.Spec, s executors.Spec) launch.Spec {
+	if s.Limits.DiskMB > 0 { // no file is larger than all files together may be
+		l.Limits.FileSize = uint64(s.Limits.DiskMB) << 20
+	}
+	if l.UID < 0 {
+		return l
+	}
+	l.Groups = s.Groups
+	if s.Limits.Processes > 0 && (e.cfg.Groups == nil || !e.cfg.Groups.Support().Processes) {
+		l.Limits.Processes = uint64(s.Limits.Processes) // the user is this box's alone
+	}
+	return l
 }
 
 // box returns what the workspace is given: what s says, or the least that one can work with.

@@ -81,7 +81,8 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		return c, nil
 	}
 	c.Available = true
-	c.Warning = e.missing()
+	limits, pause, warning := e.groups.Support()
+	c.Limits, c.Pause, c.Warning = limits, pause, strings.TrimSpace(e.missing()+" "+warning)
 	return c, nil
 }
 

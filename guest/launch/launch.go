@@ -27,6 +27,7 @@ type Spec struct {
 	Sources []string `json:"sources,omitempty"` // files and folders shown at Staged; only for a server that is root
 	UID     int      `json:"uid"`               // who the program runs as; -1 = who the server is
 	GID     int      `json:"gid"`
+	Groups  []int    `json:"groups,omitempty"` // beside GID
 	Limits  Limits   `json:"limits"`
 	Data    [][]byte `json:"data"` // what the program reads from DataFD
 	Path    string   `json:"path"`

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -44,7 +45,7 @@ func Run() error {
 		return err
 	}
 	if s.UID >= 0 {
-		if err := become(s.UID, s.GID); err != nil {
+		if err := become(s.UID, s.GID, s.Groups); err != nil {
 			return fmt.Errorf("becoming the box's user: %w", err)
 		}
 	}
@@ -178,8 +179,11 @@ func bound(l Limits) error {
 }
 
 // become gives up the server's user for good.
-func become(uid, gid int) error {
-	if err := syscall.Setgroups(nil); err != nil {
+func become(uid, gid int, groups []int) error {
+	if slices.ContainsFunc(groups, func(g int) bool { return g <= 0 }) {
+		return errors.New("it would be in the group of root")
+	}
+	if err := syscall.Setgroups(groups); err != nil {
 		return err
 	}
 	if err := syscall.Setresgid(gid, gid, gid); err != nil {
