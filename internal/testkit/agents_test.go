@@ -68,7 +68,7 @@ func agentHouse(t *testing.T, agent string, extra ...string) *testkit.House {
 		program, args, base = "codex", `["-m","gpt-5.5","-a","on-request","-s","workspace-write"]`, "/v1"
 		key = "sk-proj-" + strings.Repeat("abcdefghij", 5)
 	}
-	h := testkit.Start(t, append(extra, fmt.Sprintf(`"agents":{%q:{"enabled":true,"command":%q,"defaultArgs":%s}}`, agent, realAgent(t, program), args))...)
+	h := testkit.Start(t, append(extra, testkit.Local, fmt.Sprintf(`"agents":{%q:{"enabled":true,"command":%q,"defaultArgs":%s}}`, agent, realAgent(t, program), args))...)
 	h.API("PUT", "/me/agent-accounts/"+agent, map[string]any{"kind": "api_key", "api_key": key, "base_url": scripted(t) + base}, nil)
 	return h
 }

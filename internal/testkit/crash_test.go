@@ -73,7 +73,7 @@ func TestWorkGoesOnWithoutServer(t *testing.T) {
 	t.Parallel()
 	h := testkit.Start(t)
 	ws := h.Workspace(h.Sample(), "Alone")
-	gate := filepath.Join(h.Dir, "gate")
+	gate := filepath.Join(ws.Path, "gate")
 	ends := h.Run(ws.ID, "sh", "-c", `echo before; while [ ! -e "$0" ]; do sleep 0.05; done; echo after; echo made > made.txt; touch "$0.done"; exit 3`, gate)
 	shell := h.Run(ws.ID, "sh", "-c", "while read l; do echo got $l; done")
 	must(t, h.Attach(ends.ID, "from=0").See("before"))

@@ -177,7 +177,7 @@ func (d *death) execIn(ws testkit.Workspace, argv ...string) string {
 
 func (d *death) work() {
 	d.ws = d.Workspace(d.project, "Precious")
-	must(d.t, os.WriteFile(filepath.Join(d.ws.Path, "draft.txt"), []byte(draft), 0o600))
+	must(d.t, os.WriteFile(filepath.Join(d.ws.Path, "draft.txt"), []byte(draft), 0o644))
 }
 
 func (d *death) commit() {

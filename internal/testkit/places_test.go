@@ -10,7 +10,7 @@ import (
 // A workspace is refused before anything of it is made when no sandbox could be had for it, and the answer says what to do.
 func TestNothingIsMadeWhereNoPlaceIs(t *testing.T) {
 	t.Parallel()
-	h := testkit.Start(t)
+	h := testkit.Start(t, testkit.Local)
 	project := h.Sample()
 	create := "/teams/" + h.Team + "/workspaces"
 	h.Refused(501, "executor_unknown", "POST", create, map[string]any{"project_id": project, "name": "x", "executor": "balloon"})

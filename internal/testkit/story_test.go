@@ -113,7 +113,7 @@ func mainJob(t *testing.T, h *testkit.House) {
 	}
 
 	// Deleting takes nothing away that cannot come back.
-	must(t, os.WriteFile(filepath.Join(ws.Path, "draft.txt"), []byte("not committed\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(ws.Path, "draft.txt"), []byte("not committed\n"), 0o644))
 	var loss struct {
 		Count    int `json:"uncommitted_count"`
 		Sessions int `json:"running_sessions"`
@@ -150,7 +150,7 @@ func TestMergeConflict(t *testing.T) {
 	project := h.Sample()
 	one, two := h.Workspace(project, "One"), h.Workspace(project, "Two")
 	for _, ws := range []testkit.Workspace{one, two} {
-		must(t, os.WriteFile(filepath.Join(ws.Path, "README.md"), []byte(ws.Name+"\n"), 0o600))
+		must(t, os.WriteFile(filepath.Join(ws.Path, "README.md"), []byte(ws.Name+"\n"), 0o644))
 		h.API("POST", "/workspaces/"+ws.ID+"/commit", map[string]any{"message": ws.Name}, nil)
 	}
 	var m struct {

@@ -25,6 +25,10 @@ import (
 // Deadline bounds every wait of a test. It is generous: a loaded machine is slow, a hang is for ever.
 const Deadline = 2 * time.Minute
 
+// Local has the workspaces of a house live on the server itself, without isolation: for tests of what that means, and for those whose
+// agents must reach what listens on this machine.
+const Local = `"sandboxing":{"defaultProvider":"local"}`
+
 // PlaceEnv names the place workspaces of houses live in that say nothing of places; without it, local.
 const PlaceEnv = "PARAWORK_TEST_PLACE"
 
