@@ -26,6 +26,7 @@ var parts = []part{
 	{"poll", (*bench).poll},
 	{"history", (*bench).history},
 	{"memory", (*bench).memory},
+	{"boxes", (*bench).boxes},
 }
 
 func main() {
@@ -36,7 +37,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,memory")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,memory,boxes")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	flag.Parse()
