@@ -25,6 +25,7 @@ var parts = []part{
 	{"worktree", (*bench).worktree},
 	{"poll", (*bench).poll},
 	{"history", (*bench).history},
+	{"gate", (*bench).gate},
 	{"memory", (*bench).memory},
 	{"boxes", (*bench).boxes},
 }
@@ -37,7 +38,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,memory,boxes")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	flag.Parse()
