@@ -14,6 +14,7 @@ type Agent struct {
 	Name         string            `json:"name"`
 	Command      string            `json:"command"`
 	DefaultArgs  []string          `json:"defaultArgs"`
+	Permissions  string            `json:"permissions"`
 	Env          map[string]string `json:"env" secret:"values"`
 	ScreenRules  []ScreenRule      `json:"screenRules"`
 	Install      string            `json:"install"`
@@ -21,6 +22,7 @@ type Agent struct {
 	Conversation AgentConversation `json:"conversation"`
 	Resume       AgentResume       `json:"resume"`
 	Interrupt    string            `json:"interrupt"`
+	PermitArgs   []string          `json:"permissionArgs"`
 	Account      AgentAccount      `json:"account"`
 }
 
@@ -65,7 +67,9 @@ type AgentAccount struct {
 }
 
 // newAgent is what a custom agent begins with.
-func newAgent() Agent { return Agent{Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}} }
+func newAgent() Agent {
+	return Agent{Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}}
+}
 
 // ConversationMark stands for the id of a conversation in arguments.
 const ConversationMark = "{conversation}"
@@ -125,6 +129,7 @@ func (d *decoder) checkAgent(key, name string, a Agent) {
 	if builtin {
 		d.checkBuiltin(key, name, a)
 	}
+	d.checkOneOf(key+".permissions", a.Permissions, "ask", "all")
 	if a.Prompt.Delivery != "" {
 		d.checkOneOf(key+".prompt.delivery", a.Prompt.Delivery, "argument", "paste", "none")
 	}
@@ -144,7 +149,7 @@ func (d *decoder) checkAgent(key, name string, a Agent) {
 	if a.Account.BaseURLEnv != "" && a.Account.Env == "" {
 		d.problem(key+".account.env", "is needed beside baseUrlEnv: an account is a key first")
 	}
-	for _, arg := range slices.Concat([]string{a.Command, a.Prompt.Flag, a.Install}, a.DefaultArgs, a.Conversation.Args, a.Resume.Args) {
+	for _, arg := range slices.Concat([]string{a.Command, a.Prompt.Flag, a.Install}, a.DefaultArgs, a.Conversation.Args, a.Resume.Args, a.PermitArgs) {
 		if strings.Contains(arg, "\x00") {
 			d.problem(key, "the command and its arguments must be free of zero bytes")
 		}
@@ -175,7 +180,7 @@ func (d *decoder) checkBuiltin(key, name string, a Agent) {
 			d.problem(fmt.Sprintf("%s.screenRules[%d].options", key, i), "can be set for agents of your own only: Parawork knows this of %s", name)
 		}
 	}
-	for k, given := range map[string]bool{".prompt": a.Prompt != AgentPrompt{}, ".install": a.Install != "", ".interrupt": a.Interrupt != "", ".account": a.Account != AgentAccount{},
+	for k, given := range map[string]bool{".prompt": a.Prompt != AgentPrompt{}, ".install": a.Install != "", ".interrupt": a.Interrupt != "", ".permissionArgs": len(a.PermitArgs) > 0, ".account": a.Account != AgentAccount{},
 		".conversation": len(a.Conversation.Args) > 0 || a.Conversation.Pattern != "", ".resume": len(a.Resume.Args) > 0} {
 		if given {
 			d.problem(key+k, "can be set for agents of your own only: Parawork knows this of %s", name)

@@ -178,12 +178,12 @@ func Default() *Config {
 		History:  History{MaxSession: 1024},
 		Projects: Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
 		Agents: map[string]Agent{
-			"claude-code": {Enabled: true, Command: "claude", DefaultArgs: []string{}, Env: map[string]string{}},
-			"codex":       {Enabled: true, Command: "codex", DefaultArgs: []string{}, Env: map[string]string{}},
-			"gemini":      {Enabled: true, Command: "gemini", DefaultArgs: []string{}, Env: map[string]string{}},
-			"opencode":    {Enabled: true, Command: "opencode", DefaultArgs: []string{}, Env: map[string]string{}},
-			"shell":       {Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}},
-			"command":     {Enabled: true, DefaultArgs: []string{}, Env: map[string]string{}},
+			"claude-code": {Enabled: true, Permissions: "ask", Command: "claude", DefaultArgs: []string{}, Env: map[string]string{}},
+			"codex":       {Enabled: true, Permissions: "ask", Command: "codex", DefaultArgs: []string{}, Env: map[string]string{}},
+			"gemini":      {Enabled: true, Permissions: "ask", Command: "gemini", DefaultArgs: []string{}, Env: map[string]string{}},
+			"opencode":    {Enabled: true, Permissions: "ask", Command: "opencode", DefaultArgs: []string{}, Env: map[string]string{}},
+			"shell":       {Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}},
+			"command":     {Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}},
 		},
 		Sandboxing: Sandboxing{
 			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/sessions/agents"
 )
 
 func sessionOf(s sessions.Session) api.Session {
@@ -17,7 +19,7 @@ func sessionOf(s sessions.Session) api.Session {
 	if argv == nil {
 		argv = []string{}
 	}
-	return api.Session{Watchers: list(s.Watchers, watcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, AccountId: s.AccountID, Argv: argv, State: api.SessionState(s.State),
+	return api.Session{Watchers: list(s.Watchers, watcherOf), Id: s.ID, WorkspaceId: s.WorkspaceID, Agent: s.Agent, AgentName: s.AgentName, AccountId: s.AccountID, Permissions: api.SessionPermissions(cmp.Or(s.Permissions, agents.AskPermissions)), Argv: argv, State: api.SessionState(s.State),
 		StateReason: s.StateReason, StateAt: s.StateAt,
 		StateSource: api.SessionStateSource(s.Basis.Source), Attention: needsOf(s), Evidence: list(s.Basis.Evidence, evidenceOf),
 		Title: s.Title, Cols: int(s.Cols), Rows: int(s.Rows), Prompt: s.Prompt, CreatedBy: s.CreatedBy,
@@ -69,7 +71,8 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 	if err != nil {
 		return nil, err
 	}
-	start := sessions.StartRequest{Agent: b.Agent, Prompt: val(b.Prompt), Argv: val(b.Argv), Cols: cols, Rows: rows, Env: val(b.Env), AccountID: val(b.AccountId)}
+	start := sessions.StartRequest{Agent: b.Agent, Prompt: val(b.Prompt), Argv: val(b.Argv), Cols: cols, Rows: rows, Env: val(b.Env), AccountID: val(b.AccountId),
+		Permissions: string(val(b.Permissions)), ConfirmNoBoundary: val(b.ConfirmNoBoundary)}
 	var s sessions.Session
 	if from := val(b.FromSession); from != "" {
 		if !plainID(from) {

@@ -50,9 +50,10 @@ func (s *Service) Agents(ctx context.Context, actor accounts.Actor, teamID strin
 	if err != nil {
 		return nil, err
 	}
+	images := s.ownPrograms(ctx)
 	var out []AgentInfo
 	for _, info := range s.cfg.Agents.List(ctx) {
-		a := AgentInfo{Info: info}
+		a := AgentInfo{Info: info, InImages: images && !info.Installed}
 		if info.Accounts {
 			a.Usable = slices.Collect(func(yield func(accounts.AgentAccount) bool) {
 				for _, u := range usable {

@@ -3,6 +3,7 @@ package sessions
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/executors"
@@ -53,12 +54,44 @@ func (s *Service) checkAgent(ctx context.Context, name string) error {
 	if fault.CodeOf(err) != "agent_not_installed" {
 		return err
 	}
-	for _, c := range s.cfg.Places.Capabilities(ctx) {
-		if c.Available && !c.Host && c.Kind != executors.Local {
-			return nil
-		}
+	if s.ownPrograms(ctx) {
+		return nil
 	}
 	return err
+}
+
+// ownPrograms reports whether there is a place now whose programs are not this machine's.
+func (s *Service) ownPrograms(ctx context.Context) bool {
+	return slices.ContainsFunc(s.cfg.Places.Capabilities(ctx), func(c executors.Capabilities) bool {
+		return c.Available && c.Isolated && !c.Host
+	})
+}
+
+// DefaultPermissions says how an agent is started in a place that keeps it in when nobody says otherwise.
+func (s *Service) DefaultPermissions(agent string) string {
+	return s.cfg.Agents.Permissions(agent, true)
+}
+
+// permissions says with which permissions an agent is started. One that is resumed where nothing keeps it in, which nobody has confirmed
+// for it, asks again: dropped.
+func (s *Service) permissions(req StartRequest, in *inside, resumed bool) (permissions string, dropped bool, err error) {
+	bounded := in != nil && in.boundary
+	permissions = req.Permissions
+	if permissions == "" {
+		permissions = s.cfg.Agents.Permissions(req.Agent, bounded)
+	}
+	if err := s.cfg.Agents.CheckPermissions(req.Agent, permissions); err != nil {
+		return "", false, err
+	}
+	if permissions != agents.AllPermissions || bounded || req.ConfirmNoBoundary {
+		return permissions, false, nil
+	}
+	if resumed {
+		return agents.AskPermissions, true, nil
+	}
+	return "", false, fault.New(fault.Conflict, "no_boundary",
+		"%s would do everything without asking, and nothing keeps it in here: it has the rights of the server's user. Choose a place that isolates, let it ask, or confirm it (confirm_no_boundary).",
+		s.cfg.Agents.Name(req.Agent)).With("field", "permissions")
 }
 
 // notThere reports whether a process could not be started because its program is not in the place.

@@ -66,7 +66,12 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if err != nil {
 		return Session{}, err
 	}
+	permissions, dropped, err := s.permissions(req, in, resumed != nil)
+	if err != nil {
+		return Session{}, err
+	}
 	row := s.newRow(w, place, req.Agent, actor.User.ID)
+	row.Permissions = permissions
 	row.Prompt, row.AccountID = req.Prompt, account.ID
 	if req.Cols != 0 {
 		row.Cols = req.Cols
@@ -75,7 +80,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		row.Rows = req.Rows
 	}
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
-		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks, Inside: in.in(ctx, place.Guest)}
+		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks, Permissions: permissions, Inside: in.in(ctx, place.Guest)}
 	if l.Resume = resumed != nil; l.Resume && resumed.Conversation != "" {
 		l.Conversation, l.Known = resumed.Conversation, true
 	}
@@ -86,6 +91,9 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	row.Conversation = plan.Conversation
 	if resumed != nil && !plan.Resumed {
 		row.StateReason = "started again: the agent has no conversation to go on with"
+	}
+	if dropped {
+		row.StateReason = "asks for permissions again: nothing keeps it in here"
 	}
 	return s.launch(ctx, row, place, in, l.Worktree, plan, req)
 }
@@ -114,7 +122,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	maps.Copy(env, plan.Secrets)
 	maps.Copy(env, req.Env)
 	secrets := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(plan.Env), secretValues(req.Env))
-	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: secrets, Inside: in != nil}); err != nil {
+	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: secrets, Inside: in != nil, NoWall: req.ConfirmNoBoundary}); err != nil {
 		return Session{}, diskFull(err)
 	}
 	l, err := s.newLive(row, secrets)

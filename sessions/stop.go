@@ -148,7 +148,8 @@ func (s *Service) Resume(ctx context.Context, actor accounts.Actor, id string) (
 	if err != nil {
 		s.cfg.Log.Warn("launch of a session not read", "session_id", id, "error", err)
 	}
-	next, err := s.start(ctx, actor, old.WorkspaceID, StartRequest{Agent: old.Agent, Argv: kept.args(old), Cols: old.Cols, Rows: old.Rows, Env: kept.Env, AccountID: old.AccountID}, &old)
+	next, err := s.start(ctx, actor, old.WorkspaceID, StartRequest{Agent: old.Agent, Argv: kept.args(old), Cols: old.Cols, Rows: old.Rows, Env: kept.Env, AccountID: old.AccountID,
+		Permissions: old.Permissions, ConfirmNoBoundary: kept.NoWall}, &old)
 	if err == nil && !next.State.Ended() {
 		s.inherit(context.WithoutCancel(ctx), old, next)
 	}

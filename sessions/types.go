@@ -34,6 +34,7 @@ type Session struct {
 	PromptSentAt            int64
 	Conversation            string
 	AccountID               string // the agent's account, "" = none was chosen
+	Permissions             string // agents.AskPermissions or agents.AllPermissions; "" = before it was kept
 	State                   State
 	StateReason             string
 	StateAt                 int64
@@ -77,6 +78,7 @@ type AgentInfo struct {
 	agents.Info
 	Account      *accounts.AgentAccount  // the default; nil: none chosen yet
 	Usable       []accounts.AgentAccount // all it may be started with: the person's own, then the team's
+	InImages     bool                    // it is not on this machine, but a place with programs of its own may have it
 	NeedsAccount bool                    // the agent talks to a model and no account was chosen
 }
 
@@ -88,4 +90,9 @@ type StartRequest struct {
 	Cols, Rows uint16   // 0 = 120x32
 	Env        map[string]string
 	AccountID  string // "" = the default
+
+	// Permissions is agents.AskPermissions or agents.AllPermissions; "" = as config.json says. All of them where nothing keeps the agent in
+	// are refused unless somebody has confirmed that.
+	Permissions       string
+	ConfirmNoBoundary bool
 }

@@ -17,13 +17,13 @@ var _ sessions.Store = (*Sessions)(nil)
 // NewSessions returns the storage of sessions in db.
 func NewSessions(db *DB) *Sessions { return &Sessions{db: db} }
 
-const sessionColumns = `id, team_id, workspace_id, sandbox_id, agent, account_id, argv, prompt, prompt_sent_at, conversation, state, state_reason,
+const sessionColumns = `id, team_id, workspace_id, sandbox_id, agent, account_id, permissions, argv, prompt, prompt_sent_at, conversation, state, state_reason,
 	state_at, basis, title, cols, rows, exit_code, exit_signal, bytes, created_by, started_at, ended_at`
 
 func scanSession(s scanner, more ...any) (sessions.Session, error) {
 	var r sessions.Session
 	var argv, basis string
-	err := s.Scan(append([]any{&r.ID, &r.TeamID, &r.WorkspaceID, &r.SandboxID, &r.Agent, &r.AccountID, &argv, &r.Prompt, &r.PromptSentAt, &r.Conversation,
+	err := s.Scan(append([]any{&r.ID, &r.TeamID, &r.WorkspaceID, &r.SandboxID, &r.Agent, &r.AccountID, &r.Permissions, &argv, &r.Prompt, &r.PromptSentAt, &r.Conversation,
 		&r.State, &r.StateReason, &r.StateAt, &basis, &r.Title, &r.Cols, &r.Rows, &r.ExitCode, &r.ExitSignal, &r.Bytes, &r.CreatedBy,
 		&r.StartedAt, &r.EndedAt}, more...)...)
 	if err != nil {
@@ -51,8 +51,8 @@ func (s *Sessions) InsertSession(ctx context.Context, r sessions.Session) error 
 	if err != nil {
 		return fmt.Errorf("encoding the basis of a state: %w", err)
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
-		r.ID, r.TeamID, r.WorkspaceID, r.SandboxID, r.Agent, r.AccountID, string(argv), r.Prompt, r.PromptSentAt, r.Conversation, string(r.State),
+	_, err = s.db.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		r.ID, r.TeamID, r.WorkspaceID, r.SandboxID, r.Agent, r.AccountID, r.Permissions, string(argv), r.Prompt, r.PromptSentAt, r.Conversation, string(r.State),
 		r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal, r.Bytes, r.CreatedBy, r.StartedAt, r.EndedAt)
 	if err != nil {
 		return fmt.Errorf("inserting session: %w", err)

@@ -248,6 +248,7 @@ func settings(cfg *config.Config) map[string]agents.Settings {
 		set := agents.Settings{Enabled: a.Enabled, Name: a.Name, Command: a.Command, DefaultArgs: a.DefaultArgs, Env: a.Env,
 			Prompt: agents.Delivery(a.Prompt.Delivery), PromptFlag: a.Prompt.Flag, Install: a.Install,
 			ConversationArgs: a.Conversation.Args, ConversationPattern: a.Conversation.Pattern, ResumeArgs: a.Resume.Args,
+			Permissions: a.Permissions, PermissionArgs: a.PermitArgs,
 			Interrupt: a.InterruptKeys(), InterruptName: a.Interrupt, AccountEnv: a.Account.Env, BaseURLEnv: a.Account.BaseURLEnv}
 		for _, r := range a.ScreenRules {
 			rule := agents.ScreenRule{Pattern: r.Pattern, Says: r.Says, Reason: r.Reason, Lines: r.Lines}

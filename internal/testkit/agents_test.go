@@ -30,13 +30,15 @@ func realAgent(t *testing.T, name string) string {
 }
 
 // scripted starts the scripted model server and returns its address.
-func scripted(t *testing.T) string {
+func scripted(t *testing.T) string { return scriptedAt(t, "127.0.0.1") }
+
+func scriptedAt(t *testing.T, host string) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "modelserver")
 	if out, err := exec.Command("go", "build", "-o", bin, "../../e2e/modelserver").CombinedOutput(); err != nil {
 		t.Fatalf("building the model server: %v\n%s", err, out)
 	}
-	cmd := exec.Command(bin)
+	cmd := exec.Command(bin, "-listen", host+":0")
 	pipe, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
@@ -62,14 +64,23 @@ func script(t *testing.T, steps ...map[string]any) string {
 // agentHouse boots a house in which a real agent works under the scripted model.
 func agentHouse(t *testing.T, agent string, extra ...string) *testkit.House {
 	t.Helper()
+	return agentHouseAt(t, "127.0.0.1", agent, extra...)
+}
+
+// agentHouseAt is agentHouse with a model that listens on another address of this machine.
+func agentHouseAt(t *testing.T, host, agent string, extra ...string) *testkit.House {
+	t.Helper()
 	program, args, base := "claude", "[]", ""
 	key := "sk-ant-api03-" + strings.Repeat("abcdefghij", 5)
 	if agent == "codex" {
 		program, args, base = "codex", `["-m","gpt-5.5","-a","on-request","-s","workspace-write"]`, "/v1"
 		key = "sk-proj-" + strings.Repeat("abcdefghij", 5)
 	}
-	h := testkit.Start(t, append(extra, testkit.Local, fmt.Sprintf(`"agents":{%q:{"enabled":true,"command":%q,"defaultArgs":%s}}`, agent, realAgent(t, program), args))...)
-	h.API("PUT", "/me/agent-accounts/"+agent, map[string]any{"kind": "api_key", "api_key": key, "base_url": scripted(t) + base}, nil)
+	if !strings.Contains(strings.Join(extra, ""), `"sandboxing"`) {
+		extra = append(extra, testkit.Local)
+	}
+	h := testkit.Start(t, append(extra, fmt.Sprintf(`"agents":{%q:{"enabled":true,"command":%q,"defaultArgs":%s}}`, agent, realAgent(t, program), args))...)
+	h.API("PUT", "/me/agent-accounts/"+agent, map[string]any{"kind": "api_key", "api_key": key, "base_url": scriptedAt(t, host) + base}, nil)
 	return h
 }
 
@@ -93,7 +104,13 @@ type work struct {
 // ask starts an agent on a script in a workspace of its own.
 func ask(t *testing.T, h *testkit.House, agent string, steps ...map[string]any) *work {
 	t.Helper()
-	w := &work{t: t, h: h, ws: h.Workspace(h.Sample(), "Ask")}
+	return askIn(t, h, "", agent, steps...)
+}
+
+// askIn is ask in a workspace in a place of that kind.
+func askIn(t *testing.T, h *testkit.House, executor, agent string, steps ...map[string]any) *work {
+	t.Helper()
+	w := &work{t: t, h: h, ws: h.WorkspaceIn(executor, h.Sample(), "Ask")}
 	var s testkit.Session
 	h.API("POST", "/workspaces/"+w.ws.ID+"/sessions", map[string]any{"agent": agent, "prompt": script(t, steps...), "cols": 120, "rows": 40}, &s)
 	w.id = s.ID

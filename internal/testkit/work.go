@@ -81,8 +81,18 @@ func (h *House) Project(body map[string]any) (projectID string) {
 // Workspace creates a workspace and waits until it is ready.
 func (h *House) Workspace(projectID, name string) Workspace {
 	h.t.Helper()
+	return h.WorkspaceIn("", projectID, name)
+}
+
+// WorkspaceIn is Workspace in a place of that kind, "" = the default.
+func (h *House) WorkspaceIn(executor, projectID, name string) Workspace {
+	h.t.Helper()
 	var ws Workspace
-	h.API("POST", "/teams/"+h.Team+"/workspaces", map[string]any{"project_id": projectID, "name": name}, &ws)
+	body := map[string]any{"project_id": projectID, "name": name}
+	if executor != "" {
+		body["executor"] = executor
+	}
+	h.API("POST", "/teams/"+h.Team+"/workspaces", body, &ws)
 	h.workspaces = append(h.workspaces, ws.ID)
 	h.Wait("the workspace is ready", func() bool {
 		h.API("GET", "/workspaces/"+ws.ID, nil, &ws)

@@ -17,6 +17,24 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AgentDefaultPermissions.
+const (
+	AgentDefaultPermissionsAll AgentDefaultPermissions = "all"
+	AgentDefaultPermissionsAsk AgentDefaultPermissions = "ask"
+)
+
+// Valid indicates whether the value is a known member of the AgentDefaultPermissions enum.
+func (e AgentDefaultPermissions) Valid() bool {
+	switch e {
+	case AgentDefaultPermissionsAll:
+		return true
+	case AgentDefaultPermissionsAsk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AgentAccountScope.
 const (
 	AgentAccountScopeTeam AgentAccountScope = "team"
@@ -716,6 +734,24 @@ func (e NetworkNameFrom) Valid() bool {
 	}
 }
 
+// Defines values for NewSessionPermissions.
+const (
+	NewSessionPermissionsAll NewSessionPermissions = "all"
+	NewSessionPermissionsAsk NewSessionPermissions = "ask"
+)
+
+// Valid indicates whether the value is a known member of the NewSessionPermissions enum.
+func (e NewSessionPermissions) Valid() bool {
+	switch e {
+	case NewSessionPermissionsAll:
+		return true
+	case NewSessionPermissionsAsk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NewWebhookFormat.
 const (
 	NewWebhookFormatDiscord NewWebhookFormat = "discord"
@@ -1061,6 +1097,24 @@ func (e SandboxState) Valid() bool {
 	}
 }
 
+// Defines values for SessionPermissions.
+const (
+	SessionPermissionsAll SessionPermissions = "all"
+	SessionPermissionsAsk SessionPermissions = "ask"
+)
+
+// Valid indicates whether the value is a known member of the SessionPermissions enum.
+func (e SessionPermissions) Valid() bool {
+	switch e {
+	case SessionPermissionsAll:
+		return true
+	case SessionPermissionsAsk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionStateSource.
 const (
 	SessionStateSourceBytes        SessionStateSource = "bytes"
@@ -1373,7 +1427,13 @@ type Agent struct {
 	// Accounts All you may start it with: your own, then the team's
 	Accounts []AgentAccount `json:"accounts"`
 	Agent    string         `json:"agent"`
-	Enabled  bool           `json:"enabled"`
+
+	// DefaultPermissions How it is started in a place that keeps it in when nobody says otherwise
+	DefaultPermissions AgentDefaultPermissions `json:"default_permissions"`
+	Enabled            bool                    `json:"enabled"`
+
+	// InImages Not installed on the server, but a place with programs of its own may have it
+	InImages bool `json:"in_images"`
 
 	// Install How to install it
 	Install   string `json:"install"`
@@ -1384,8 +1444,14 @@ type Agent struct {
 	NeedsAccount bool   `json:"needs_account"`
 	Path         string `json:"path"`
 	TakesAccount bool   `json:"takes_account"`
-	Version      string `json:"version"`
+
+	// TakesPermissions It asks for permissions and can be started with all of them
+	TakesPermissions bool   `json:"takes_permissions"`
+	Version          string `json:"version"`
 }
+
+// AgentDefaultPermissions How it is started in a place that keeps it in when nobody says otherwise
+type AgentDefaultPermissions string
 
 // AgentAccount defines model for AgentAccount.
 type AgentAccount struct {
@@ -2283,18 +2349,27 @@ type NewSession struct {
 	Agent string `json:"agent"`
 
 	// Argv command: what to run; others: further arguments
-	Argv *[]string          `json:"argv,omitempty"`
-	Cols *int               `json:"cols,omitempty"`
-	Env  *map[string]string `json:"env,omitempty"`
+	Argv *[]string `json:"argv,omitempty"`
+	Cols *int      `json:"cols,omitempty"`
+
+	// ConfirmNoBoundary With permissions all in a place that is no boundary: you know that nothing keeps the agent in
+	ConfirmNoBoundary *bool              `json:"confirm_no_boundary,omitempty"`
+	Env               *map[string]string `json:"env,omitempty"`
 
 	// FromSession Another session of the workspace: without a prompt, the new one is told what that one was told
 	FromSession *string `json:"from_session,omitempty"`
-	Prompt      *string `json:"prompt,omitempty"`
-	Rows        *int    `json:"rows,omitempty"`
+
+	// Permissions ask: the agent asks for what it is not allowed to do. all: it asks for nothing, the place keeps it in. Without: as config.json says, else ask
+	Permissions *NewSessionPermissions `json:"permissions,omitempty"`
+	Prompt      *string                `json:"prompt,omitempty"`
+	Rows        *int                   `json:"rows,omitempty"`
 
 	// StopFromSession Stop that session first; the new one gets its queue
 	StopFromSession *bool `json:"stop_from_session,omitempty"`
 }
+
+// NewSessionPermissions ask: the agent asks for what it is not allowed to do. all: it asks for nothing, the place keeps it in. Without: as config.json says, else ask
+type NewSessionPermissions string
 
 // NewTeam defines model for NewTeam.
 type NewTeam struct {
@@ -2772,7 +2847,10 @@ type Session struct {
 	ExitCode   *int       `json:"exit_code"`
 	ExitSignal string     `json:"exit_signal"`
 	Id         string     `json:"id"`
-	Prompt     string     `json:"prompt"`
+
+	// Permissions Whether the agent asks for what it is not allowed to do
+	Permissions SessionPermissions `json:"permissions"`
+	Prompt      string             `json:"prompt"`
 
 	// Question What it asks now, the oldest of several; null when it asks nothing
 	Question    *Question    `json:"question"`
@@ -2790,6 +2868,9 @@ type Session struct {
 	Watchers    []Watcher `json:"watchers"`
 	WorkspaceId string    `json:"workspace_id"`
 }
+
+// SessionPermissions Whether the agent asks for what it is not allowed to do
+type SessionPermissions string
 
 // SessionStateSource Whose word decided the state; empty when nobody said anything
 type SessionStateSource string

@@ -43,6 +43,7 @@ type Launch struct {
 	Known        bool // with Resume: Conversation is the agent's own, else one it may take
 	Hooks        bool // the place hears the hooks of agents
 	Account      Account
+	Permissions  string  // AllPermissions, else it asks
 	Inside       *Inside // nil: the home lies on this machine, one a user
 
 	program string // absolute, or looked for in the place
@@ -89,14 +90,15 @@ type Find struct {
 }
 
 type facts struct {
-	name     string   // for people
-	command  string   // the program; "" = none of its own
-	install  string   // the command that installs it
-	accounts bool     // takes an account
-	explicit bool     // its signals tell working and idle, so a burst of bytes clears no question
-	version  []string // arguments that print the version; nil = not asked
-	login    string   // the file its login lies in, below the account's folder; "" = none
-	shared   []string // folders that all accounts of the agent share, so that a conversation goes on with another one
+	name        string   // for people
+	command     string   // the program; "" = none of its own
+	install     string   // the command that installs it
+	accounts    bool     // takes an account
+	explicit    bool     // its signals tell working and idle, so a burst of bytes clears no question
+	version     []string // arguments that print the version; nil = not asked
+	login       string   // the file its login lies in, below the account's folder; "" = none
+	permissions bool     // it asks for permissions, and can be told not to
+	shared      []string // folders that all accounts of the agent share, so that a conversation goes on with another one
 }
 
 // SignalKind is the kind of a thing a terminal was told beside text.

@@ -14,7 +14,7 @@ import (
 type claudeCode struct{}
 
 func (claudeCode) facts() facts {
-	return facts{name: "Claude Code", command: "claude", install: "npm install -g @anthropic-ai/claude-code", accounts: true,
+	return facts{name: "Claude Code", command: "claude", install: "npm install -g @anthropic-ai/claude-code", accounts: true, permissions: true,
 		explicit: true, version: []string{"--version"}, login: claudeLogin,
 		shared: []string{".claude/projects", ".claude/file-history", ".claude/plans", ".claude/commands", ".claude/agents", ".claude/skills"}}
 }
@@ -25,8 +25,14 @@ const claudeLogin = ".claude/.credentials.json"
 const maxApproved = 50
 
 func (c claudeCode) plan(l Launch) (Plan, error) {
+	if err := l.rootRefuses(); err != nil {
+		return Plan{}, err
+	}
 	if err := c.preset(l); err != nil {
 		return Plan{}, err
+	}
+	if l.all() {
+		l.args, l.Args = append(without(l.args, claudeFences), "--dangerously-skip-permissions"), without(l.Args, claudeFences)
 	}
 	p := Plan{Prompt: PromptArgument, Conversation: l.Conversation, Env: map[string]string{
 		"CLAUDE_CONFIG_DIR":                        l.home.claude(),
@@ -47,7 +53,7 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 		p.Argv = append(p.Argv, "--session-id", l.Conversation)
 	}
 	if !slices.Contains(l.args, "--settings") && !slices.Contains(l.Args, "--settings") {
-		p.Argv = append(p.Argv, "--settings", c.settings(l.Hooks))
+		p.Argv = append(p.Argv, "--settings", c.settings(l.Hooks, l.all()))
 	}
 	p.Argv = append(p.Argv, l.Args...)
 	return p.withPrompt(l.Prompt), nil

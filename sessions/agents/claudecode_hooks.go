@@ -39,8 +39,11 @@ func claudeHooks() map[string]any {
 
 // settings are given on the command line and merged by Claude with the person's and the project's own: notifications as OSC 9,
 // no question about the MCP servers a project of a trusted folder brings, and hooks where somebody hears them.
-func (claudeCode) settings(hooks bool) string {
+func (claudeCode) settings(hooks, all bool) string {
 	s := map[string]any{"preferredNotifChannel": "iterm2", "enableAllProjectMcpServers": true}
+	if all {
+		s["skipDangerousModePermissionPrompt"] = true // somebody was told before
+	}
 	if hooks {
 		s["hooks"] = claudeHooks()
 	}

@@ -18,7 +18,7 @@ import (
 type codex struct{}
 
 func (codex) facts() facts {
-	return facts{name: "Codex", command: "codex", install: "npm install -g @openai/codex", accounts: true, explicit: true,
+	return facts{name: "Codex", command: "codex", install: "npm install -g @openai/codex", accounts: true, explicit: true, permissions: true,
 		version: []string{"--version"}, login: codexLogin, shared: []string{".codex/sessions", ".codex/prompts", ".codex/skills"}}
 }
 
@@ -45,6 +45,15 @@ func (c codex) plan(l Launch) (Plan, error) {
 	}
 	for _, v := range overrides {
 		p.Argv = append(p.Argv, "-c", v)
+	}
+	switch {
+	case l.all():
+		l.args, l.Args = append(without(l.args, codexFences), "--dangerously-bypass-approvals-and-sandbox"), without(l.Args, codexFences)
+	case l.fenced():
+		l.args, l.Args = without(l.args, codexFences), without(l.Args, codexFences)
+		for _, v := range codexUnfenced {
+			l.args = append(l.args, "-c", v)
+		}
 	}
 	if l.Account.Kind == APIKey && l.Account.Secret != "" {
 		p.Secrets = map[string]string{codexKey: l.Account.Secret}

@@ -51,7 +51,7 @@ func newCustom(name string, s Settings) (adapter, error) {
 func (custom) described() {}
 
 func (c custom) facts() facts {
-	return facts{name: c.name, install: c.s.Install, accounts: c.s.AccountEnv != ""}
+	return facts{name: c.name, install: c.s.Install, accounts: c.s.AccountEnv != "", permissions: len(c.s.PermissionArgs) > 0}
 }
 
 func (c custom) plan(l Launch) (Plan, error) {
@@ -73,6 +73,9 @@ func (c custom) plan(l Launch) (Plan, error) {
 	case len(c.s.ConversationArgs) > 0:
 		p.Argv = append(p.Argv, marked(c.s.ConversationArgs, l.Conversation)...)
 		p.Conversation = l.Conversation
+	}
+	if l.all() {
+		p.Argv = append(p.Argv, c.s.PermissionArgs...)
 	}
 	p.Argv = append(p.Argv, l.Args...)
 	short := len(l.Prompt) <= maxArgument && !strings.ContainsRune(l.Prompt, 0)

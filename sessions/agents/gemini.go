@@ -12,7 +12,7 @@ import (
 type gemini struct{}
 
 func (gemini) facts() facts {
-	return facts{name: "Gemini CLI", command: "gemini", install: "npm install -g @google/gemini-cli", accounts: true, explicit: true,
+	return facts{name: "Gemini CLI", command: "gemini", install: "npm install -g @google/gemini-cli", accounts: true, explicit: true, permissions: true,
 		version: []string{"--version"}, login: geminiLogin, shared: []string{".gemini/tmp", ".gemini/history", ".gemini/commands", ".gemini/skills"}}
 }
 
@@ -37,6 +37,9 @@ func (g gemini) plan(l Launch) (Plan, error) {
 		if l.Account.BaseURL != "" {
 			p.Env["GOOGLE_GEMINI_BASE_URL"] = l.Account.BaseURL
 		}
+	}
+	if l.all() {
+		l.args, l.Args = append(without(l.args, geminiFences), "--approval-mode=yolo"), without(l.Args, geminiFences)
 	}
 	p.Argv = append([]string{l.program}, l.args...)
 	switch {

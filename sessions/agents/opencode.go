@@ -20,7 +20,7 @@ import (
 type openCode struct{}
 
 func (openCode) facts() facts {
-	return facts{name: "OpenCode", command: "opencode", install: "npm install -g opencode-ai", accounts: true, version: []string{"--version"}, login: openCodeLogin,
+	return facts{name: "OpenCode", command: "opencode", install: "npm install -g opencode-ai", accounts: true, permissions: true, version: []string{"--version"}, login: openCodeLogin,
 		shared: []string{openCodeData + "/storage", openCodeData + "/snapshot"}}
 }
 
@@ -44,6 +44,9 @@ func (o openCode) plan(l Launch) (Plan, error) {
 		"OPENCODE_DB":                 path.Join(l.home.Dir, openCodeData, openCodeDB), // one for all accounts
 	}}
 	doc := map[string]any{"autoupdate": false}
+	if l.all() {
+		doc["permission"] = map[string]any{"edit": "allow", "bash": "allow", "webfetch": "allow", "external_directory": "allow", "doom_loop": "allow"}
+	}
 	if l.Account.Kind == APIKey && l.Account.Secret != "" {
 		provider, name := "openai", "OPENAI_API_KEY"
 		if strings.HasPrefix(l.Account.Secret, "sk-ant-") {

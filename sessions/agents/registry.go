@@ -39,6 +39,7 @@ type Settings struct {
 	Command     string            // program to run; "" = the adapter's
 	DefaultArgs []string          // put before everything a session adds
 	Env         map[string]string // on top of the adapter's
+	Permissions string            // AllPermissions: so it is started where the place keeps it in and nobody says otherwise
 	Screen      []ScreenRule      // what its screen tells of its state, on top of what is known
 
 	// Of agents Parawork does not know only.
@@ -52,6 +53,7 @@ type Settings struct {
 	InterruptName       string   // of Interrupt, for people
 	AccountEnv          string   // the variable an account's key goes into; "" = it takes no account
 	BaseURLEnv          string   // and its address
+	PermissionArgs      []string // start it with all permissions; none = it knows of none
 }
 
 // Info is what is known of an agent on this machine.
@@ -64,6 +66,8 @@ type Info struct {
 	Version   string
 	Install   string // the command that installs it, "" when there is none to give
 	Accounts  bool   // the agent talks to a model and takes an account
+
+	Permissions bool // it can be started with all its permissions
 }
 
 // Config is what a Registry is made of.
@@ -169,7 +173,7 @@ func (r *Registry) Info(ctx context.Context, name string) Info {
 		return Info{Agent: name, Name: name}
 	}
 	f, s := a.facts(), r.settings(name)
-	info := Info{Agent: name, Name: r.Name(name), Enabled: s.Enabled, Install: f.install, Accounts: f.accounts}
+	info := Info{Agent: name, Name: r.Name(name), Enabled: s.Enabled, Install: f.install, Accounts: f.accounts, Permissions: f.permissions}
 	if name == Command || name == Setup {
 		info.Installed = true
 		return info
@@ -276,6 +280,9 @@ func (r *Registry) NotFound(name string, in *Inside) string {
 // agent_disabled, agent_not_installed, existing_login_missing, invalid_command.
 func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 	program, err := r.check(name, l.Inside)
+	if err == nil {
+		err = r.CheckPermissions(name, l.Permissions)
+	}
 	if err != nil {
 		return Plan{}, err
 	}

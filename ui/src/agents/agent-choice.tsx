@@ -22,6 +22,9 @@ export interface ChosenAgent {
   ready: boolean;
 }
 
+/** On the server, or perhaps in the image of a place with programs of its own. */
+const startable = (a: Agent) => a.installed || a.in_images;
+
 /** Keeps a choice among the agents: what was used last, else the first that can be started. */
 export function useAgentChoice(
   agents: Agent[] | undefined,
@@ -30,7 +33,7 @@ export function useAgentChoice(
 ): ChosenAgent {
   const [picked, setPicked] = useState<string | undefined>(undefined);
   const [account, setAccount] = useState<string | undefined>(undefined);
-  const usable = (agents ?? []).filter((a) => a.enabled && a.installed && a.agent !== SHELL && a.agent !== COMMAND);
+  const usable = (agents ?? []).filter((a) => a.enabled && startable(a) && a.agent !== SHELL && a.agent !== COMMAND);
   const first = usable.find((a) => a.agent === last) ?? usable.find((a) => !a.needs_account) ?? usable[0];
   const agent = picked ?? (last === SHELL || last === COMMAND ? last : first?.agent) ?? SHELL;
   const info = agents?.find((a) => a.agent === agent);
@@ -45,7 +48,7 @@ export function useAgentChoice(
     account: info?.accounts.find((a) => a.id === wanted)?.id ?? "",
     setAccount,
     info,
-    ready: agents !== undefined && (plain || (info?.enabled === true && info.installed && !info.needs_account)),
+    ready: agents !== undefined && (plain || (info?.enabled === true && startable(info) && !info.needs_account)),
   };
 }
 
@@ -81,7 +84,7 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
     }
   };
   const { info } = choice;
-  const usable = info?.enabled && info.installed ? info : undefined;
+  const usable = info?.enabled && startable(info) ? info : undefined;
   const asks = usable && (usable.needs_account || changing);
   const inUse = info?.accounts.find((a) => a.id === choice.account) ?? info?.account;
 
@@ -105,11 +108,13 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
                 {a.version && <span className="font-mono text-[11px] text-fg3">{a.version}</span>}
               </>
             ),
-            disabled: !a.enabled || !a.installed,
+            disabled: !a.enabled || !startable(a),
             hint: !a.enabled
               ? "Turned off in the server's config.json."
               : !a.installed
-                ? "Not installed on the server."
+                ? a.in_images
+                  ? "Not installed on the server; a container's image may have it."
+                  : "Not installed on the server."
                 : a.needs_account
                   ? "Which account it uses is not chosen yet."
                   : a.account

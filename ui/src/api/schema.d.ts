@@ -1971,7 +1971,14 @@ export interface components {
             /** @description All you may start it with: your own, then the team's */
             accounts: components["schemas"]["AgentAccount"][];
             agent: string;
+            /**
+             * @description How it is started in a place that keeps it in when nobody says otherwise
+             * @enum {string}
+             */
+            default_permissions: "ask" | "all";
             enabled: boolean;
+            /** @description Not installed on the server, but a place with programs of its own may have it */
+            in_images: boolean;
             /** @description How to install it */
             install: string;
             installed: boolean;
@@ -1980,6 +1987,8 @@ export interface components {
             needs_account: boolean;
             path: string;
             takes_account: boolean;
+            /** @description It asks for permissions and can be started with all of them */
+            takes_permissions: boolean;
             version: string;
         };
         AgentAccount: {
@@ -2691,11 +2700,18 @@ export interface components {
             /** @description command: what to run; others: further arguments */
             argv?: string[];
             cols?: number;
+            /** @description With permissions all in a place that is no boundary: you know that nothing keeps the agent in */
+            confirm_no_boundary?: boolean;
             env?: {
                 [key: string]: string;
             };
             /** @description Another session of the workspace: without a prompt, the new one is told what that one was told */
             from_session?: string;
+            /**
+             * @description ask: the agent asks for what it is not allowed to do. all: it asks for nothing, the place keeps it in. Without: as config.json says, else ask
+             * @enum {string}
+             */
+            permissions?: "ask" | "all";
             prompt?: string;
             rows?: number;
             /** @description Stop that session first; the new one gets its queue */
@@ -3078,6 +3094,11 @@ export interface components {
             exit_code: number | null;
             exit_signal: string;
             id: string;
+            /**
+             * @description Whether the agent asks for what it is not allowed to do
+             * @enum {string}
+             */
+            permissions: "ask" | "all";
             prompt: string;
             /** @description What it asks now, the oldest of several; null when it asks nothing */
             question: components["schemas"]["Question"] | null;

@@ -7,6 +7,7 @@ const session = (over: Partial<Session>): Session => ({
   workspace_id: "ws",
   agent: "claude-code",
   account_id: "",
+  permissions: "ask",
   agent_name: "Claude Code",
   argv: [],
   watchers: [],

@@ -15,6 +15,8 @@ export function startSession(
         ...(body.prompt?.trim() || body.from_session ? { prompt: body.prompt ?? "" } : {}),
         ...(body.argv?.length ? { argv: body.argv } : {}),
         ...(body.account_id ? { account_id: body.account_id } : {}),
+        ...(body.permissions ? { permissions: body.permissions } : {}),
+        ...(body.confirm_no_boundary ? { confirm_no_boundary: true } : {}),
         ...(body.env ? { env: body.env } : {}),
         ...(body.from_session ? { from_session: body.from_session, stop_from_session: body.stop_from_session } : {}),
         ...(isCoarse() ? {} : guessSize()),

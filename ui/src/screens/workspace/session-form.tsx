@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
 import type { Session, Workspace } from "@/api/client";
+import { ApiError } from "@/api/problem";
 import { agentsQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { splitCommand } from "@/format/words";
@@ -30,6 +31,12 @@ export function SessionForm({ workspace: w, after, onStarted }: Props) {
   const [prompt, setPrompt] = useState(after?.told ?? "");
   const [stopFirst, setStopFirst] = useState(true);
   const [command, setCommand] = useState("");
+  const allKey = `permissions.${w.project_id}.${choice.agent}`;
+  const [all, setAll] = useState<Record<string, boolean>>({});
+  const permits = choice.info?.takes_permissions ?? false;
+  const everything =
+    permits && (all[choice.agent] ?? (recall(allKey, isString) ?? choice.info?.default_permissions) === "all");
+  const [noBoundary, setNoBoundary] = useState(false);
   const isCommand = choice.agent === COMMAND;
   const talks = choice.agent !== SHELL && !isCommand;
   const argv = splitCommand(command);
@@ -41,16 +48,20 @@ export function SessionForm({ workspace: w, after, onStarted }: Props) {
         ...(talks ? { prompt } : {}),
         ...(isCommand ? { argv } : {}),
         ...(choice.account ? { account_id: choice.account } : {}),
+        ...(permits ? { permissions: everything ? "all" : "ask" } : {}),
+        ...(everything && noBoundary ? { confirm_no_boundary: true } : {}),
         ...(after && stopFirst ? { from_session: after.session.id, stop_from_session: true } : {}),
       }),
     onSuccess: (s) => {
       remember(`agent.${w.project_id}`, s.agent);
+      if (permits) remember(allKey, everything ? "all" : "ask");
       if (choice.account) remember(`account.${w.project_id}.${s.agent}`, choice.account);
       client.setQueryData<Session[]>(keys.sessions(w.id), (list) => [s, ...(list ?? []).filter((x) => x.id !== s.id)]);
       void client.invalidateQueries({ queryKey: keys.sessions(w.id) });
       onStarted(s);
     },
   });
+  const unkept = start.error instanceof ApiError && start.error.code === "no_boundary";
   const ready = choice.ready && (!isCommand || argv.length > 0);
   const go = () => {
     if (ready && !start.isPending) start.mutate();
@@ -89,6 +100,26 @@ export function SessionForm({ workspace: w, after, onStarted }: Props) {
           value={command}
           spellCheck={false}
           onChange={(e) => setCommand(e.target.value)}
+        />
+      )}
+      {permits && (
+        <Check
+          label="All permissions: it asks for nothing"
+          hint="The place keeps it in. Without, it asks for what it is not allowed to do."
+          checked={everything}
+          onChange={(e) => {
+            setAll({ ...all, [choice.agent]: e.target.checked });
+            setNoBoundary(false);
+            start.reset();
+          }}
+        />
+      )}
+      {everything && (unkept || noBoundary) && (
+        <Check
+          label="Start it although nothing keeps it in here"
+          hint="It has the rights of the server's user: every file, every program, the network."
+          checked={noBoundary}
+          onChange={(e) => setNoBoundary(e.target.checked)}
         />
       )}
       {after && !after.ended && (
