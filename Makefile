@@ -75,6 +75,11 @@ test-go: $(GUEST) ui/dist/.built
 	@echo "==> go vet" && $(GO) vet ./...
 	@echo "==> go test -race" && $(GO) run ./internal/testpg -- $(GO) test -race -p $(TEST_PACKAGES) -timeout 20m $(GOTESTFLAGS) ./...
 
+## test-gvisor: containers behind gVisor's kernel (builds runsc once, needs root)
+.PHONY: test-gvisor
+test-gvisor:
+	@scripts/test-gvisor.sh
+
 ## test-ui: type check, lint and unit tests of the web app
 .PHONY: test-ui
 test-ui: ui/node_modules/.package-lock.json

@@ -101,7 +101,10 @@ rm -rf --one-file-system "$dir"
 `
 
 // Start starts an engine and gives it the image. flags go to dockerd on top of its own.
-func Start(flags ...string) (*Daemon, error) {
+func Start(flags ...string) (*Daemon, error) { return StartWith("{}", flags...) }
+
+// StartWith is Start with a daemon.json.
+func StartWith(config string, flags ...string) (*Daemon, error) {
 	if err := possible(); err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func Start(flags ...string) (*Daemon, error) {
 	args := append([]string{"-c", keeperScript, "keeper", dir, "dockerd", "--data-root", dir + "/data", "--exec-root", dir + "/exec",
 		"--pidfile", dir + "/pid", "-H", d.Host, "--containerd-namespace", filepath.Base(dir), "--bridge=none", "--iptables=false",
 		"--ip6tables=false", "--ip-forward=false", "--ip-masq=false", "--config-file", dir + "/daemon.json"}, flags...)
-	if err := os.WriteFile(dir+"/daemon.json", []byte("{}"), 0o600); err != nil {
+	if err := os.WriteFile(dir+"/daemon.json", []byte(config), 0o600); err != nil {
 		return nil, err
 	}
 	d.keeper = exec.Command("bash", args...)
