@@ -76,7 +76,7 @@ func TestWalls(t *testing.T) {
 		"ls /run/parawork/call; rm /run/parawork/call/host": "Read-only file system",
 		"env; tr '\\0' ' ' </proc/1/cmdline":                "--token-file /run/parawork/guest/token",
 		"ulimit -c":                                         "0",
-		"touch a-new-file; git status --short":             "?? a-new-file",
+		"touch a-new-file; git status --short":              "?? a-new-file",
 		"mknod /tmp/d c 1 1 || echo refused":                "refused",
 		"mount -t tmpfs none /mnt 2>&1 || echo refused":     "refused",
 		"cat /proc/sys/kernel/hostname":                     "parawork",
