@@ -41,6 +41,26 @@ func testGit(t *testing.T, cfg Config) {
 			t.Errorf("changes %+v", got)
 		}
 	})
+	t.Run("a file that cannot be read does not hide the others", func(t *testing.T) {
+		b := newBox(t, cfg)
+		base := Git(t, b.spec.Root, "rev-parse", "HEAD")
+		b.run("echo x > locked; echo y > open.txt; echo z >> dir/b.txt; mkdir shut; echo > shut/in; chmod 000 locked dir/b.txt shut a.txt")
+		set, err := b.c.PollNow(b.ctx, base)
+		if err != nil || set.Error != "" {
+			t.Fatalf("PollNow: %v, %q", err, set.Error)
+		}
+		got := make(map[string]string)
+		for _, c := range set.Upserts {
+			got[c.Path] = c.Status
+		}
+		if got["open.txt"] == "" || got["locked"] == "" || got["dir/b.txt"] != "modified" {
+			t.Errorf("changes %v", got)
+		}
+		b.run("chmod 700 shut; chmod 600 locked dir/b.txt a.txt")
+		if set, err = b.c.PollNow(b.ctx, base); err != nil || set.Error != "" {
+			t.Errorf("afterwards: %v, %q", err, set.Error)
+		}
+	})
 	t.Run("a change is told without being asked", func(t *testing.T) {
 		b := newBox(t, cfg)
 		base := Git(t, b.spec.Root, "rev-parse", "HEAD")

@@ -211,8 +211,8 @@ func (d *details) start(r rawChange) *entry {
 	return e
 }
 
-// large says that a file is not compared line by line.
-func large(st fileStat) bool { return st.regular() && st.size > bigFile }
+// large says that a file is not compared line by line: it is too large, or closed to us. One such must not hide all others.
+func large(st fileStat) bool { return st.regular() && (st.size > bigFile || st.closed) }
 
 // addOwn adds what git is not asked about: untracked repositories, large new files, conflicts without a file and, while
 // untracked files cannot be listed, those known from before.

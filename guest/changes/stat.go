@@ -12,6 +12,7 @@ type fileStat struct {
 	mode         uint32
 	size         int64
 	mtime, ctime int64 // ns
+	closed       bool  // a file that this program may not read, as far as somebody has looked
 }
 
 // lstat stats path itself, never what a link points to.

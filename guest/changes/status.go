@@ -42,7 +42,9 @@ func (p *Poller) look(ctx context.Context, t *tracker, m *meter) (seen, error) {
 	at := time.Now().UnixNano()
 	stats := make([]fileStat, len(st.paths))
 	for i, d := range st.paths {
-		stats[i], _ = lstat(filepath.Join(s.repo.root, d.path))
+		path := filepath.Join(s.repo.root, d.path)
+		stats[i], _ = lstat(path)
+		stats[i].closed = stats[i].regular() && unix.Access(path, unix.R_OK) != nil
 		result.racy = result.racy || stats[i].racy(at)
 	}
 	result.print = fingerprint(s, st, stats)

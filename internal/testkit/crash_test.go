@@ -78,7 +78,7 @@ func TestWorkGoesOnWithoutServer(t *testing.T) {
 	shell := h.Run(ws.ID, "sh", "-c", "while read l; do echo got $l; done")
 	must(t, h.Attach(ends.ID, "from=0").See("before"))
 	h.Kill()
-	must(t, os.WriteFile(gate, nil, 0o600))
+	must(t, os.WriteFile(gate, nil, 0o644))
 	h.Wait("the program ended without a server", func() bool { _, err := os.Stat(gate + ".done"); return err == nil })
 	h.Boot()
 	if s := h.Ended(ends.ID); s.State != "exited" || s.ExitCode == nil || *s.ExitCode != 3 {

@@ -178,7 +178,7 @@ func TestMergeConflict(t *testing.T) {
 // A session that ends says how and why.
 func TestHowSessionsEnd(t *testing.T) {
 	t.Parallel()
-	h := testkit.Start(t)
+	h := testkit.Start(t, testkit.Local)
 	ws := h.Workspace(h.Sample(), "Ends")
 	for _, tc := range []struct {
 		name  string
@@ -199,7 +199,7 @@ func TestHowSessionsEnd(t *testing.T) {
 	}
 	h.Refused(400, "", "POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "nobody"})
 
-	// Stop reaches what hides in a session of its own.
+	// Stop reaches what hides in a session of its own. Its pid is the one this machine counts by.
 	s := h.Run(ws.ID, "sh", "-c", "setsid sleep 1000 & echo $! > pid; trap '' TERM; echo ready; while :; do sleep 1; done")
 	term := h.Attach(s.ID, "from=0")
 	must(t, term.See("ready"))
