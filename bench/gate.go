@@ -28,7 +28,7 @@ func (b *bench) gate() error {
 	defer work.Wait()
 	defer far.Close()
 	work.Go(func() { answer(far) })
-	loopback := egress.Exception{Prefix: netip.MustParsePrefix("127.0.0.0/8")}
+	loopback := egress.Exception{Prefix: netip.MustParsePrefix("127.0.0.1/32")}
 	g, err := gate.New(gate.Config{Dir: filepath.Join(b.dir, "gates"), Allow: []egress.Exception{loopback}})
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package executors
 import (
 	"context"
 	"fmt"
+
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // Ticket names the sandbox a gate is opened for and what it may reach through it.
@@ -57,6 +59,9 @@ func (m *Manager) UseGate(g Gate, n Networks) {
 			return nil // it never had one
 		}
 		network, err := n.Network(ctx, r.WorkspaceID)
+		if fault.Is(err, fault.NotFound) { // it is being deleted: its sandbox is found to be ended
+			network, err = Network{Mode: NetworkNone}, nil
+		}
 		if err != nil {
 			return fmt.Errorf("reading what of the network workspace %s reaches: %w", r.WorkspaceID, err)
 		}

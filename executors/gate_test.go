@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // gates notes what is asked of it.
@@ -33,6 +34,9 @@ func (g *gates) Has(sandboxID string) bool { return g.known[sandboxID] }
 type networks struct{ mode executors.NetworkMode }
 
 func (n networks) Network(context.Context, string) (executors.Network, error) {
+	if n.mode == "deleted" {
+		return executors.Network{}, fault.New(fault.NotFound, "not_found", "It is gone.")
+	}
 	return executors.Network{Mode: n.mode}, nil
 }
 
@@ -58,6 +62,23 @@ func TestASandboxThatIsolatesHasAGateAllItsLife(t *testing.T) {
 	who := p.SandboxID + " " + h.ws + " " + h.team + " "
 	if want := []string{"open " + who + "allow", "open " + who + "none", "close " + p.SandboxID}; !slices.Equal(g.asked, want) {
 		t.Errorf("asked %q, want %q", g.asked, want)
+	}
+}
+
+// The sandbox of a workspace that is being deleted is found again too: it must be ended.
+func TestTheGateOfAWorkspaceThatIsGone(t *testing.T) {
+	h := newHouse(t)
+	g := &gates{known: map[string]bool{}}
+	h.ex.Set(fake.Knobs{Isolated: true})
+	h.m.UseGate(g, networks{executors.NetworkOpen})
+	p := h.ensure()
+	h.restart()
+	h.m.UseGate(g, networks{"deleted"})
+	if err := h.m.Recover(h.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := h.m.Live(h.ws); !ok || g.asked[len(g.asked)-1] != "open "+p.SandboxID+" "+h.ws+" "+h.team+" none" {
+		t.Errorf("asked %q", g.asked)
 	}
 }
 

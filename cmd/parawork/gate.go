@@ -53,7 +53,7 @@ func (h *house) buildGate(publisher events.Publisher, kept *store.Executors, env
 // warnOpenLoopback says loudly when every sandbox may reach all of this machine's own services.
 func warnOpenLoopback(log *slog.Logger, n config.Network) {
 	for _, e := range n.Private() {
-		if e.Prefix.Addr().IsLoopback() && e.Port == 0 {
+		if e.Prefix.IsSingleIP() && e.Prefix.Addr().IsLoopback() && e.Port == 0 {
 			log.Warn("sandboxes may reach every service on this machine's loopback, Parawork itself among them", "cure",
 				"name the ports in sandboxing.network.allowPrivate, such as 127.0.0.1:11434")
 		}

@@ -83,16 +83,22 @@ func (e Exception) Loopback() int {
 // Guard judges addresses right before they are dialed. The zero Guard lets all of the public internet be reached.
 type Guard struct {
 	Allow []Exception
-	Own   func() []netip.Addr // this machine's addresses, refused although some may be public; nil = not asked
+	// Own are this machine's addresses, refused although some may be public, and although they are in a range that is allowed: who allows
+	// a network does not mean the server in it. An exception for the address itself does. nil = not asked.
+	Own func() []netip.Addr
 }
 
 // Check returns ErrRefused unless ap may be dialed.
 func (g Guard) Check(ap netip.AddrPort) error {
 	ip := ap.Addr().Unmap().WithZone("")
-	switch {
-	case g.allows(netip.AddrPortFrom(ip, ap.Port())):
+	to := netip.AddrPortFrom(ip, ap.Port())
+	if g.Own != nil && slices.Contains(g.Own(), ip) {
+		if !slices.ContainsFunc(g.Allow, func(e Exception) bool { return e.Prefix.IsSingleIP() && e.holds(to) }) {
+			return ErrRefused
+		}
 		return nil
-	case !Public(ip) || g.Own != nil && slices.Contains(g.Own(), ip):
+	}
+	if !Public(ip) && !g.allows(to) {
 		return ErrRefused
 	}
 	return nil
@@ -100,9 +106,11 @@ func (g Guard) Check(ap netip.AddrPort) error {
 
 // allows reports whether an exception holds. Port 0 asks for the address alone.
 func (g Guard) allows(ap netip.AddrPort) bool {
-	return slices.ContainsFunc(g.Allow, func(e Exception) bool {
-		return e.Prefix.Contains(ap.Addr()) && (e.Port == 0 || ap.Port() == 0 || e.Port == ap.Port())
-	})
+	return slices.ContainsFunc(g.Allow, func(e Exception) bool { return e.holds(ap) })
+}
+
+func (e Exception) holds(ap netip.AddrPort) bool {
+	return e.Prefix.Contains(ap.Addr()) && (e.Port == 0 || ap.Port() == 0 || e.Port == ap.Port())
 }
 
 // Own returns this machine's addresses, looked up again every few seconds: networks come and go. Safe for concurrent use.

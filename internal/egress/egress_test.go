@@ -109,7 +109,9 @@ func TestCheck(t *testing.T) {
 
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	g := egress.Guard{Own: func() []netip.Addr { return []netip.Addr{netip.MustParseAddr("8.8.4.4")} }}
+	g := egress.Guard{Own: func() []netip.Addr {
+		return []netip.Addr{netip.MustParseAddr("8.8.4.4"), netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("127.0.0.1")}
+	}}
 	for _, s := range []string{"10.0.0.0/8", "127.0.0.1:11434", "[fd00::]:8080", "[fd12::/16]:1", "192.168.1.7"} {
 		e, err := egress.ParseException(s)
 		if err != nil {
@@ -117,7 +119,7 @@ func TestGuard(t *testing.T) {
 		}
 		g.Allow = append(g.Allow, e)
 	}
-	for ap, may := range map[string]bool{"1.1.1.1:443": true, "8.8.4.4:443": false, "10.9.9.9:22": true, "11.0.0.1:22": true, "127.0.0.1:11434": true, "127.0.0.1:11435": false,
+	for ap, may := range map[string]bool{"1.1.1.1:443": true, "8.8.4.4:443": false, "10.9.9.9:22": true, "10.0.0.5:22": false, "11.0.0.1:22": true, "127.0.0.1:11434": true, "127.0.0.1:11435": false,
 		"127.0.0.2:11434": false, "[::ffff:127.0.0.1]:11434": true, "[fd00::]:8080": true, "[fd00::]:81": false, "[fd12::9]:1": true, "[fd12::9]:2": false,
 		"192.168.1.7:9": true, "192.168.1.8:9": false, "169.254.169.254:80": false, "[::1]:11434": false} {
 		if err := g.Check(netip.MustParseAddrPort(ap)); (err == nil) != may || err != nil && !errors.Is(err, egress.ErrRefused) {
