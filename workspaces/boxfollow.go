@@ -224,8 +224,9 @@ func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(co
 		return err
 	}
 	home := s.readHome(w.ID)
-	if staged == "" {
-		return nil
+	if staged == "" { // what was staged when it was left before is not any more
+		home.Index = ""
+		return s.writeHome(w.ID, home)
 	}
 	parent, err := s.commitOf(ctx, p.GitDir, staged+"^1")
 	if err != nil || parent != home.Head {

@@ -53,6 +53,10 @@ func (s *Service) makePrivateGit(ctx context.Context, p Project, w Workspace, ob
 		_ = os.RemoveAll(fresh)
 		return failed(err)
 	}
+	home := s.readHome(w.ID) // of an earlier one: only how much was taken goes on
+	if err := s.writeHome(w.ID, homeState{Bytes: home.Bytes}); err != nil {
+		return failed(err)
+	}
 	return s.noteTold(w.ID, refs.told)
 }
 

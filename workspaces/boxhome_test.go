@@ -272,4 +272,39 @@ func TestAWorkspaceMovesBetweenPlaces(t *testing.T) {
 		t.Errorf("inside again:\n%s", out)
 	}
 	b.sh(w, "git commit -qam three")
+	b.sh(w, "echo again > again; git add again")
+	must(t, b.Destroy(ctx, w.ID))
+	b.sh(w, "git reset -q")
+	if _, _, err := h.s.Move(ctx, h.actor, w.ID, "local"); err != nil {
+		t.Fatal(err)
+	}
+	if out := git(t, w.Path, "status", "--porcelain"); out != "?? again" {
+		t.Errorf("staged before, not any more:\n%s", out)
+	}
+}
+
+// Objects that only their owner can read are opened where they are ours, and named where they are a person's.
+func TestClosedRepositories(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only a server that is root has users of sandboxes")
+	}
+	h, b := walledHouse(t)
+	dir := h.repo("r")
+	git(t, dir, "gc", "-q")
+	p := h.urlProject(dir)
+	for _, sub := range []string{"objects/pack", "objects"} {
+		must(t, os.Chmod(filepath.Join(p.GitDir, sub), 0o700))
+		must(t, os.Chmod(filepath.Join(dir, ".git", sub), 0o700))
+	}
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	b.sh(w, "git log; echo x > x; git add x; git commit -qm x")
+	if list, err := h.s.Commits(context.Background(), w.ID); err != nil || len(list) != 1 {
+		t.Errorf("%+v %v", list, err)
+	}
+	b.sh(w, "git cat-file -p HEAD")
+	mine := h.settled(h.create(workspaces.NewWorkspace{ProjectID: h.pathProject(dir).ID, Name: "mine"}).ID)
+	if mine.State != workspaces.Failed || !strings.Contains(mine.StateReason, "chmod -R o+rX") {
+		t.Errorf("%s: %s", mine.State, mine.StateReason)
+	}
 }

@@ -104,7 +104,7 @@ func (s *Service) Unbox(ctx context.Context, workspaceID string) error {
 		return err
 	}
 	if !s.boxed(w.ID) {
-		return s.giveBack(ctx, w)
+		return s.forgetBox(ctx, w)
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
@@ -122,6 +122,14 @@ func (s *Service) Unbox(ctx context.Context, workspaceID string) error {
 	if err := s.leadHome(ctx, p, w, admin, home); err != nil {
 		return err
 	}
+	if err := s.discard(s.privateGit(w.ID)); err != nil {
+		return diskFault(err, "Putting the sandbox's git folder away")
+	}
+	return s.forgetBox(ctx, w)
+}
+
+// forgetBox gives the files of a workspace without a private git dir back, and forgets what was known of that.
+func (s *Service) forgetBox(ctx context.Context, w Workspace) error {
 	if err := s.giveBack(ctx, w); err != nil {
 		return diskFault(err, "Taking the workspace's files back from its sandbox")
 	}
@@ -129,9 +137,6 @@ func (s *Service) Unbox(ctx context.Context, workspaceID string) error {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return diskFault(err, "Putting the sandbox's git folder away")
 		}
-	}
-	if err := s.discard(s.privateGit(w.ID)); err != nil {
-		return diskFault(err, "Putting the sandbox's git folder away")
 	}
 	return nil
 }
