@@ -70,6 +70,7 @@ type Sandboxing struct {
 	MonthlyBudgetUSD int        `json:"monthlyBudgetUsd"`
 	WeakestBoundary  string     `json:"weakestBoundary"` // no place weaker than this is used, whatever teams say; "" = any
 	IdleStopMinutes  *int       `json:"idleStopMinutes"` // nil: 30 for containers, never elsewhere; 0 = never
+	Limits           Limits     `json:"limits"`
 	Local            Local      `json:"local"`
 	Bubblewrap       Bubblewrap `json:"bubblewrap"`
 	Runner           Runner     `json:"runner"`
@@ -93,10 +94,28 @@ type Local struct {
 	ResourceLimits ResourceLimits `json:"resourceLimits"`
 }
 
-// ResourceLimits bound one sandbox; 0 = no bound.
+// Limits are of every sandbox of the instance: what one has for which nobody says otherwise, and the most one may have.
+type Limits struct {
+	Default SandboxLimits `json:"default"`
+	Maximum SandboxLimits `json:"maximum"`
+}
+
+// SandboxLimits bound one sandbox; 0 = no bound.
+type SandboxLimits struct {
+	CPUs        Cores `json:"cpus"`
+	MemoryMB    int64 `json:"memoryMb"`
+	Processes   int64 `json:"processes"` // and threads
+	DiskMB      int64 `json:"diskMb"`
+	WallMinutes int64 `json:"wallMinutes"`
+}
+
+// Cores are CPUs; in config.json a number of them, or a share of the machine such as "80%".
+type Cores float64
+
+// ResourceLimits bound one sandbox of this server; 0 = no bound.
 type ResourceLimits struct {
-	MaxCPU    float64 `json:"maxCpu"`    // cores
-	MaxMemory int64   `json:"maxMemory"` // MiB
+	MaxCPU    Cores `json:"maxCpu"`
+	MaxMemory int64 `json:"maxMemory"` // MiB
 }
 
 // Bubblewrap is this server with namespaces around each sandbox.
@@ -188,6 +207,7 @@ func Default() *Config {
 		Sandboxing: Sandboxing{
 			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
 			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
+			Limits: Limits{Default: SandboxLimits{Processes: 4096}},
 			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true},
 			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
 				MaxSessionDuration: 86400, AutoShutdownIdle: 1800},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +66,10 @@ func (d *decoder) decode(path string, n node, dst reflect.Value) {
 		}
 		d.problem(path, "must be true or false, not %s", kindOf(n))
 	case reflect.Int, reflect.Int64, reflect.Float64:
+		if s, text := n.value.(string); text && dst.Type() == reflect.TypeFor[Cores]() {
+			d.number(path, s, dst)
+			return
+		}
 		num, ok := n.value.(json.Number)
 		if !ok {
 			d.problem(path, "must be a number, not %s", kindOf(n))
@@ -79,6 +84,15 @@ func (d *decoder) decode(path string, n node, dst reflect.Value) {
 }
 
 func (d *decoder) number(path, text string, dst reflect.Value) {
+	if share, ok := strings.CutSuffix(text, "%"); ok && dst.Type() == reflect.TypeFor[Cores]() {
+		f, err := strconv.ParseFloat(share, 64)
+		if err != nil || !(f > 0 && f <= 100) {
+			d.problem(path, "must be a number of cores, or a share of the machine such as \"80%%\", not %q", text)
+			return
+		}
+		dst.SetFloat(f / 100 * float64(runtime.NumCPU()))
+		return
+	}
 	if dst.Kind() == reflect.Float64 {
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil {

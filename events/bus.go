@@ -138,3 +138,15 @@ func (s *Sub) offer(e Event) {
 		s.missed = true
 	}
 }
+
+// Heard reports whether somebody listens to this team's events alone, as a person who looks at it does.
+func (b *Bus) Heard(teamID string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.subs {
+		if s.team == teamID {
+			return true
+		}
+	}
+	return false
+}

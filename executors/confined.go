@@ -51,6 +51,9 @@ func (c Confined) SetLimits(l Limits) error {
 		return fault.New(fault.Conflict, "memory_in_use",
 			"More memory is in use than the new limit of %s. Stop something that uses it, or choose more.", MemoryWords(l.MemoryMB))
 	}
+	if err == nil {
+		boundFiles(c.Group.Processes(), l.DiskMB)
+	}
 	return err
 }
 

@@ -27,8 +27,31 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 	return m.end(ctx, r, p, "It was destroyed.")
 }
 
+// stop ends this sandbox of the workspace, and none that came after it, for the reason its people are told: "stopped: ...".
+func (m *Manager) stop(ctx context.Context, workspaceID, sandboxID, words string) error {
+	r := m.room(workspaceID)
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout)
+	defer cancel()
+	p := r.current()
+	if p == nil || p.SandboxID != sandboxID {
+		return nil
+	}
+	m.noteEnd(sandboxID, words)
+	return m.end(ctx, r, p, sentence(words))
+}
+
 // end ends a live place on purpose. The caller holds the room's turn.
 func (m *Manager) end(ctx context.Context, r *room, p *Place, reason string) error {
+	if p.paused.Load() != nil { // what stands still can neither bring anything home nor end by itself
+		if err := m.wake(ctx, r, p); err != nil {
+			m.cfg.Log.Warn("paused sandbox could not be woken to be ended", "sandbox_id", p.SandboxID, "error", err)
+		}
+	}
 	r.mu.Lock()
 	p.closing = true
 	p.record.State, p.record.Reason = Stopping, ""
@@ -42,6 +65,7 @@ func (m *Manager) end(ctx context.Context, r *room, p *Place, reason string) err
 	if err := p.sandbox.Destroy(ctx); err != nil {
 		r.mu.Lock()
 		r.place, r.stray = nil, &rec
+		m.setPaused(p, nil)
 		r.mu.Unlock()
 		p.close("It is being destroyed.")
 		return fault.Wrap(err, fault.Unavailable, "destroy_failed",

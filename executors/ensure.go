@@ -39,6 +39,9 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 	if p := r.place; p != nil && !p.closing {
 		p.use()()
 		r.mu.Unlock()
+		if why := p.paused.Load(); why != nil {
+			return nil, errPaused(*why)
+		}
 		return p, nil
 	}
 	f := r.flight
@@ -170,7 +173,7 @@ func (m *Manager) first(ctx context.Context, sb Sandbox, rec Record) (*Place, er
 func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
 	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind,
 		sandbox: sb, record: rec, ending: make(chan struct{}), done: make(chan struct{})}
-	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Now: m.cfg.Now})
+	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now})
 	hello, err := m.hello(ctx, p)
 	if err != nil {
 		p.Guest.Close()

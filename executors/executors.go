@@ -109,7 +109,9 @@ type Sandbox interface {
 	Destroy(ctx context.Context) error
 }
 
-// Pauser is an optional ability of a Sandbox.
+// Pauser is an optional ability of a Sandbox: everything in it stands still between Pause and Resume, its guest too. Both are
+// idempotent. Recover of one that stands still lets it go on, for a guest that stands still cannot say who it is: the Manager makes it
+// stand still again.
 type Pauser interface {
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error

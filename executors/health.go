@@ -19,6 +19,7 @@ const (
 // Run keeps checking the health of the live places and reaping what the store does not know, until ctx is done. It returns
 // when its goroutines, and makings under way, have ended. Recover comes first.
 func (m *Manager) Run(ctx context.Context) error {
+	m.refreeze(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { m.every(ctx, m.cfg.HealthEvery, m.CheckHealth) })
 	wg.Go(func() {
@@ -99,6 +100,9 @@ func (m *Manager) Check(ctx context.Context, workspaceID string) error {
 	if p == nil {
 		return m.checkStray(ctx, r)
 	}
+	if p.frozen.Load() != nil {
+		return nil // it cannot answer, and is not asked
+	}
 	_, err := m.hello(ctx, p)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -135,11 +139,14 @@ func (m *Manager) healthy(ctx context.Context, r *room, p *Place) {
 		r.mu.Unlock()
 		return
 	}
-	news := p.record.Reason != ""
+	news := p.record.Reason != "" && p.record.State != Paused
 	p.silent, p.healthAt = 0, now
 	write := news || now-p.record.HealthAt >= healthKeepEvery.Milliseconds()
 	if write {
-		p.record.HealthAt, p.record.Reason = now, ""
+		p.record.HealthAt = now
+	}
+	if news {
+		p.record.Reason = ""
 	}
 	rec := p.record
 	r.mu.Unlock()
@@ -164,6 +171,10 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 	if r.current() != p {
 		return ErrGone
 	}
+	if p.frozen.Load() != nil { // since the question was asked
+		return nil
+	}
+	oom := m.KilledBy(p.WorkspaceID, p.SandboxID) // asked while its figures are there
 	if !errors.Is(cause, ErrGone) {
 		rctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
 		defer cancel()
@@ -173,7 +184,12 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 	}
 	if errors.Is(err, ErrGone) {
 		m.noteGone(p.SandboxID)
-		m.endPlace(ctx, r, p, Gone, whyGone(err, "It no longer exists: its guest or the machine was stopped."))
+		words := whyGone(err, "It no longer exists: its guest or the machine was stopped.")
+		if oom != "" {
+			words = "killed: " + oom
+			m.noteEnd(p.SandboxID, words)
+		}
+		m.endPlace(ctx, r, p, Gone, sentence(words))
 		return ErrGone
 	}
 	r.mu.Lock()
@@ -198,6 +214,7 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 func (m *Manager) endPlace(ctx context.Context, r *room, p *Place, state State, reason string) {
 	r.mu.Lock()
 	r.place = nil
+	m.setPaused(p, nil)
 	rec := p.record
 	r.mu.Unlock()
 	m.finish(ctx, rec, state, reason)

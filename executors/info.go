@@ -14,20 +14,28 @@ type SandboxInfo struct {
 	Reason       string
 	Isolation    string
 	Isolated     bool
-	Usage        *Usage // nil when the guest did not tell
+	Usage        *Usage // nil when nobody told
+	Limits       Limits // it was made with, or given since
+	ExpiresAt    int64  // when its time is up
 	StartedAt    int64
 	LastHealthAt int64
 	EndedAt      int64
 	Ports        []int // TCP ports its processes listen on
 }
 
-// Usage are the figures of a sandbox now, as its guest tells them.
+// Usage are the figures of a sandbox now: the host's own where the place is Metered, else what its guest tells.
 type Usage struct {
-	CPUMs      int64
-	RSSBytes   int64
-	Processes  int
-	LogBytes   int64
-	LastOutput int64 // ms UTC
+	CPUMs       int64
+	CPUPercent  float64 // of one core, over the last seconds
+	RSSBytes    int64
+	MemoryPeak  int64
+	Processes   int
+	OOMKills    int64
+	ThrottledMs int64
+	DiskBytes   int64 // -1 = not looked at yet
+	DiskAtLeast bool  // there is more than was looked at
+	LogBytes    int64 // this and what follows is the guest's word
+	LastOutput  int64 // ms UTC
 }
 
 // statsTimeout bounds how long a guest may take to tell its figures before it is shown without them.
@@ -56,6 +64,7 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 	r.mu.Lock()
 	info.LastHealthAt = max(info.LastHealthAt, p.healthAt)
 	r.mu.Unlock()
+	m.measured(p, &info)
 	sctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
 	s, err := p.Guest.Stats(sctx)
@@ -63,12 +72,39 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 		m.cfg.Log.Debug("guest did not tell its figures", "sandbox_id", p.SandboxID, "error", err)
 		return info, nil
 	}
-	info.Usage = &Usage{CPUMs: max(s.CPUMs, 0), RSSBytes: max(s.RSSBytes, 0), Processes: max(s.Processes, 0),
-		LogBytes: max(s.LogBytes, 0), LastOutput: s.LastOutput}
+	if info.Usage == nil {
+		info.Usage = &Usage{CPUMs: max(s.CPUMs, 0), RSSBytes: max(s.RSSBytes, 0), Processes: max(s.Processes, 0), DiskBytes: -1}
+	}
+	info.Usage.LogBytes, info.Usage.LastOutput = max(s.LogBytes, 0), s.LastOutput
 	for _, port := range s.Ports {
 		if port > 0 && port < 1<<16 && len(info.Ports) < maxPorts {
 			info.Ports = append(info.Ports, port)
 		}
 	}
 	return info, nil
+}
+
+// measured fills in what the host itself has counted.
+func (m *Manager) measured(p *Place, info *SandboxInfo) {
+	f, ok := figuresOf(p)
+	if ok {
+		info.Usage = &Usage{CPUMs: f.CPUMs, RSSBytes: f.MemoryBytes, MemoryPeak: f.MemoryPeak, Processes: int(f.Processes), OOMKills: f.OOMKills,
+			ThrottledMs: f.ThrottledMs, DiskBytes: -1}
+	}
+	m.mu.Lock()
+	mt := m.meters
+	m.mu.Unlock()
+	if mt == nil {
+		return
+	}
+	t := mt.meter(p.SandboxID)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	info.Limits = t.limits
+	if t.limits.WallMinutes > 0 {
+		info.ExpiresAt = info.StartedAt + t.limits.WallMinutes*60_000
+	}
+	if info.Usage != nil {
+		info.Usage.CPUPercent, info.Usage.DiskBytes, info.Usage.DiskAtLeast = t.percent, t.disk.bytes, t.disk.partial
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/parawork/parawork/events"
@@ -124,9 +125,12 @@ type Manager struct {
 	rooms     map[string]*room // by workspace id
 	hooks     hooks
 	recovered bool
-	gone      map[string]int64 // sandboxes found gone by this process: ms UTC
-	worries   chan string      // workspaces whose guest could not be dialed: Run looks at them at once
-	work      sync.WaitGroup   // flights that go on when their callers have left
+	gone      map[string]int64  // sandboxes found gone by this process: ms UTC
+	ends      map[string]string // in words: why sandboxes were ended that people did not end themselves
+	meters    *Meters
+	still     atomic.Int64   // places that are paused: asked at every output of a terminal
+	worries   chan string    // workspaces whose guest could not be dialed: Run looks at them at once
+	work      sync.WaitGroup // flights that go on when their callers have left
 }
 
 // room is what the Manager keeps of one workspace.
@@ -149,7 +153,9 @@ type Place struct {
 	Guest       *client.Client
 
 	sandbox Sandbox
-	record  Record // under the room's mu once the place is live
+	record  Record                 // under the room's mu once the place is live
+	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not
+	frozen  atomic.Pointer[string] // likewise, and its guest cannot answer
 	ending  chan struct{}
 	done    chan struct{}
 	reason  string // why the place ended; written before done is closed
@@ -185,7 +191,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 		panic(err)
 	}
 	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), probes: make(map[Kind]*probe), rooms: make(map[string]*room),
-		gone: make(map[string]int64), worries: make(chan string, 64)}
+		gone: make(map[string]int64), ends: make(map[string]string), worries: make(chan string, 64)}
 	for _, e := range cfg.Executors {
 		m.byKind[e.Kind()], m.probes[e.Kind()] = e, &probe{}
 	}

@@ -60,7 +60,13 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 		}
 	}
 	if err == nil {
-		p.record.State, p.record.Reason, p.record.HealthAt = Running, "", m.now()
+		p.record.HealthAt = m.now()
+		if rec.State == Paused { // it was woken to be found: Run makes it stand still again
+			reason := rec.Reason
+			m.setPaused(p, &reason)
+		} else {
+			p.record.State, p.record.Reason = Running, ""
+		}
 		// What cannot be stored, as on a full disk, is no reason to leave an agent alone: the row found it, and finds it again.
 		if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
 			m.cfg.Log.Warn("sandbox could not be stored as running", "sandbox_id", rec.Handle.ID, "error", err)

@@ -80,6 +80,9 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	out.PlaceWarning, out.PlaceBlocked = &look.warning, &look.blocked
 	if sb, ok := p.sandboxes[w.ID]; ok {
 		out.Sandbox = &api.SandboxSummary{Id: sb.Handle.ID, State: api.SandboxState(sb.State)}
+		if sb.State == executors.Paused && w.State == workspaces.Ready {
+			out.State, out.StateReason = api.WorkspaceStatePaused, sb.Reason
+		}
 	}
 	if s := w.Snapshot; s != nil {
 		out.Snapshot = &api.Snapshot{Ref: s.Ref, Commit: s.Commit, Head: s.Head, Uncommitted: s.Uncommitted, Unmerged: s.Unmerged, TakenAt: s.TakenAt}

@@ -96,6 +96,10 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
 	kept := store.NewExecutors(h.db)
 	manager := executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
+	meters, err := manager.UseMeters(executors.MetersConfig{Limits: ws, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	files := filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: manager, Workspaces: ws, Events: h.bus})
 	reg, err := agents.New(agents.Config{HomesDir: filepath.Join(h.dir, "homes"), WorktreesDir: filepath.Join(h.dir, "worktrees")})
 	if err != nil {
@@ -110,7 +114,7 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 		t.Fatal(err)
 	}
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
-	h.cfg = Config{Version: "test", Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
+	h.cfg = Config{Version: "test", Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
 		Policies: kept, Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}

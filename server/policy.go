@@ -149,6 +149,8 @@ var policy = map[string]rule{
 	"allowHost":      of(accounts.AllowHost, byWorkspace),
 	"disallowHost":   of(accounts.AllowHost, byWorkspace),
 	"getSandbox":     of(accounts.ViewWorkspace, byWorkspace),
+	"getLimits":      of(accounts.ViewWorkspace, byWorkspace),
+	"setLimits":      of(accounts.EditWorkspace, byWorkspace),
 	"pauseSandbox":   of(accounts.EditWorkspace, byWorkspace),
 	"wakeSandbox":    of(accounts.EditWorkspace, byWorkspace),
 	"destroySandbox": of(accounts.EditWorkspace, byWorkspace),

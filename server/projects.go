@@ -55,7 +55,7 @@ func projectOf(p workspaces.Project, lines map[string]workspaces.ProjectLine) ap
 	}
 	return api.Project{Id: p.ID, Name: p.Name, Source: src, DefaultBranch: p.DefaultBranch, State: api.ProjectState(p.State), StateReason: p.StateReason,
 		Progress: p.Progress, SetupScript: p.SetupScript, CopyIgnored: copied, FetchedAt: ptr(p.FetchedAt), CreatedAt: p.CreatedAt,
-		Workspaces: lines[p.ID].Active, Executor: &p.Executor, Caches: new(!p.NoCaches)}
+		Workspaces: lines[p.ID].Active, Limits: resourceLimits(p.Limits), Executor: &p.Executor, Caches: new(!p.NoCaches)}
 }
 
 func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestObject) (api.ListProjectsResponseObject, error) {
@@ -118,12 +118,19 @@ func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 	}
 	patch := workspaces.ProjectPatch{Name: b.Name, DefaultBranch: b.DefaultBranch, SetupScript: b.SetupScript, CopyIgnored: b.CopyIgnored,
 		Executor: b.Executor}
+	if b.Limits != nil {
+		l := limitsOf(b.Limits)
+		patch.Limits = &l
+	}
 	if b.Caches != nil {
 		patch.NoCaches = new(!*b.Caches)
 	}
 	changed, err := h.cfg.Workspaces.UpdateProject(ctx, req.Id, patch)
 	if err != nil {
 		return nil, err
+	}
+	if b.Limits != nil {
+		h.applyLimits(ctx, req.Id)
 	}
 	if b.Network != nil {
 		if err := h.cfg.Network.SetProject(ctx, req.Id, policy); err != nil {

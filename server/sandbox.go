@@ -16,9 +16,14 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 		return api.Sandbox{}, err
 	}
 	out := api.Sandbox{Id: i.ID, Executor: string(i.Executor), State: api.SandboxState(i.State), StateReason: i.Reason, Isolation: i.Isolation,
-		Resources: map[string]any{}, StartedAt: ptr(i.StartedAt), LastHealthAt: ptr(i.LastHealthAt), Ports: i.Ports}
-	if i.Usage != nil {
-		out.Usage = api.Usage{CpuMs: i.Usage.CPUMs, MemoryBytes: i.Usage.RSSBytes, Processes: i.Usage.Processes}
+		Resources: map[string]any{}, Limits: resourceLimits(i.Limits), StartedAt: ptr(i.StartedAt), ExpiresAt: ptr(i.ExpiresAt),
+		LastHealthAt: ptr(i.LastHealthAt), Ports: i.Ports}
+	if u := i.Usage; u != nil {
+		out.Usage = api.Usage{CpuMs: u.CPUMs, CpuPercent: u.CPUPercent, MemoryBytes: u.RSSBytes, MemoryPeakBytes: u.MemoryPeak, Processes: u.Processes,
+			DiskAtLeast: u.DiskAtLeast, OomKills: u.OOMKills, ThrottledMs: u.ThrottledMs}
+		if u.DiskBytes >= 0 {
+			out.Usage.DiskBytes = &u.DiskBytes
+		}
 	}
 	w, err := h.cfg.Workspaces.Workspace(ctx, workspaceID)
 	if err != nil {
@@ -42,22 +47,24 @@ func (h handlers) GetSandbox(ctx context.Context, req api.GetSandboxRequestObjec
 }
 
 func (h handlers) PauseSandbox(ctx context.Context, req api.PauseSandboxRequestObject) (api.PauseSandboxResponseObject, error) {
-	i, err := h.cfg.Places.Sandbox(ctx, req.Id)
-	if err != nil {
+	who := callOf(ctx).actor.User.Name
+	if who == "" {
+		who = "a member"
+	}
+	if err := h.cfg.Places.Pause(ctx, req.Id, "It was paused by "+who+"."); err != nil {
 		return nil, err
 	}
-	for _, c := range h.cfg.Places.Capabilities(ctx) {
-		if c.Kind == i.Executor {
-			return nil, fault.New(fault.Unsupported, "pause_unsupported", "%s cannot pause a sandbox. Destroy it instead: the worktree stays.", c.Name)
-		}
-	}
-	return nil, fault.New(fault.Unsupported, "pause_unsupported", "This place cannot pause a sandbox. Destroy it instead: the worktree stays.")
+	sb, err := h.sandbox(ctx, req.Id)
+	return api.PauseSandbox200JSONResponse(sb), err
 }
 
 func (h handlers) WakeSandbox(ctx context.Context, req api.WakeSandboxRequestObject) (api.WakeSandboxResponseObject, error) {
 	w := callOf(ctx).workspace
 	if w.DeletedAt != 0 || w.State == workspaces.Archived || w.State == workspaces.Failed {
 		return nil, fault.New(fault.Conflict, "workspace_not_ready", "The workspace has no worktree now, so that it can have no sandbox. Restore it first.")
+	}
+	if err := h.cfg.Places.Wake(ctx, req.Id); err != nil {
+		return nil, err
 	}
 	if _, err := h.cfg.Places.Ensure(ctx, req.Id); err != nil {
 		return nil, err

@@ -42,6 +42,7 @@ type Config struct {
 	Accounts   *accounts.Service
 	Workspaces *workspaces.Service
 	Places     *executors.Manager
+	Meters     *executors.Meters
 	Commands   *executors.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
@@ -63,7 +64,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Network == nil ||
+	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Policies == nil {
 		return errors.New("server: every room is needed")
 	}

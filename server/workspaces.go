@@ -37,9 +37,6 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	if val(b.RunnerId) != "" {
 		return nil, fault.New(fault.Unsupported, "runner_unsupported", "This server has no runners. Leave out runner_id.")
 	}
-	if b.Resources != nil && len(*b.Resources) > 0 {
-		return nil, fault.New(fault.Unsupported, "resources_unsupported", "No place of this server has resources to choose. Leave out resources.")
-	}
 	if !plainID(b.ProjectId) {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
 	}
@@ -47,7 +44,7 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 		return nil, err
 	}
 	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
-		Branch: val(b.Branch), Executor: val(b.Executor)})
+		Branch: val(b.Branch), Executor: val(b.Executor), Limits: limitsOf(b.Resources)})
 	if err != nil {
 		return nil, err
 	}

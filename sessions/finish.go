@@ -32,7 +32,11 @@ func (l *live) conclude(ctx context.Context) bool {
 		return false
 	}
 	killpoint.Reach(killpoint.SessionEnded)
-	l.finish(ctx, endingOf(p, stopper))
+	e := endingOf(p, stopper)
+	if stopper == "" {
+		e = l.autopsy(e)
+	}
+	l.finish(ctx, e)
 	killpoint.Reach(killpoint.SessionForgotten)
 	// It is told and stored: the guest may forget it. If this is not heard, the guest's own cap does it.
 	if err := g.Remove(ask, l.id); err != nil {
@@ -56,6 +60,8 @@ func endingOf(p guest.Process, stopper string) ending {
 		e.reason = "stopped"
 	case p.Reason == "timeout":
 		e.reason = "stopped because its time was up"
+	case e.signal == "SIGXFSZ":
+		e.reason = "killed: a file would have become larger than the disk limit"
 	case e.signal != "":
 		e.reason = "killed by " + e.signal
 	case p.ExitCode != nil:

@@ -15,6 +15,11 @@ import (
 // typed notes that a person types p: v, or nil for the API. It refuses when somebody else holds the keyboard. What only tells of
 // the mouse or the focus passes unnoticed: to look at a question is not to answer it.
 func (l *live) typed(v *Viewer, user string, p []byte) error {
+	if !gesture(p) {
+		if err := l.awake(); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.allows(user); err != nil {

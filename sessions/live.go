@@ -16,21 +16,23 @@ import (
 
 // live is a session in memory: one that runs, or an ended one somebody looks at. Its log is the host's own copy of every byte.
 type live struct {
-	svc      *Service
-	id       string
-	explicit bool
-	log      *bytelog.Log
-	notes    *journal.Journal
-	keys     keys
-	touched  touched
-	done     chan struct{} // closed when the session has ended and that is stored
-	typer    typer
-	steering steering
-	size0    guest.Size // where the journal has none
-	model    model
-	talk     converse
-	pour     pouring
-	indexed  int64 // offset up to which search files are written; keepLoop's own
+	svc *Service
+	id  string
+
+	workspaceID string
+	explicit    bool
+	log         *bytelog.Log
+	notes       *journal.Journal
+	keys        keys
+	touched     touched
+	done        chan struct{} // closed when the session has ended and that is stored
+	typer       typer
+	steering    steering
+	size0       guest.Size // where the journal has none
+	model       model
+	talk        converse
+	pour        pouring
+	indexed     int64 // offset up to which search files are written; keepLoop's own
 
 	refs int // under svc.mu: the pump's, viewers' and readers'
 
@@ -58,6 +60,7 @@ type live struct {
 	coming   *agents.Ask   // what the dialog that opens next asks
 	comingAt time.Time
 	hookAt   time.Time // of the newest word of a hook
+	wasStill bool      // its workspace stood still when it was last judged
 	watching bool      // somebody looks at the screen for dialogs
 	busy     busyWords // the terminal's so far
 	busyThen busyWords // at the newest key
@@ -83,7 +86,7 @@ func (s *Service) newLive(row Session, secrets []string) (*live, error) {
 		_ = log.Close() // nothing was written
 		return nil, err
 	}
-	l := &live{svc: s, id: row.ID, row: row, log: log, notes: notes, done: make(chan struct{}), changed: make(chan struct{}),
+	l := &live{svc: s, id: row.ID, workspaceID: row.WorkspaceID, row: row, log: log, notes: notes, done: make(chan struct{}), changed: make(chan struct{}),
 		viewers: map[*Viewer]struct{}{}, masker: redact.New(secrets...)}
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = newMachine(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
@@ -246,7 +249,7 @@ func (l *live) heard(sig agents.Signal) {
 
 // judge asks the machine and publishes a change. It is called under mu.
 func (l *live) judge() {
-	if l.row.State.Ended() || l.stopper != "" {
+	if l.row.State.Ended() || l.stopper != "" || l.standsStill() {
 		return
 	}
 	changed, next := l.machine.evaluate(time.Now())

@@ -46,7 +46,7 @@ func (l *live) pump(ctx context.Context) {
 			return
 		}
 		if reason := l.gone(err); reason != "" {
-			l.finish(ctx, ending{state: Lost, reason: reason})
+			l.finish(ctx, l.lost(reason))
 			return
 		}
 		if time.Since(began) > 5*time.Second {
@@ -81,6 +81,17 @@ func (l *live) gone(err error) string {
 	l.guest = p.Guest
 	l.mu.Unlock()
 	return ""
+}
+
+// lost is the end of a session whose place is gone: told as what it was, where the host itself has ended the place.
+func (l *live) lost(reason string) ending {
+	l.mu.Lock()
+	sandboxID := l.row.SandboxID
+	l.mu.Unlock()
+	if words := l.svc.cfg.Places.EndOf(sandboxID); words != "" {
+		return ending{state: Exited, reason: words}
+	}
+	return ending{state: Lost, reason: reason}
 }
 
 // follow reads output until its end (nil) or a cut; again: there was a cut before.

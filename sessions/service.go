@@ -52,6 +52,12 @@ type Places interface {
 	Astray(workspaceID string) (sandboxID string)
 	// Capabilities says of every kind of place what it can do, as last heard.
 	Capabilities(ctx context.Context) []executors.Capabilities
+	// Paused says why the workspace's sandbox stands still, and whether it does; Wake lets it go on.
+	Paused(workspaceID string) (reason string, paused bool)
+	Wake(ctx context.Context, workspaceID string) error
+	// KilledBy says why a process that was just killed died, EndOf why a sandbox was ended that no person ended; "" = not known.
+	KilledBy(workspaceID, sandboxID string) string
+	EndOf(sandboxID string) string
 }
 
 // Workspaces is what the room needs to know of workspaces.

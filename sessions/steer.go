@@ -246,6 +246,9 @@ func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) 
 	first := l.row.Prompt != ""
 	quiet := now.Sub(l.machine.lastOut)
 	idle := min(now.Sub(time.UnixMilli(l.row.StateAt)), now.Sub(l.steering.sentAt))
+	if _, paused := l.paused(); paused {
+		return "the workspace is paused: wake it to go on", pausedLook
+	}
 	switch state := l.row.State; {
 	case l.stopper != "":
 		return "the session is being stopped", 0

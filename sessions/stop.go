@@ -50,6 +50,9 @@ func (s *Service) stop(ctx context.Context, id, reason string, grace time.Durati
 	if g == nil {
 		return Session{}, notRunning(row)
 	}
+	if err := s.rouse(ctx, row.WorkspaceID); err != nil { // what stands still cannot end by itself
+		return Session{}, err
+	}
 	if err := s.cfg.Store.UpdateSession(ctx, row); err != nil {
 		return Session{}, err
 	}

@@ -30,6 +30,9 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if p.State != ProjectReady {
 		return Workspace{}, notReady(p)
 	}
+	if err := n.Limits.Check(s.cfg.MaxLimits); err != nil {
+		return Workspace{}, err
+	}
 	if n.Base == "" {
 		n.Base = p.DefaultBranch
 	}
@@ -40,7 +43,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 		return Workspace{}, err
 	}
 	now := s.now()
-	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor,
+	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Limits: n.Limits,
 		State: Creating, Steps: newSteps(), CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
 

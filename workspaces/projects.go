@@ -168,7 +168,15 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch Pro
 			}
 		}
 	}
+	if patch.Limits != nil {
+		if err := patch.Limits.Check(s.cfg.MaxLimits); err != nil {
+			return Project{}, err
+		}
+	}
 	p, err = s.store.EditProject(ctx, projectID, func(p *Project) error {
+		if patch.Limits != nil {
+			p.Limits = *patch.Limits
+		}
 		if patch.Name != nil {
 			p.Name = *patch.Name
 		}

@@ -1,6 +1,10 @@
 package workspaces
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/parawork/parawork/executors"
+)
 
 // Key is the human id of the workspace, such as PW-142.
 func (w Workspace) Key() string { return fmt.Sprintf("PW-%d", w.Num) }
@@ -27,6 +31,7 @@ type ProjectPatch struct {
 	DefaultBranch *string
 	SetupScript   *string
 	CopyIgnored   *[]string
+	Limits        *executors.Limits
 	Executor      *string // "" = the team's
 	NoCaches      *bool
 }
@@ -63,6 +68,7 @@ type NewWorkspace struct {
 	Base      string // "" = the project's default branch; "origin/x" = the remote's; "refs/heads/x" = exactly that, without fetching
 	Branch    string // "" = prefix + slug of the name; one that exists is refused
 	Executor  string // "" = the project's place, else the team's, else the instance's
+	Limits    executors.Limits
 }
 
 // Show says which workspaces a list holds.

@@ -96,10 +96,11 @@ type Config struct {
 	Sessions Sessions         // may be given later, by Connect
 
 	DataDir      string
-	AllowedRoots []string // folders below which people may choose repositories
-	BranchPrefix string   // of the branches of workspaces, such as "parawork/"; "" = none
-	CopyIgnored  []string // patterns of ignored files copied for new projects, such as ".env"
-	Protocols    []string // of URLs; default https, ssh, git
+	AllowedRoots []string         // folders below which people may choose repositories
+	BranchPrefix string           // of the branches of workspaces, such as "parawork/"; "" = none
+	CopyIgnored  []string         // patterns of ignored files copied for new projects, such as ".env"
+	Protocols    []string         // of URLs; default https, ssh, git
+	MaxLimits    executors.Limits // the most a project or a workspace may ask for
 	// DefaultExecutor is the kind of place a workspace gets where Places is no Chooser.
 	DefaultExecutor string
 	// Chown gives what an isolated workspace may write to a user of its own. Only root can.

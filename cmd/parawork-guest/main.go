@@ -29,6 +29,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -134,6 +135,7 @@ func serve(args []string) error {
 		return err
 	}
 	spare()
+	stock()
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	if os.Getpid() == 1 {
 		// The first process of a box has no session of its own yet, and what it starts beside the agents' programs is known by it.
@@ -192,6 +194,28 @@ func spare() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(64 << 20)
 	}
+}
+
+// spareThreads is how many threads the guest has ready: where no process can be started any more none can be made either, and the
+// runtime cannot go on without those it needs.
+const spareThreads = 16
+
+// stock makes threads, which the runtime keeps for when it needs some.
+func stock() {
+	var made, held sync.WaitGroup
+	release := make(chan struct{})
+	made.Add(spareThreads)
+	for range spareThreads {
+		held.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread() // locked at its end it would take the thread with it
+			made.Done()
+			<-release
+		})
+	}
+	made.Wait()
+	close(release)
+	held.Wait()
 }
 
 // inherited takes over the listening socket the executor has made: its path may be longer than an address can hold.

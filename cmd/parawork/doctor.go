@@ -84,6 +84,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	r.roots(cfg)
 	r.agents(ctx, cfg)
 	p.checkPlaces(ctx, r, cfg, state)
+	r.limits(cfg)
 	switch {
 	case r.failed > 0:
 		fmt.Fprintf(p.stdout, "\n%s to mend before Parawork can work.\n", count(r.failed, "thing"))

@@ -14,18 +14,19 @@ import (
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
 	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 )
 
 // placesOf makes the executors of this server. Nothing runs yet.
-func placesOf(cfg *config.Config, guest string, teams func(context.Context) (int, error), log *slog.Logger) ([]executors.Executor, *docker.Executor, error) {
+func placesOf(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), log *slog.Logger) ([]executors.Executor, *docker.Executor, error) {
 	boxes, err := bubblewrap.New(bubblewrap.Config{Enabled: cfg.Sandboxing.Bubblewrap.Enabled, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest,
-		Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: log.With("room", "bubblewrap")})
+		Groups: groups, Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: log.With("room", "bubblewrap")})
 	if err != nil {
 		return nil, nil, err
 	}
-	here, err := local.New(localConfig(cfg, guest, teams, log.With("room", "local")))
+	here, err := local.New(localConfig(cfg, guest, groups, teams, log.With("room", "local")))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -104,7 +105,7 @@ type (
 // places says where workspaces can live: the words of the web app.
 func (r *report) places(ctx context.Context, cfg *config.Config, st store.State, guest string) {
 	teams := func(context.Context) (int, error) { return max(int(st.Teams), 1), nil }
-	all, d, err := placesOf(cfg, guest, teams, slog.New(slog.DiscardHandler))
+	all, d, err := placesOf(cfg, guest, nil, teams, slog.New(slog.DiscardHandler))
 	if err != nil {
 		r.say(bad, "place", err.Error(), "")
 		return

@@ -21,6 +21,7 @@ import (
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/images"
+	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
@@ -48,6 +49,8 @@ type house struct {
 	gate       *gate.Gate
 	network    *network.Service
 	kept       *store.Executors
+	meters     *executors.Meters
+	groups     *cgroup.Tree
 	commands   *executors.Commands
 	workspaces *workspaces.Service
 	files      *filesync.Service
@@ -91,7 +94,16 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		Changed:    func(userID string) { h.server.Recheck(userID) },
 		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }})
 	h.publisher = publisher
+	if h.groups, err = openGroups(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	if err := checkLimits(cfg, h.groups.Support()); err != nil {
+		return nil, err
+	}
 	if err := h.buildPlaces(guest, publisher, env); err != nil {
+		return nil, err
+	}
+	if err := h.buildMeters(publisher, bus); err != nil {
 		return nil, err
 	}
 	h.buildImages()
@@ -122,8 +134,8 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	}
 	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
-		Protocols: protocols, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
-	kinds, d, err := placesOf(cfg, guest, h.accounts.CountTeams, h.log)
+		Protocols: protocols, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum), Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
+	kinds, d, err := placesOf(cfg, guest, h.groups, h.accounts.CountTeams, h.log)
 	if err != nil {
 		return err
 	}
@@ -165,8 +177,8 @@ func (h *house) box(ctx context.Context, c executors.Capabilities, s *executors.
 
 // localConfig says where and when workspaces may live on this server without isolation. Unless config.json says yes, that ends
 // with the second team: a team's agents would read the other's files.
-func localConfig(cfg *config.Config, guest string, teams func(context.Context) (int, error), log *slog.Logger) local.Config {
-	lc := local.Config{Enabled: true, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, TeamCount: teams, Log: log}
+func localConfig(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), log *slog.Logger) local.Config {
+	lc := local.Config{Enabled: true, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest, Groups: groups, TeamCount: teams, Log: log}
 	if on := cfg.Sandboxing.Local.Enabled; on != nil {
 		lc.Enabled = *on
 		lc.TeamCount = nil
@@ -200,7 +212,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	}
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
-		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Commands: h.commands,
+		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Commands: h.commands,
 		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
@@ -217,6 +229,9 @@ func (h *house) close() {
 		if err := h.docker.Close(); err != nil {
 			h.log.Debug("client of Docker not closed", "error", err)
 		}
+	}
+	if h.groups != nil {
+		h.groups.Clear()
 	}
 	if h.db != nil {
 		if err := h.db.Close(); err != nil {

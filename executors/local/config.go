@@ -15,6 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/parawork/parawork/internal/cgroup"
 )
 
 // Config is what an Executor is made of.
@@ -26,6 +28,7 @@ type Config struct {
 	Env       func() []string                        // what the guests' allow-list picks from; default os.Environ
 	ReadyIn   time.Duration                          // how long a guest may take to answer its first hello; default 10 s
 	Grace     time.Duration                          // what processes get between TERM and KILL at Destroy; default 2 s
+	Groups    *cgroup.Tree                           // the control groups sandboxes get one of; nil = none
 	Now       func() time.Time
 	Rand      io.Reader // default crypto/rand
 	Log       *slog.Logger

@@ -95,7 +95,7 @@ func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error
 	if err != nil {
 		return nil, err
 	}
-	sb := &sandbox{e: e, id: s.ID, dir: dir, token: token, who: who}
+	sb := &sandbox{e: e, id: s.ID, dir: dir, token: token, who: who, Confined: e.groups().Of(s.ID)}
 	if err := e.guest(sb).Ready(ctx, e.cfg.ReadyIn, ended); err != nil {
 		return nil, err
 	}
@@ -116,7 +116,8 @@ func (e *Executor) launch(s executors.Spec, dir string, listener, output *os.Fil
 	if err != nil {
 		return hostproc.Identity{}, nil, err
 	}
-	who, err := hostproc.Identify(cmd.Process.Pid)
+	pid := cmd.Process.Pid
+	who, err := hostproc.Identify(pid)
 	ended := make(chan struct{})
 	go func() { // ends with the guest process; nobody could wait for it, since the guest outlives the server
 		defer close(ended)
@@ -124,6 +125,9 @@ func (e *Executor) launch(s executors.Spec, dir string, listener, output *os.Fil
 	}()
 	if err == nil {
 		err = hostproc.WriteRecord(dir, who)
+	}
+	if err == nil { // it starts nothing before it is asked, so that all it starts is in the group
+		err = e.enter(pid, s)
 	}
 	if err != nil {
 		_ = cmd.Process.Kill()

@@ -5,6 +5,7 @@ package local
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/parawork/parawork/executors"
@@ -31,7 +32,10 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 	if err != nil {
 		return nil, fmt.Errorf("sandbox %s has no token (%w): %w", h.ID, err, executors.ErrGone)
 	}
-	sb := &sandbox{e: e, id: h.ID, dir: dir, token: token, who: who}
+	sb := &sandbox{e: e, id: h.ID, dir: dir, token: token, who: who, Confined: e.groups().Of(h.ID)}
+	if err := e.groups().Thaw(ctx, h.ID); err != nil {
+		return nil, err
+	}
 	if err := e.guest(sb).Find(ctx); err != nil {
 		return nil, err
 	}
@@ -64,13 +68,17 @@ func (e *Executor) destroy(ctx context.Context, id string) error {
 func (e *Executor) endAll(ctx context.Context, id string) error {
 	dir := e.dir(id)
 	who, err := readRecord(dir)
+	if terr := e.groups().Thaw(ctx, id); terr != nil {
+		e.cfg.Log.Warn("sandbox that stands still could not be woken to be ended", "sandbox_id", id, "error", terr)
+	}
 	var known map[int]hostproc.Proc
 	if err == nil && who.GuestOf(id) {
 		// Counted before the guest ends: afterwards they have no parent that shows whose they are.
 		known = hostproc.Members(id, who)
 		e.shutdown(ctx, id, dir, who)
 	}
-	return hostproc.End(ctx, id, known, who, e.cfg.Grace)
+	err = hostproc.End(ctx, id, known, who, e.cfg.Grace)
+	return errors.Join(err, e.groups().Dissolve(ctx, id))
 }
 
 // shutdown asks the guest to end its processes and itself. What it does not do, End does.

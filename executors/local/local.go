@@ -45,6 +45,7 @@ func (e *Executor) Kind() executors.Kind { return executors.Local }
 func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
 	c := executors.Capabilities{Kind: executors.Local, Name: "This server", Available: true, Ports: true,
 		Isolation: "No isolation: agents run with the rights of the server's user"}
+	c.Limits, c.Pause, c.Warning = e.groups().Support()
 	refuse := func(reason, cure string) (executors.Capabilities, error) {
 		c.Available, c.Reason, c.Cure = false, reason, cure
 		return c, nil
@@ -75,6 +76,7 @@ type sandbox struct {
 	dir   string
 	token string
 	who   hostproc.Identity
+	executors.Confined
 }
 
 // Handle carries who the guest process is. The token is not in it, for handles are stored: it stays in the sandbox's folder.

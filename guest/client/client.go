@@ -32,6 +32,7 @@ type Config struct {
 	Dial      func(ctx context.Context) (io.ReadWriteCloser, error) // opens a pipe to the guest; called again after a cut
 	Token     string                                                // what the guest asks of its host
 	SandboxID string                                                // what the guest must call itself; "" = not checked
+	Ready     func() error                                          // asked before each question; its error is the answer; optional
 	OnePipe   bool                                                  // pipes are dear here: no Output or Input gets one of its own
 	Now       func() time.Time
 }
@@ -100,6 +101,11 @@ func (c *Client) do(ctx context.Context, q request) (*http.Response, error) {
 			return nil, fmt.Errorf("asking the guest: %w", err)
 		}
 		payload = b
+	}
+	if c.cfg.Ready != nil {
+		if err := c.cfg.Ready(); err != nil {
+			return nil, err
+		}
 	}
 	for again := false; ; again = true {
 		p, fresh, err := c.connect(ctx)

@@ -17,6 +17,11 @@ const pipeBuffer = 4 << 10
 
 // direct opens a pipe for one stream alone, after the guest has said hello on the common one. The pipe ends with ctx.
 func (c *Client) direct(ctx context.Context, q request) (io.WriteCloser, *bufio.Reader, http.Header, error) {
+	if c.cfg.Ready != nil {
+		if err := c.cfg.Ready(); err != nil {
+			return nil, nil, nil, err
+		}
+	}
 	if _, _, err := c.connect(ctx); err != nil {
 		return nil, nil, nil, err
 	}

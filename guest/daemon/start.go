@@ -160,6 +160,9 @@ func (p *process) launch(spec guest.ProcessSpec) error {
 		p.mu.Lock()
 		p.info.Pid = cmd.Process.Pid
 		p.mu.Unlock()
+		if err := giveWay(cmd.Process.Pid); err != nil {
+			p.d.cfg.Log.Debug("process was not offered to the kernel before its guest", "process_id", p.id, "error", err)
+		}
 		p.d.tree.lead(cmd.Process.Pid, p.id)
 	}
 	p.d.spawn.RUnlock()

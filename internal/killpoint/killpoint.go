@@ -40,6 +40,7 @@ const (
 	RestoreStored    Point = "restore.stored"    // the row says ready; the mark still there
 	SandboxStored    Point = "sandbox.stored"    // the handle before the place is made
 	SandboxMade      Point = "sandbox.made"      // the guest runs; not noted
+	SandboxPaused    Point = "sandbox.paused"    // stored as paused; it still runs
 	SessionStored    Point = "session.stored"    // the row; no process
 	SessionStarted   Point = "session.started"   // the process runs; nothing noted
 	SessionStopping  Point = "session.stopping"  // somebody asked for its end; the guest was not told
@@ -61,5 +62,5 @@ const (
 // All lists every point.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
-	SandboxStored, SandboxMade, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
+	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
 	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted}

@@ -40,6 +40,7 @@ var scenarios = map[killpoint.Point]scenario{
 	killpoint.WorkspaceReady:      {nil, (*death).create, (*death).created},
 	killpoint.SandboxStored:       {nil, (*death).create, (*death).created},
 	killpoint.SandboxMade:         {nil, (*death).create, (*death).created},
+	killpoint.SandboxPaused:       {(*death).workAndStart, (*death).pause, (*death).paused},
 
 	killpoint.CommitStaged: {(*death).work, (*death).commit, (*death).committed},
 	killpoint.CommitMoved:  {(*death).work, (*death).commit, (*death).committed},

@@ -431,6 +431,33 @@ func (e ConversationKind) Valid() bool {
 	}
 }
 
+// Defines values for EnforcedLimitName.
+const (
+	Cpus        EnforcedLimitName = "cpus"
+	DiskMb      EnforcedLimitName = "disk_mb"
+	MemoryMb    EnforcedLimitName = "memory_mb"
+	Processes   EnforcedLimitName = "processes"
+	WallMinutes EnforcedLimitName = "wall_minutes"
+)
+
+// Valid indicates whether the value is a known member of the EnforcedLimitName enum.
+func (e EnforcedLimitName) Valid() bool {
+	switch e {
+	case Cpus:
+		return true
+	case DiskMb:
+		return true
+	case MemoryMb:
+		return true
+	case Processes:
+		return true
+	case WallMinutes:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EvidenceSays.
 const (
 	EvidenceSaysFailed  EvidenceSays = "failed"
@@ -1340,6 +1367,24 @@ func (e WorkspaceState) Valid() bool {
 	}
 }
 
+// Defines values for WorkspaceLimitsApplied.
+const (
+	NextSandbox WorkspaceLimitsApplied = "next_sandbox"
+	Now         WorkspaceLimitsApplied = "now"
+)
+
+// Valid indicates whether the value is a known member of the WorkspaceLimitsApplied enum.
+func (e WorkspaceLimitsApplied) Valid() bool {
+	switch e {
+	case NextSandbox:
+		return true
+	case Now:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExportSessionParamsFormat.
 const (
 	ExportSessionParamsFormatAsciicast ExportSessionParamsFormat = "asciicast"
@@ -1846,6 +1891,18 @@ type CreatedWebhook struct {
 	SigningKey string  `json:"signing_key"`
 	Webhook    Webhook `json:"webhook"`
 }
+
+// EnforcedLimit defines model for EnforcedLimit.
+type EnforcedLimit struct {
+	Enforced bool `json:"enforced"`
+
+	// How In words: how, or why not
+	How  string            `json:"how"`
+	Name EnforcedLimitName `json:"name"`
+}
+
+// EnforcedLimitName defines model for EnforcedLimit.Name.
+type EnforcedLimitName string
 
 // Evidence What one source said last about a running session's state
 type Evidence struct {
@@ -2403,11 +2460,13 @@ type NewWorkspace struct {
 	Branch *string `json:"branch,omitempty"`
 
 	// Executor Default is the configured place
-	Executor  *string                 `json:"executor,omitempty"`
-	Name      string                  `json:"name"`
-	ProjectId string                  `json:"project_id"`
-	Resources *map[string]interface{} `json:"resources,omitempty"`
-	RunnerId  *string                 `json:"runner_id,omitempty"`
+	Executor  *string `json:"executor,omitempty"`
+	Name      string  `json:"name"`
+	ProjectId string  `json:"project_id"`
+
+	// Resources Limits of its own
+	Resources *ResourceLimits `json:"resources,omitempty"`
+	RunnerId  *string         `json:"runner_id,omitempty"`
 }
 
 // NotificationRules A kind that is left out stays as it is
@@ -2473,11 +2532,14 @@ type Project struct {
 	DefaultBranch string   `json:"default_branch"`
 
 	// Executor Where its workspaces live that name no place; empty = the team's
-	Executor  *string        `json:"executor,omitempty"`
-	FetchedAt *int64         `json:"fetched_at"`
-	Id        string         `json:"id"`
-	Name      string         `json:"name"`
-	Network   ProjectNetwork `json:"network"`
+	Executor  *string `json:"executor,omitempty"`
+	FetchedAt *int64  `json:"fetched_at"`
+	Id        string  `json:"id"`
+
+	// Limits Limits of a sandbox; 0 or absent = none of its own
+	Limits  ResourceLimits `json:"limits"`
+	Name    string         `json:"name"`
+	Network ProjectNetwork `json:"network"`
 
 	// Progress Git's last progress line while cloning
 	Progress    string        `json:"progress"`
@@ -2559,7 +2621,10 @@ type ProjectPatch struct {
 
 	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
 	Image *ImageChoice `json:"image,omitempty"`
-	Name  *string      `json:"name,omitempty"`
+
+	// Limits For each of its workspaces that says nothing else
+	Limits *ResourceLimits `json:"limits,omitempty"`
+	Name   *string         `json:"name,omitempty"`
 
 	// Network What is left out stays as it is
 	Network     *ProjectNetworkPatch `json:"network,omitempty"`
@@ -2715,6 +2780,24 @@ type RefusedHost struct {
 // RefusedHostReason defines model for RefusedHost.Reason.
 type RefusedHostReason string
 
+// ResourceLimits Limits of a sandbox; 0 or absent = none of its own
+type ResourceLimits struct {
+	// Cpus Cores
+	Cpus *float64 `json:"cpus,omitempty"`
+
+	// DiskMb MiB of all it may write
+	DiskMb *int64 `json:"disk_mb,omitempty"`
+
+	// MemoryMb MiB
+	MemoryMb *int64 `json:"memory_mb,omitempty"`
+
+	// Processes And threads
+	Processes *int64 `json:"processes,omitempty"`
+
+	// WallMinutes Minutes a sandbox may live
+	WallMinutes *int64 `json:"wall_minutes,omitempty"`
+}
+
 // Role defines model for Role.
 type Role string
 
@@ -2742,19 +2825,24 @@ type RunList struct {
 // Sandbox defines model for Sandbox.
 type Sandbox struct {
 	// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
-	Boundary     *Boundary              `json:"boundary,omitempty"`
-	BoundaryName *string                `json:"boundary_name,omitempty"`
-	Executor     string                 `json:"executor"`
-	ExpiresAt    *int64                 `json:"expires_at"`
-	Id           string                 `json:"id"`
-	Isolation    string                 `json:"isolation"`
-	LastHealthAt *int64                 `json:"last_health_at"`
-	Ports        []int                  `json:"ports"`
-	Resources    map[string]interface{} `json:"resources"`
-	StartedAt    *int64                 `json:"started_at"`
-	State        SandboxState           `json:"state"`
-	StateReason  string                 `json:"state_reason"`
-	Usage        Usage                  `json:"usage"`
+	Boundary     *Boundary `json:"boundary,omitempty"`
+	BoundaryName *string   `json:"boundary_name,omitempty"`
+	Executor     string    `json:"executor"`
+	ExpiresAt    *int64    `json:"expires_at"`
+	Id           string    `json:"id"`
+	Isolation    string    `json:"isolation"`
+	LastHealthAt *int64    `json:"last_health_at"`
+
+	// Limits What it has now
+	Limits      ResourceLimits         `json:"limits"`
+	Ports       []int                  `json:"ports"`
+	Resources   map[string]interface{} `json:"resources"`
+	StartedAt   *int64                 `json:"started_at"`
+	State       SandboxState           `json:"state"`
+	StateReason string                 `json:"state_reason"`
+
+	// Usage As the host counts it where the place allows that, else as the sandbox tells
+	Usage Usage `json:"usage"`
 
 	// Warning The same as the workspace's place_warning
 	Warning *string `json:"warning,omitempty"`
@@ -3096,11 +3184,31 @@ type TokenUsage struct {
 	Reasoning  int64  `json:"reasoning"`
 }
 
-// Usage defines model for Usage.
+// Usage As the host counts it where the place allows that, else as the sandbox tells
 type Usage struct {
-	CpuMs       int64 `json:"cpu_ms"`
-	MemoryBytes int64 `json:"memory_bytes"`
-	Processes   int   `json:"processes"`
+	CpuMs int64 `json:"cpu_ms"`
+
+	// CpuPercent Of one core, over the last seconds
+	CpuPercent float64 `json:"cpu_percent"`
+
+	// DiskAtLeast There is more than could be looked at
+	DiskAtLeast bool `json:"disk_at_least"`
+
+	// DiskBytes null = not looked at yet
+	DiskBytes   *int64 `json:"disk_bytes"`
+	MemoryBytes int64  `json:"memory_bytes"`
+
+	// MemoryPeakBytes 0 = not known
+	MemoryPeakBytes int64 `json:"memory_peak_bytes"`
+
+	// OomKills Processes the kernel ended for want of memory
+	OomKills int64 `json:"oom_kills"`
+
+	// Processes And threads where the host counts
+	Processes int `json:"processes"`
+
+	// ThrottledMs Time in which it was held back by its CPU limit
+	ThrottledMs int64 `json:"throttled_ms"`
 }
 
 // User defines model for User.
@@ -3256,6 +3364,34 @@ type Workspace struct {
 
 // WorkspaceState defines model for Workspace.State.
 type WorkspaceState string
+
+// WorkspaceLimits defines model for WorkspaceLimits.
+type WorkspaceLimits struct {
+	// Applied Since when they hold
+	Applied WorkspaceLimitsApplied `json:"applied"`
+
+	// Effective What comes of it: the workspace's, else the project's, else the instance's, within the maximum
+	Effective ResourceLimits  `json:"effective"`
+	Enforced  []EnforcedLimit `json:"enforced"`
+
+	// Instance Limits of a sandbox; 0 or absent = none of its own
+	Instance ResourceLimits `json:"instance"`
+
+	// Limits What the workspace says itself
+	Limits ResourceLimits `json:"limits"`
+
+	// Maximum Limits of a sandbox; 0 or absent = none of its own
+	Maximum ResourceLimits `json:"maximum"`
+
+	// Note In words: why they do not hold yet
+	Note string `json:"note"`
+
+	// Project Limits of a sandbox; 0 or absent = none of its own
+	Project ResourceLimits `json:"project"`
+}
+
+// WorkspaceLimitsApplied Since when they hold
+type WorkspaceLimitsApplied string
 
 // WorkspaceList defines model for WorkspaceList.
 type WorkspaceList struct {
@@ -3687,6 +3823,9 @@ type CommitWorkspaceJSONRequestBody = CommitRequest
 // ExecCommandJSONRequestBody defines body for ExecCommand for application/json ContentType.
 type ExecCommandJSONRequestBody = ExecRequest
 
+// SetLimitsJSONRequestBody defines body for SetLimits for application/json ContentType.
+type SetLimitsJSONRequestBody = ResourceLimits
+
 // MergeWorkspaceJSONRequestBody defines body for MergeWorkspace for application/json ContentType.
 type MergeWorkspaceJSONRequestBody = MergeRequest
 
@@ -4019,6 +4158,12 @@ type ServerInterface interface {
 	// WriteFile Write a file; makes parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx echo.Context, id Id, params WriteFileParams) error
+	// GetLimits The limits of the workspace's sandbox, where they come from and what keeps them
+	// (GET /workspaces/{id}/limits)
+	GetLimits(ctx echo.Context, id Id) error
+	// SetLimits Change what the workspace says of its limits; they hold at once where the place can change them
+	// (PUT /workspaces/{id}/limits)
+	SetLimits(ctx echo.Context, id Id) error
 	// GetLoss What deleting or archiving would take away
 	// (GET /workspaces/{id}/loss)
 	GetLoss(ctx echo.Context, id Id) error
@@ -6285,6 +6430,38 @@ func (w *ServerInterfaceWrapper) WriteFile(ctx echo.Context) error {
 	return err
 }
 
+// GetLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) GetLimits(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetLimits(ctx, id)
+	return err
+}
+
+// SetLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) SetLimits(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetLimits(ctx, id)
+	return err
+}
+
 // GetLoss converts echo context to params.
 func (w *ServerInterfaceWrapper) GetLoss(ctx echo.Context) error {
 	var err error
@@ -6796,6 +6973,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/network/allow", wrapper.AllowHost, options.OperationMiddlewares["allowHost"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/pause", wrapper.PauseSandbox, options.OperationMiddlewares["pauseSandbox"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/wake", wrapper.WakeSandbox, options.OperationMiddlewares["wakeSandbox"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/limits", wrapper.GetLimits, options.OperationMiddlewares["getLimits"]...)
+	router.PUT(options.BaseURL+"/workspaces/:id/limits", wrapper.SetLimits, options.OperationMiddlewares["setLimits"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/destroy-sandbox", wrapper.DestroySandbox, options.OperationMiddlewares["destroySandbox"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/sessions", wrapper.ListSessions, options.OperationMiddlewares["listSessions"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/sessions", wrapper.CreateSession, options.OperationMiddlewares["createSession"]...)
@@ -11126,6 +11305,85 @@ func (response WriteFiledefaultApplicationProblemPlusJSONResponse) VisitWriteFil
 	return err
 }
 
+type GetLimitsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetLimitsResponseObject interface {
+	VisitGetLimitsResponse(w http.ResponseWriter) error
+}
+
+type GetLimits200JSONResponse WorkspaceLimits
+
+func (response GetLimits200JSONResponse) VisitGetLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetLimitsdefaultApplicationProblemPlusJSONResponse) VisitGetLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetLimitsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SetLimitsJSONRequestBody
+}
+
+type SetLimitsResponseObject interface {
+	VisitSetLimitsResponse(w http.ResponseWriter) error
+}
+
+type SetLimits200JSONResponse WorkspaceLimits
+
+func (response SetLimits200JSONResponse) VisitSetLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetLimitsdefaultApplicationProblemPlusJSONResponse) VisitSetLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetLossRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -12120,6 +12378,12 @@ type StrictServerInterface interface {
 	// WriteFile Write a file; makes parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx context.Context, request WriteFileRequestObject) (WriteFileResponseObject, error)
+	// GetLimits The limits of the workspace's sandbox, where they come from and what keeps them
+	// (GET /workspaces/{id}/limits)
+	GetLimits(ctx context.Context, request GetLimitsRequestObject) (GetLimitsResponseObject, error)
+	// SetLimits Change what the workspace says of its limits; they hold at once where the place can change them
+	// (PUT /workspaces/{id}/limits)
+	SetLimits(ctx context.Context, request SetLimitsRequestObject) (SetLimitsResponseObject, error)
 	// GetLoss What deleting or archiving would take away
 	// (GET /workspaces/{id}/loss)
 	GetLoss(ctx context.Context, request GetLossRequestObject) (GetLossResponseObject, error)
@@ -15672,6 +15936,79 @@ func (sh *strictHandler) WriteFile(ctx echo.Context, id Id, params WriteFilePara
 		return err
 	} else if validResponse, ok := response.(WriteFileResponseObject); ok {
 		return validResponse.VisitWriteFileResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetLimits operation middleware
+func (sh *strictHandler) GetLimits(ctx echo.Context, id Id) error {
+	var request GetLimitsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetLimits(ctx.Request().Context(), request.(GetLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetLimitsResponseObject); ok {
+		return validResponse.VisitGetLimitsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetLimits operation middleware
+func (sh *strictHandler) SetLimits(ctx echo.Context, id Id) error {
+	var request SetLimitsRequestObject
+
+	request.Id = id
+
+	var body SetLimitsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetLimits(ctx.Request().Context(), request.(SetLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetLimitsResponseObject); ok {
+		return validResponse.VisitSetLimitsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

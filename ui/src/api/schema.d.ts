@@ -1650,6 +1650,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** The limits of the workspace's sandbox, where they come from and what keeps them */
+        get: operations["getLimits"];
+        /** Change what the workspace says of its limits; they hold at once where the place can change them */
+        put: operations["setLimits"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/loss": {
         parameters: {
             query?: never;
@@ -2314,6 +2334,13 @@ export interface components {
             signing_key: string;
             webhook: components["schemas"]["Webhook"];
         };
+        EnforcedLimit: {
+            enforced: boolean;
+            /** @description In words: how, or why not */
+            how: string;
+            /** @enum {string} */
+            name: "cpus" | "memory_mb" | "processes" | "disk_mb" | "wall_minutes";
+        };
         /** @description What one source said last about a running session's state */
         Evidence: {
             /**
@@ -2745,9 +2772,8 @@ export interface components {
             executor?: string;
             name: string;
             project_id: string;
-            resources?: {
-                [key: string]: unknown;
-            };
+            /** @description Limits of its own */
+            resources?: components["schemas"]["ResourceLimits"];
             runner_id?: string;
         };
         /** @description A kind that is left out stays as it is */
@@ -2800,6 +2826,7 @@ export interface components {
             /** Format: int64 */
             fetched_at: number | null;
             id: string;
+            limits: components["schemas"]["ResourceLimits"];
             name: string;
             network: components["schemas"]["ProjectNetwork"];
             /** @description Git's last progress line while cloning */
@@ -2858,6 +2885,8 @@ export interface components {
             /** @description Where new workspaces live that name no place; empty = the team's */
             executor?: string;
             image?: components["schemas"]["ImageChoice"];
+            /** @description For each of its workspaces that says nothing else */
+            limits?: components["schemas"]["ResourceLimits"];
             name?: string;
             network?: components["schemas"]["ProjectNetworkPatch"];
             setup_script?: string;
@@ -2975,6 +3004,34 @@ export interface components {
             /** @description Why */
             words: string;
         };
+        /** @description Limits of a sandbox; 0 or absent = none of its own */
+        ResourceLimits: {
+            /**
+             * Format: double
+             * @description Cores
+             */
+            cpus?: number;
+            /**
+             * Format: int64
+             * @description MiB of all it may write
+             */
+            disk_mb?: number;
+            /**
+             * Format: int64
+             * @description MiB
+             */
+            memory_mb?: number;
+            /**
+             * Format: int64
+             * @description And threads
+             */
+            processes?: number;
+            /**
+             * Format: int64
+             * @description Minutes a sandbox may live
+             */
+            wall_minutes?: number;
+        };
         /** @enum {string} */
         Role: "owner" | "admin" | "member" | "viewer";
         Run: {
@@ -3004,6 +3061,8 @@ export interface components {
             isolation: string;
             /** Format: int64 */
             last_health_at: number | null;
+            /** @description What it has now */
+            limits: components["schemas"]["ResourceLimits"];
             ports: number[];
             resources: {
                 [key: string]: unknown;
@@ -3314,12 +3373,41 @@ export interface components {
             /** Format: int64 */
             reasoning: number;
         };
+        /** @description As the host counts it where the place allows that, else as the sandbox tells */
         Usage: {
             /** Format: int64 */
             cpu_ms: number;
+            /**
+             * Format: double
+             * @description Of one core, over the last seconds
+             */
+            cpu_percent: number;
+            /** @description There is more than could be looked at */
+            disk_at_least: boolean;
+            /**
+             * Format: int64
+             * @description null = not looked at yet
+             */
+            disk_bytes: number | null;
             /** Format: int64 */
             memory_bytes: number;
+            /**
+             * Format: int64
+             * @description 0 = not known
+             */
+            memory_peak_bytes: number;
+            /**
+             * Format: int64
+             * @description Processes the kernel ended for want of memory
+             */
+            oom_kills: number;
+            /** @description And threads where the host counts */
             processes: number;
+            /**
+             * Format: int64
+             * @description Time in which it was held back by its CPU limit
+             */
+            throttled_ms: number;
         };
         User: {
             email: string;
@@ -3444,6 +3532,23 @@ export interface components {
             steps: components["schemas"]["Step"][];
             /** Format: int64 */
             updated_at: number;
+        };
+        WorkspaceLimits: {
+            /**
+             * @description Since when they hold
+             * @enum {string}
+             */
+            applied: "now" | "next_sandbox";
+            /** @description What comes of it: the workspace's, else the project's, else the instance's, within the maximum */
+            effective: components["schemas"]["ResourceLimits"];
+            enforced: components["schemas"]["EnforcedLimit"][];
+            instance: components["schemas"]["ResourceLimits"];
+            /** @description What the workspace says itself */
+            limits: components["schemas"]["ResourceLimits"];
+            maximum: components["schemas"]["ResourceLimits"];
+            /** @description In words: why they do not hold yet */
+            note: string;
+            project: components["schemas"]["ResourceLimits"];
         };
         WorkspaceList: {
             items: components["schemas"]["Workspace"][];
@@ -6245,6 +6350,56 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limits */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceLimits"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResourceLimits"];
+            };
+        };
+        responses: {
+            /** @description The limits */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceLimits"];
+                };
             };
             default: components["responses"]["Problem"];
         };

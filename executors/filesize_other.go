@@ -1,0 +1,6 @@
+//go:build !linux
+
+package executors
+
+// boundFiles does nothing here.
+func boundFiles([]int, int64) {}

@@ -1,0 +1,241 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+)
+
+// pauseTimeout bounds freezing and thawing.
+const pauseTimeout = 15 * time.Second
+
+// errPaused is what everybody is told who needs a guest that stands still.
+func errPaused(reason string) error {
+	if reason == "" {
+		reason = "It is paused."
+	}
+	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", reason).With("reason", reason)
+}
+
+// ready refuses what would wait for a guest that stands still. It is asked before each question to the guest.
+func (p *Place) ready() error {
+	if why := p.frozen.Load(); why != nil {
+		return errPaused(*why)
+	}
+	return nil
+}
+
+// Paused says why the workspace's sandbox stands still, and whether it does.
+func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
+	if m.still.Load() == 0 {
+		return "", false
+	}
+	p, ok := m.Live(workspaceID)
+	if !ok {
+		return "", false
+	}
+	why := p.paused.Load()
+	if why == nil {
+		return "", false
+	}
+	return *why, true
+}
+
+// Pause makes everything in the workspace's sandbox stand still until Wake, also over a restart of the server. reason says why, in
+// words: a sentence. Idempotent; the first reason stays.
+func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
+	r := m.room(workspaceID)
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	p := r.current()
+	if p == nil {
+		return fault.New(fault.Conflict, "sandbox_not_running", "The workspace has no sandbox that runs now, so there is nothing to pause.")
+	}
+	if p.paused.Load() != nil {
+		return nil
+	}
+	if _, ok := m.pauser(ctx, p); !ok {
+		return fault.New(fault.Unsupported, "pause_unsupported", "%s cannot pause a sandbox. Destroy it instead: the worktree stays.", m.nameOf(ctx, p.Kind))
+	}
+	// Stored first: what stands still is always stored as such, and is found again.
+	if err := m.mark(ctx, r, p, Paused, reason); err != nil {
+		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
+	}
+	m.setPaused(p, &reason)
+	killpoint.Reach(killpoint.SandboxPaused)
+	if err := m.freeze(ctx, p, reason); err != nil {
+		m.setPaused(p, nil)
+		if merr := m.mark(context.WithoutCancel(ctx), r, p, Running, ""); merr != nil {
+			m.cfg.Log.Error("sandbox that could not be paused is stored as paused", "sandbox_id", p.SandboxID, "error", merr)
+		}
+		return fault.Wrap(err, fault.Unavailable, "pause_failed", "The sandbox could not be paused. Try again.")
+	}
+	m.cfg.Log.Info("sandbox paused", "sandbox_id", p.SandboxID, "workspace_id", workspaceID, "reason", reason)
+	return nil
+}
+
+// Wake lets a paused sandbox go on. Without a paused one it does nothing.
+func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
+	r := m.room(workspaceID)
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	p := r.current()
+	if p == nil || p.paused.Load() == nil {
+		return nil
+	}
+	return m.wake(ctx, r, p)
+}
+
+// wake is Wake for who holds the room's turn.
+func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseTimeout)
+	defer cancel()
+	if pz, ok := p.sandbox.(Pauser); ok && p.frozen.Load() != nil {
+		if err := pz.Resume(ctx); err != nil {
+			return fault.Wrap(err, fault.Unavailable, "wake_failed", "The sandbox could not be woken. Try again.")
+		}
+	}
+	p.frozen.Store(nil)
+	m.setPaused(p, nil)
+	if err := m.mark(ctx, r, p, Running, ""); err != nil {
+		m.cfg.Log.Warn("sandbox could not be stored as woken", "sandbox_id", p.SandboxID, "error", err)
+	}
+	m.cfg.Log.Info("sandbox woken", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID)
+	return nil
+}
+
+// freeze makes a place stand still whose record says so already. No question is put to its guest from here on.
+func (m *Manager) freeze(ctx context.Context, p *Place, reason string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseTimeout)
+	defer cancel()
+	pz, ok := p.sandbox.(Pauser)
+	if !ok {
+		return fmt.Errorf("sandbox %s cannot pause", p.SandboxID)
+	}
+	p.frozen.Store(&reason)
+	if err := pz.Pause(ctx); err != nil {
+		p.frozen.Store(nil)
+		_ = pz.Resume(ctx) // half of it may stand still
+		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
+	}
+	return nil
+}
+
+// refreeze makes those stand still again that did so before a restart: they were woken to be found, and for others to take up what
+// runs in them.
+func (m *Manager) refreeze(ctx context.Context) {
+	for _, p := range m.places() {
+		r := m.room(p.WorkspaceID)
+		release, err := r.take(ctx)
+		if err != nil {
+			return
+		}
+		if why := p.paused.Load(); why != nil && p.frozen.Load() == nil && r.current() == p {
+			if err := m.freeze(ctx, p, *why); err != nil {
+				m.cfg.Log.Error("paused sandbox runs on after a restart", "sandbox_id", p.SandboxID, "error", err)
+				_ = m.wake(ctx, r, p) // its row tells the truth
+			}
+		}
+		release()
+	}
+}
+
+// setPaused notes whether a place is paused, and why.
+func (m *Manager) setPaused(p *Place, reason *string) {
+	switch was := p.paused.Swap(reason); {
+	case was == nil && reason != nil:
+		m.still.Add(1)
+	case was != nil && reason == nil:
+		m.still.Add(-1)
+	}
+}
+
+// mark stores a live place's state and tells the team.
+func (m *Manager) mark(ctx context.Context, r *room, p *Place, state State, reason string) error {
+	r.mu.Lock()
+	p.record.State, p.record.Reason = state, cleanReason(reason)
+	rec := p.record
+	r.mu.Unlock()
+	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
+		return err
+	}
+	m.publish(ctx, rec)
+	return nil
+}
+
+// pauser returns a place's ability to stand still, when it has it.
+func (m *Manager) pauser(ctx context.Context, p *Place) (Pauser, bool) {
+	pz, ok := p.sandbox.(Pauser)
+	if !ok {
+		return nil, false
+	}
+	e, ok := m.byKind[p.Kind]
+	return pz, ok && m.capabilities(ctx, e).Pause
+}
+
+func (m *Manager) nameOf(ctx context.Context, k Kind) string {
+	if e, ok := m.byKind[k]; ok {
+		return m.capabilities(ctx, e).Name
+	}
+	return "This place"
+}
+
+// places are all live ones.
+func (m *Manager) places() []*Place {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]*Place, 0, len(m.rooms))
+	for _, r := range m.rooms {
+		if p := r.current(); p != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// noteEnd keeps why a sandbox is ended that no person ended, for those whose work ends with it.
+func (m *Manager) noteEnd(sandboxID, words string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.ends) >= maxEnds {
+		clear(m.ends) // those who wanted to know have asked within moments
+	}
+	m.ends[sandboxID] = words
+}
+
+// maxEnds bounds what is kept of sandboxes that have ended.
+const maxEnds = 1000
+
+// EndOf says in words why a sandbox was ended that no person ended, such as "stopped: its time of 8 hours is up; the work is kept".
+// "" = a person, or nobody knows.
+func (m *Manager) EndOf(sandboxID string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ends[sandboxID]
+}
+
+// sentence begins words with a capital and ends them with a full stop.
+func sentence(words string) string {
+	if words == "" {
+		return ""
+	}
+	return strings.ToUpper(words[:1]) + strings.TrimSuffix(words[1:], ".") + "."
+}
+
+// startedAt is when the sandbox was made, ms UTC.
+func (p *Place) startedAt() int64 { return p.record.StartedAt }
+
+// record0 is the place's record with what never changes.
+func (p *Place) record0() Record {
+	return Record{Handle: Handle{Kind: p.Kind, ID: p.SandboxID}, TeamID: p.TeamID, WorkspaceID: p.WorkspaceID, StartedAt: p.startedAt()}
+}

@@ -1,0 +1,86 @@
+package sessions
+
+import (
+	"context"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/agents"
+)
+
+// pausedLook is how often a session whose workspace stands still asks whether it goes on.
+const pausedLook = 2 * time.Second
+
+// paused says why the session's workspace stands still, and whether it does.
+func (l *live) paused() (string, bool) {
+	return l.svc.cfg.Places.Paused(l.workspaceID)
+}
+
+// awake refuses what needs a program that runs.
+func (l *live) awake() error {
+	why, paused := l.paused()
+	if !paused {
+		return nil
+	}
+	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", or(why, "It is paused.")).With("reason", why)
+}
+
+// rouse wakes the workspace, for what must happen inside although it stands still.
+func (s *Service) rouse(ctx context.Context, workspaceID string) error {
+	if _, paused := s.cfg.Places.Paused(workspaceID); !paused {
+		return nil
+	}
+	return s.cfg.Places.Wake(ctx, workspaceID)
+}
+
+// standsStill reports whether the session is not to be judged now: silence says nothing of a program that stands still. It is called
+// under mu.
+func (l *live) standsStill() bool {
+	_, still := l.paused()
+	if still {
+		if l.again != nil {
+			l.again.Stop()
+		}
+		l.againAt = time.Now().Add(pausedLook)
+		l.again = l.svc.after(pausedLook, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.again = nil
+			l.judge()
+		})
+	} else if l.wasStill {
+		l.machine.resumed(time.Now())
+	}
+	l.wasStill = still
+	return still
+}
+
+// resumed gives whoever said it works the time to say so again.
+func (m *machine) resumed(now time.Time) {
+	for i := range m.words {
+		if w := &m.words[i]; w.mood == agents.Busy && w.spent == 0 {
+			w.at = now
+		}
+	}
+}
+
+// killed signals: how a process looks that the kernel, or nobody one knows, has ended.
+const killedCode = 128 + 9
+
+// autopsy says better than the guest why a process ended that nobody asked to end: the host knows what the kernel did.
+func (l *live) autopsy(e ending) ending {
+	l.mu.Lock()
+	sandboxID := l.row.SandboxID
+	l.mu.Unlock()
+	if words := l.svc.cfg.Places.EndOf(sandboxID); words != "" {
+		e.reason = words
+		return e
+	}
+	if e.signal != "SIGKILL" && (e.code == nil || *e.code != killedCode) {
+		return e
+	}
+	if words := l.svc.cfg.Places.KilledBy(l.workspaceID, sandboxID); words != "" {
+		e.reason = "killed: " + words
+	}
+	return e
+}
