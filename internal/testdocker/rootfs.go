@@ -111,7 +111,7 @@ func writeRoot(w io.Writer, names []string) error {
 		if err := file(path); err != nil {
 			return err
 		}
-		if want := "usr/bin/" + name; !have[want] {
+		if want := "usr/bin/" + filepath.Base(name); !have[want] {
 			have[want] = true
 			if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: want, Linkname: path, Mode: 0o777}); err != nil {
 				return err

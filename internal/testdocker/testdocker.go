@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -167,6 +168,11 @@ func (d *Daemon) ready() error {
 func (d *Daemon) log() string {
 	b, _ := os.ReadFile(filepath.Join(d.dir, "log"))
 	return string(b[max(0, len(b)-2000):])
+}
+
+// Import gives the engine another image: what Image has, and programs of this machine, by name or path, on top.
+func (d *Daemon) Import(name string, more ...string) error {
+	return d.importRoot(name, append(slices.Clone(programs), more...))
 }
 
 func (d *Daemon) importRoot(name string, programs []string) error {

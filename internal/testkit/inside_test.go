@@ -1,12 +1,14 @@
 package testkit_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/parawork/parawork/internal/testdocker"
 	"github.com/parawork/parawork/internal/testkit"
 )
 
@@ -61,14 +63,47 @@ func TestShellInside(t *testing.T) {
 func TestClaudeInBubblewrap(t *testing.T) {
 	t.Parallel()
 	h := agentHouseAt(t, outside, "claude-code", bubbled(t))
-	agentInside(t, h, "claude-code", "Write", bash("touch one.txt"), tool("Write", map[string]any{"file_path": "two.txt", "content": "a\nb\n"}))
+	agentInside(t, h, "bubblewrap", "claude-code", bash("touch one.txt"), tool("Write", map[string]any{"file_path": "two.txt", "content": "a\nb\n"}))
 }
 
 func TestCodexInBubblewrap(t *testing.T) {
 	t.Parallel()
 	h := agentHouseAt(t, outside, "codex", bubbled(t))
 	command := func(cmd string) map[string]any { return tool("exec_command", map[string]any{"cmd": cmd}) }
-	agentInside(t, h, "codex", "Ran", command("printf 'a\\nb\\n' > two.txt"), command("touch one.txt; rm -rf build"))
+	agentInside(t, h, "bubblewrap", "codex", command("printf 'a\\nb\\n' > two.txt"), command("touch one.txt; rm -rf build"))
+}
+
+// The same in containers, whose image has the agents' programs and whose engine knows of no network.
+func TestAgentsInDocker(t *testing.T) {
+	t.Parallel()
+	claude, codex := realAgent(t, "claude"), realAgent(t, "codex")
+	native, err := filepath.Glob(filepath.Join(filepath.Dir(codex), "../@openai/codex-linux-*/vendor/*/bin/codex"))
+	if err != nil || len(native) == 0 {
+		t.Fatalf("codex has no program of its own: %v", err)
+	}
+	d, err := testdocker.Start()
+	if err != nil {
+		testdocker.Skip(t, err)
+	}
+	t.Cleanup(d.Stop)
+	must(t, d.Import("parawork-test-agents:latest", claude, native[0]))
+	where := fmt.Sprintf(`"sandboxing":{"network":{"allowPrivate":[%q]},"docker":{"enabled":true,"host":%q,"image":"parawork-test-agents:latest"}}`, outside, d.Host)
+	t.Run("claude", func(t *testing.T) {
+		t.Parallel()
+		h := agentHouseAt(t, outside, "claude-code", where)
+		agentInside(t, h, "docker", "claude-code", bash("touch one.txt"), tool("Write", map[string]any{"file_path": "two.txt", "content": "a\nb\n"}))
+		ws := h.WorkspaceIn("docker", h.Sample(), "Nothing there")
+		var s testkit.Session
+		h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "gemini"}, &s)
+		if s.State != "failed" || !strings.Contains(s.StateReason, "Gemini CLI is not in this place's image") || !strings.Contains(s.StateReason, "npm install") {
+			t.Errorf("an agent that is not in the image: %s, %q", s.State, s.StateReason)
+		}
+	})
+	t.Run("codex", func(t *testing.T) {
+		t.Parallel()
+		command := func(cmd string) map[string]any { return tool("exec_command", map[string]any{"cmd": cmd}) }
+		agentInside(t, agentHouseAt(t, outside, "codex", where), "docker", "codex", command("printf 'a\\nb\\n' > two.txt"), command("touch one.txt; rm -rf build"))
+	})
 }
 
 // With all permissions the real agents ask for nothing, where the place keeps them in; elsewhere that must be confirmed.
@@ -96,11 +131,11 @@ func TestAllPermissionsInBubblewrap(t *testing.T) {
 	}
 }
 
-func agentInside(t *testing.T, h *testkit.House, agent, tool string, steps ...map[string]any) {
-	w := askIn(t, h, "bubblewrap", agent, steps...)
+func agentInside(t *testing.T, h *testkit.House, place, agent string, steps ...map[string]any) {
+	w := askIn(t, h, place, agent, steps...)
 	var box struct{ Executor, Boundary string }
 	h.API("GET", "/workspaces/"+w.ws.ID+"/sandbox", nil, &box)
-	if box.Executor != "bubblewrap" {
+	if box.Executor != place {
 		t.Fatalf("it lives in %+v", box)
 	}
 	for _, title := range []string{"one.txt", "two.txt"}[:len(steps)-map[string]int{"codex": 1}[agent]] {
