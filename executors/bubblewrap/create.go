@@ -173,7 +173,7 @@ func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, li
 		return nil, err
 	}
 	fail := func(err error) (<-chan struct{}, error) {
-		_ = run.cmd.Process.Kill()
+		run.kill()
 		return nil, err
 	}
 	first, err := run.first(ctx, e.cfg.ReadyIn)
@@ -188,7 +188,7 @@ func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, li
 	if sb.who.Identity, err = hostproc.Identify(first); err != nil {
 		return fail(fmt.Errorf("looking at the first process of the box: %w: %s", err, hostproc.Tail(sb.dir)))
 	}
-	if sb.who.Outer, err = hostproc.Identify(run.cmd.Process.Pid); err != nil {
+	if sb.who.Outer, err = hostproc.Identify(run.pid); err != nil {
 		return fail(fmt.Errorf("looking at bubblewrap: %w: %s", err, hostproc.Tail(sb.dir)))
 	}
 	if err := hostproc.WriteRecord(sb.dir, sb.who); err != nil {
@@ -199,7 +199,7 @@ func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, li
 
 // running is a launch under way.
 type running struct {
-	cmd   *exec.Cmd
+	pid   int
 	info  *os.File      // where bubblewrap tells of the box
 	ended chan struct{} // closed when it has ended and was reaped
 }
@@ -235,8 +235,8 @@ func (e *Executor) run(spec launch.Spec, dir string, env []string, listener, out
 		_ = info.Close()
 		return nil, err
 	}
-	out := &running{cmd: cmd, info: info, ended: make(chan struct{})}
-	pid := cmd.Process.Pid
+	pid := cmd.Process.Pid // it is the reaper's from here on
+	out := &running{pid: pid, info: info, ended: make(chan struct{})}
 	go func() { // ends with bubblewrap; nobody could wait for it, since the box outlives the server
 		defer close(out.ended)
 		hostproc.Reap(cmd)
@@ -253,6 +253,15 @@ func (e *Executor) run(spec launch.Spec, dir string, env []string, listener, out
 		}
 	}
 	return out, nil
+}
+
+// kill ends a launch that has not ended yet.
+func (r *running) kill() {
+	select {
+	case <-r.ended:
+	default:
+		_ = syscall.Kill(r.pid, syscall.SIGKILL)
+	}
 }
 
 // maxInfo bounds what bubblewrap tells of a box.

@@ -197,7 +197,7 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 	select {
 	case <-run.ended:
 	case <-ctx.Done():
-		_ = run.cmd.Process.Kill()
+		run.kill()
 		<-run.ended
 		return "", errors.New("it did not end in time")
 	}
