@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -116,12 +117,15 @@ func (mt *Meters) lookAtDisk(ctx context.Context, p *Place, folders []string, hu
 	}
 }
 
+// StoppedByLimit begins the reason of a sandbox that was paused because it reached a limit, not by a person.
+const StoppedByLimit = "It was stopped"
+
 // stopForDisk makes a sandbox stand still that has written too much; one that cannot stand still is ended.
 func (mt *Meters) stopForDisk(ctx context.Context, p *Place, limit int64) {
 	words := "stopped: the disk limit of " + MemoryWords(limit>>20) + " is reached; nothing was deleted"
 	mt.cfg.Tell(ctx, Note{WorkspaceID: p.WorkspaceID, TeamID: p.TeamID, Kind: "limit.disk",
 		Text: "The sandbox was " + words + ". Raise the limit, or wake it to tidy up."})
-	err := mt.cfg.Places.Pause(ctx, p.WorkspaceID, "It was "+words+".")
+	err := mt.cfg.Places.Pause(ctx, p.WorkspaceID, StoppedByLimit+strings.TrimPrefix(words, "stopped")+".")
 	if err == nil {
 		return
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/server/api"
@@ -93,6 +94,9 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		out.Agents.State = api.AgentsSummaryState(ss.State)
 	}
 	out.Attention = attentionOf(w, ss)
+	if sb := p.sandboxes[w.ID]; out.Attention == nil && out.State == api.WorkspaceStatePaused && strings.HasPrefix(sb.Reason, executors.StoppedByLimit) {
+		out.Attention = &api.Attention{Reason: api.AttentionReasonStuck, Text: sb.Reason, At: w.UpdatedAt}
+	}
 	return out
 }
 

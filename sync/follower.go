@@ -33,9 +33,10 @@ type follower struct {
 
 // Pauses between two attempts to follow.
 const (
-	retryFirst = 500 * time.Millisecond
-	retryMax   = 30 * time.Second
-	baseCheck  = 5 * time.Second // how often the base is looked up again
+	retryFirst  = 500 * time.Millisecond
+	retryMax    = 30 * time.Second
+	pausedRetry = 2 * time.Second
+	baseCheck   = 5 * time.Second // how often the base is looked up again
 )
 
 // follow streams until ctx ends.
@@ -52,6 +53,8 @@ func (f *follower) follow(ctx context.Context) {
 		}
 		if fault.CodeOf(err) == codeNoBase {
 			pause = retryFirst // it is being made
+		} else if fault.CodeOf(err) == "workspace_paused" {
+			pause = min(pause, pausedRetry) // nothing changes in what stands still
 		} else if err != nil && !f.over() {
 			f.log.Warn("following changes failed", "error", err)
 		}
