@@ -114,6 +114,16 @@ func (m *Manager) RunInBox(ctx context.Context, workspaceID string, b BoxCommand
 	return place.Run(ctx, b)
 }
 
+// RunLive is RunInBox in a sandbox that lives, and never makes one: for work beside people's requests, which must not wait for a sandbox
+// that is being ended by somebody who waits for it.
+func (m *Manager) RunLive(ctx context.Context, workspaceID string, b BoxCommand) (BoxResult, error) {
+	place, ok := m.Live(workspaceID)
+	if !ok {
+		return BoxResult{}, fault.New(fault.Unavailable, "sandbox_not_live", "The workspace has no live sandbox now.")
+	}
+	return place.Run(ctx, b)
+}
+
 // boxTimeout is how long a BoxCommand may take.
 func (b BoxCommand) timeout() time.Duration {
 	if b.TimeoutMs <= 0 {

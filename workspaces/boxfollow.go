@@ -140,6 +140,11 @@ func (s *Service) follow(ctx context.Context) {
 	}
 }
 
+// liveRunner is an optional ability of Places: commands in sandboxes that live, without making one.
+type liveRunner interface {
+	RunLive(ctx context.Context, workspaceID string, c executors.BoxCommand) (executors.BoxResult, error)
+}
+
 // followOne brings one workspace's commits home if its sandbox lives. None is made for it.
 func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	w, err := s.store.Workspace(ctx, workspaceID)
@@ -154,7 +159,16 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	if err != nil || !places.Live(workspaceID) || !s.boxed(workspaceID) {
 		return err
 	}
-	b, err := s.openBox(ctx, w)
+	run := places.RunInBox
+	if live, is := places.(liveRunner); is {
+		run = live.RunLive // never waits for a sandbox whose end waits for this
+	}
+	b, err := s.boxWith(ctx, w, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {
+		return run(ctx, w.ID, c)
+	})
+	if fault.CodeOf(err) == "sandbox_not_live" {
+		return nil // it ended meanwhile: what it had is brought home before that
+	}
 	if err != nil {
 		return err
 	}
@@ -165,6 +179,9 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 			s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, Kind: "commits.refused", Text: reason(err)})
 		}
 		return err
+	}
+	if fault.CodeOf(err) == "sandbox_not_live" {
+		return nil
 	}
 	if err != nil {
 		return err
