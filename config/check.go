@@ -159,6 +159,7 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 	d.checkOneOf("sandboxing.defaultProvider", s.DefaultProvider, Providers...)
 	d.checkNetwork(&s.Network)
 	d.checkOneOf("sandboxing.weakestBoundary", s.WeakestBoundary, "", "none", "process", "container", "gvisor", "microvm")
+	d.checkMiB("sandboxing.caches.maxMB", s.Caches.MaxMB)
 	if m := s.IdleStopMinutes; m != nil {
 		d.checkLeast("sandboxing.idleStopMinutes", *m, 0)
 	}

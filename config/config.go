@@ -69,6 +69,7 @@ type Sandboxing struct {
 	AllowUserChoice  bool       `json:"allowUserChoice"`
 	MonthlyBudgetUSD int        `json:"monthlyBudgetUsd"`
 	WeakestBoundary  string     `json:"weakestBoundary"` // no place weaker than this is used, whatever teams say; "" = any
+	Caches           Caches     `json:"caches"`
 	IdleStopMinutes  *int       `json:"idleStopMinutes"` // nil: 30 for containers, never elsewhere; 0 = never
 	Limits           Limits     `json:"limits"`
 	Local            Local      `json:"local"`
@@ -77,6 +78,12 @@ type Sandboxing struct {
 	Docker           Docker     `json:"docker"`
 	E2B              E2B        `json:"e2b"`
 	Network          Network    `json:"network"`
+}
+
+// Caches are what the workspaces of a team share of downloads and builds.
+type Caches struct {
+	Enabled bool  `json:"enabled"`
+	MaxMB   int64 `json:"maxMB"` // of one team; 0 = no bound
 }
 
 // Network is what agents reach from places that isolate.
@@ -205,7 +212,7 @@ func Default() *Config {
 			"command":     {Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}},
 		},
 		Sandboxing: Sandboxing{
-			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
+			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480},
 			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
 			Limits: Limits{Default: SandboxLimits{Processes: 4096}},
 			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true},

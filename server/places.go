@@ -207,3 +207,34 @@ func (h handlers) boundaryOf(ctx context.Context, workspaceID string) *api.Bound
 	}
 	return &out
 }
+
+func (h handlers) teamCaches(ctx context.Context, teamID string) (api.TeamCaches, error) {
+	out := api.TeamCaches{Enabled: h.cfg.Caches != nil, Items: []api.TeamCache{}}
+	if h.cfg.Caches == nil {
+		return out, nil
+	}
+	sizes, err := h.cfg.Caches.Sizes(ctx, teamID)
+	for _, s := range sizes {
+		out.Items = append(out.Items, api.TeamCache{Name: s.Name, Bytes: s.Bytes})
+		out.Bytes += s.Bytes
+	}
+	out.MaxBytes = h.cfg.Caches.Max()
+	return out, err
+}
+
+func (h handlers) GetTeamCaches(ctx context.Context, _ api.GetTeamCachesRequestObject) (api.GetTeamCachesResponseObject, error) {
+	c, err := h.teamCaches(ctx, callOf(ctx).team.ID)
+	return api.GetTeamCaches200JSONResponse(c), err
+}
+
+func (h handlers) EmptyTeamCaches(ctx context.Context, _ api.EmptyTeamCachesRequestObject) (api.EmptyTeamCachesResponseObject, error) {
+	call := callOf(ctx)
+	if h.cfg.Caches != nil {
+		if err := h.cfg.Caches.Empty(ctx, call.team.ID); err != nil {
+			return nil, err
+		}
+		h.cfg.Log.Info("a team's caches were emptied", "team_id", call.team.ID, "actor_id", call.actor.User.ID)
+	}
+	c, err := h.teamCaches(ctx, call.team.ID)
+	return api.EmptyTeamCaches200JSONResponse(c), err
+}

@@ -107,3 +107,22 @@ func TestAPlaceThatIsNotThereAnyMore(t *testing.T) {
 		t.Errorf("stored %+v, %v", w, err)
 	}
 }
+
+func TestCachesByTheAPI(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	p := h.people(t)
+	url := "/api/v1/teams/" + p.ids["team"] + "/caches"
+	var got api.TeamCaches
+	h.do("GET", url, "", bearer(p.tokens["viewer"])...).into(t, &got)
+	if got.Enabled || len(got.Items) != 0 {
+		t.Errorf("where they are switched off: %+v", got)
+	}
+	if r := h.do("DELETE", url, "", bearer(p.tokens["member"])...); r.StatusCode != 403 {
+		t.Errorf("a member empties them: %d", r.StatusCode)
+	}
+	if r := h.do("DELETE", url, "", bearer(p.tokens["admin"])...); r.StatusCode != 200 {
+		t.Errorf("an admin: %d %s", r.StatusCode, r.body)
+	}
+}

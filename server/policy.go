@@ -74,16 +74,18 @@ var policy = map[string]rule{
 	"listTeams":              {access: signedIn},
 	"createTeam":             {access: operators}, // a second team takes places without isolation from all
 
-	"getTeam":       of(accounts.ViewTeam, byTeam),
-	"updateTeam":    of(accounts.ManageTeam, byTeam),
-	"getTeamPlaces": of(accounts.ViewTeam, byTeam),
-	"setTeamPlaces": of(accounts.ManageTeam, byTeam),
-	"listMembers":   of(accounts.ViewTeam, byTeam),
-	"addMember":     of(accounts.ManageTeam, byTeam),
-	"updateMember":  of(accounts.ManageTeam, byTeam),
-	"removeMember":  of(accounts.ViewTeam, byTeam), // members may leave; the room asks for more to remove another
-	"listExecutors": of(accounts.ViewTeam, byTeam),
-	"listAgents":    of(accounts.ViewTeam, byTeam),
+	"getTeam":         of(accounts.ViewTeam, byTeam),
+	"updateTeam":      of(accounts.ManageTeam, byTeam),
+	"getTeamCaches":   of(accounts.ViewTeam, byTeam),
+	"emptyTeamCaches": of(accounts.ManageTeam, byTeam),
+	"getTeamPlaces":   of(accounts.ViewTeam, byTeam),
+	"setTeamPlaces":   of(accounts.ManageTeam, byTeam),
+	"listMembers":     of(accounts.ViewTeam, byTeam),
+	"addMember":       of(accounts.ManageTeam, byTeam),
+	"updateMember":    of(accounts.ManageTeam, byTeam),
+	"removeMember":    of(accounts.ViewTeam, byTeam), // members may leave; the room asks for more to remove another
+	"listExecutors":   of(accounts.ViewTeam, byTeam),
+	"listAgents":      of(accounts.ViewTeam, byTeam),
 
 	"listTeamAgentAccounts": of(accounts.ViewTeam, byTeam),
 	"addTeamAgentAccount":   of(accounts.ManageTeam, byTeam),

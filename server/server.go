@@ -53,9 +53,10 @@ type Config struct {
 	Events     *events.Bus
 	Answers    Answers
 
-	Image    string       // what containers are made from unless a project says otherwise
-	Policies PolicyStore  // what teams say about their places
-	UI       http.Handler // everything outside /api/
+	Image    string            // what containers are made from unless a project says otherwise
+	Policies PolicyStore       // what teams say about their places
+	Caches   *executors.Caches // what teams share; nil = nothing
+	UI       http.Handler      // everything outside /api/
 
 	Drain time.Duration // how long requests under way may take when the server stops; default 10 s
 	Now   func() time.Time

@@ -162,3 +162,13 @@ func (s *Service) changes(ctx context.Context, c Chooser, from, to executors.Kin
 	}
 	return executors.Differences(old, next)
 }
+
+// SharesCaches reports whether the sandboxes of a workspace share the team's caches: its project may say no.
+func (s *Service) SharesCaches(ctx context.Context, workspaceID string) (bool, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return false, err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	return err == nil && !p.NoCaches, err
+}

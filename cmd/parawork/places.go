@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -94,6 +95,28 @@ func (h *house) checkDefault(ctx context.Context) error {
 		h.log.Warn("NO NEW WORKSPACE CAN BE MADE: the place sandboxing.defaultProvider names cannot be used now", "place", kind, "reason", c.Reason, "cure", c.Cure)
 	}
 	return nil
+}
+
+// shareCaches has the sandboxes of a team share its caches.
+func (h *house) shareCaches() {
+	c := h.cfg.Sandboxing.Caches
+	if !c.Enabled {
+		return
+	}
+	h.caches = executors.NewCaches(executors.CachesConfig{Dir: filepath.Join(h.cfg.DataDir, "caches"), Max: c.MaxMB << 20, Chown: os.Geteuid() == 0, Group: h.kept.TeamGroup,
+		Share: h.workspaces.SharesCaches, InUse: h.inUse, Log: h.log.With("room", "caches")})
+	h.places.OnMaking(h.caches.Outfit)
+}
+
+// inUse reports whether a sandbox of the team lives.
+func (h *house) inUse(ctx context.Context, teamID string) (bool, error) {
+	all, err := h.places.Sandboxes(ctx, teamID)
+	for _, r := range all {
+		if r.EndedAt == 0 {
+			return true, nil
+		}
+	}
+	return false, err
 }
 
 // noStore and noWorkspaces are what a Manager has that is only asked what its places can do.

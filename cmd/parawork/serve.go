@@ -139,6 +139,9 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 		} {
 			stages = append(stages, start(s))
 		}
+		if h.caches != nil {
+			stages = append(stages, start(&stage{name: "caches", run: h.caches.Run}))
+		}
 		if h.line != nil {
 			stages = append(stages, start(&stage{name: "events", run: h.line.Run}))
 		}

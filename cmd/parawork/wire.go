@@ -51,6 +51,7 @@ type house struct {
 	kept       *store.Executors
 	meters     *executors.Meters
 	groups     *cgroup.Tree
+	caches     *executors.Caches // nil when config.json switches them off
 	commands   *executors.Commands
 	workspaces *workspaces.Service
 	files      *filesync.Service
@@ -146,6 +147,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = kinds, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
 	h.places = executors.NewManager(mc)
 	h.places.OnMaking(h.box)
+	h.shareCaches()
 	if err := h.buildGate(publisher, kept, env); err != nil {
 		return err
 	}
@@ -213,7 +215,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept,
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }

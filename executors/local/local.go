@@ -43,7 +43,7 @@ func (e *Executor) Kind() executors.Kind { return executors.Local }
 
 // Capabilities says whether local places may be used, and that they isolate nothing.
 func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
-	c := executors.Capabilities{Kind: executors.Local, Name: "This server", Available: true, Ports: true,
+	c := executors.Capabilities{Kind: executors.Local, Name: "This server", Available: true, Ports: true, Host: true, Boundary: executors.NoBoundary,
 		Isolation: "No isolation: agents run with the rights of the server's user"}
 	c.Limits, c.Pause, c.Warning = e.groups().Support()
 	refuse := func(reason, cure string) (executors.Capabilities, error) {

@@ -3073,6 +3073,25 @@ type Team struct {
 	Slug      string   `json:"slug"`
 }
 
+// TeamCache defines model for TeamCache.
+type TeamCache struct {
+	Bytes int64 `json:"bytes"`
+
+	// Name go-mod, go-build, npm or pip
+	Name string `json:"name"`
+}
+
+// TeamCaches defines model for TeamCaches.
+type TeamCaches struct {
+	// Bytes Of all
+	Bytes   int64       `json:"bytes"`
+	Enabled bool        `json:"enabled"`
+	Items   []TeamCache `json:"items"`
+
+	// MaxBytes 0 = no bound
+	MaxBytes int64 `json:"max_bytes"`
+}
+
 // TeamList defines model for TeamList.
 type TeamList struct {
 	Items      []Team  `json:"items"`
@@ -4038,6 +4057,12 @@ type ServerInterface interface {
 	// ListAgents Which agents can be started: installed, version, account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx echo.Context, team TeamSlug, params ListAgentsParams) error
+	// EmptyTeamCaches Empty the team's caches; owners and admins
+	// (DELETE /teams/{team}/caches)
+	EmptyTeamCaches(ctx echo.Context, team TeamSlug) error
+	// GetTeamCaches What the team's workspaces share of downloads and builds, and how much it takes
+	// (GET /teams/{team}/caches)
+	GetTeamCaches(ctx echo.Context, team TeamSlug) error
 	// ListExecutors Where a workspace can live now
 	// (GET /teams/{team}/executors)
 	ListExecutors(ctx echo.Context, team TeamSlug) error
@@ -5476,6 +5501,38 @@ func (w *ServerInterfaceWrapper) ListAgents(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListAgents(ctx, team, params)
+	return err
+}
+
+// EmptyTeamCaches converts echo context to params.
+func (w *ServerInterfaceWrapper) EmptyTeamCaches(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.EmptyTeamCaches(ctx, team)
+	return err
+}
+
+// GetTeamCaches converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTeamCaches(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTeamCaches(ctx, team)
 	return err
 }
 
@@ -6922,6 +6979,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/teams/:team/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
 	router.GET(options.BaseURL+"/teams/:team/places", wrapper.GetTeamPlaces, options.OperationMiddlewares["getTeamPlaces"]...)
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
+	router.DELETE(options.BaseURL+"/teams/:team/caches", wrapper.EmptyTeamCaches, options.OperationMiddlewares["emptyTeamCaches"]...)
+	router.GET(options.BaseURL+"/teams/:team/caches", wrapper.GetTeamCaches, options.OperationMiddlewares["getTeamCaches"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/places", wrapper.ListWorkspacePlaces, options.OperationMiddlewares["listWorkspacePlaces"]...)
 	router.POST(options.BaseURL+"/agent-accounts/:id/test", wrapper.TestAgentAccount, options.OperationMiddlewares["testAgentAccount"]...)
 	router.GET(options.BaseURL+"/teams/:team/agent-accounts", wrapper.ListTeamAgentAccounts, options.OperationMiddlewares["listTeamAgentAccounts"]...)
@@ -9680,6 +9739,84 @@ func (response ListAgentsdefaultApplicationProblemPlusJSONResponse) VisitListAge
 	return err
 }
 
+type EmptyTeamCachesRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type EmptyTeamCachesResponseObject interface {
+	VisitEmptyTeamCachesResponse(w http.ResponseWriter) error
+}
+
+type EmptyTeamCaches200JSONResponse TeamCaches
+
+func (response EmptyTeamCaches200JSONResponse) VisitEmptyTeamCachesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EmptyTeamCachesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response EmptyTeamCachesdefaultApplicationProblemPlusJSONResponse) VisitEmptyTeamCachesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamCachesRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetTeamCachesResponseObject interface {
+	VisitGetTeamCachesResponse(w http.ResponseWriter) error
+}
+
+type GetTeamCaches200JSONResponse TeamCaches
+
+func (response GetTeamCaches200JSONResponse) VisitGetTeamCachesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamCachesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTeamCachesdefaultApplicationProblemPlusJSONResponse) VisitGetTeamCachesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListExecutorsRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -12258,6 +12395,12 @@ type StrictServerInterface interface {
 	// ListAgents Which agents can be started: installed, version, account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx context.Context, request ListAgentsRequestObject) (ListAgentsResponseObject, error)
+	// EmptyTeamCaches Empty the team's caches; owners and admins
+	// (DELETE /teams/{team}/caches)
+	EmptyTeamCaches(ctx context.Context, request EmptyTeamCachesRequestObject) (EmptyTeamCachesResponseObject, error)
+	// GetTeamCaches What the team's workspaces share of downloads and builds, and how much it takes
+	// (GET /teams/{team}/caches)
+	GetTeamCaches(ctx context.Context, request GetTeamCachesRequestObject) (GetTeamCachesResponseObject, error)
 	// ListExecutors Where a workspace can live now
 	// (GET /teams/{team}/executors)
 	ListExecutors(ctx context.Context, request ListExecutorsRequestObject) (ListExecutorsResponseObject, error)
@@ -14639,6 +14782,56 @@ func (sh *strictHandler) ListAgents(ctx echo.Context, team TeamSlug, params List
 		return err
 	} else if validResponse, ok := response.(ListAgentsResponseObject); ok {
 		return validResponse.VisitListAgentsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// EmptyTeamCaches operation middleware
+func (sh *strictHandler) EmptyTeamCaches(ctx echo.Context, team TeamSlug) error {
+	var request EmptyTeamCachesRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.EmptyTeamCaches(ctx.Request().Context(), request.(EmptyTeamCachesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EmptyTeamCaches")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(EmptyTeamCachesResponseObject); ok {
+		return validResponse.VisitEmptyTeamCachesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetTeamCaches operation middleware
+func (sh *strictHandler) GetTeamCaches(ctx echo.Context, team TeamSlug) error {
+	var request GetTeamCachesRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTeamCaches(ctx.Request().Context(), request.(GetTeamCachesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTeamCaches")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTeamCachesResponseObject); ok {
+		return validResponse.VisitGetTeamCachesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
