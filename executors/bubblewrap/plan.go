@@ -95,6 +95,10 @@ func (e *Executor) plan(s executors.Spec, box executors.Box, own, token string) 
 		name, value, _ := strings.Cut(entry, "=")
 		p.add("--setenv", name, value)
 	}
+	for _, entry := range executors.GuestEnv(s.Env) {
+		name, value, _ := strings.Cut(entry, "=")
+		p.add("--setenv", name, value)
+	}
 	p.add("--setenv", hostproc.Mark, s.ID, "--remount-ro", "/", "--chdir", s.Root)
 	p.command = []string{executors.InsideGuest, "serve", "--sandbox", s.ID, "--root", s.Root, "--dir", executors.InsideGuestDir, "--listen-fd", strconv.Itoa(launch.ListenFD), "--token-fd", strconv.Itoa(launch.DataFD(dataToken)), "--home", home}
 	if s.Gate != "" {
