@@ -12,10 +12,10 @@ import (
 
 // Descriptors of a launch.
 const (
-	ListenFD = 3 // the guest's listening socket, handed on
-	SpecFD   = 4 // the Spec, as JSON
-	InfoFD   = 5 // where the program tells of the box, handed on
-	firstFD  = 20
+	ListenFD = 3   // the guest's listening socket, handed on
+	SpecFD   = 4   // the Spec, as JSON
+	InfoFD   = 5   // where the program tells of the box, handed on
+	firstFD  = 200 // far above what the program itself opens: what lies there is replaced, the Go runtime's own epoll among it
 )
 
 // stage is where sources are shown: in a mount namespace of the launch's own, so that nobody else sees it. It is a folder every
