@@ -235,7 +235,6 @@ func TestDiskLimit(t *testing.T) {
 		"one large file": `head -c 80000000 /dev/zero > big`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			ws := h.Workspace(project, "Disk "+name)
 			limit(h, ws, map[string]any{"disk_mb": 30})
 			h.Run(ws.ID, "sh", "-c", bomb+"; echo done; sleep 1000")
