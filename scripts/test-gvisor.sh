@@ -13,7 +13,7 @@ if [[ ! -x .cache/runsc ]]; then
     CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X gvisor.dev/gvisor/runsc/version.version=$version" -o runsc gvisor.dev/gvisor/runsc)
   mv "$dir/runsc" .cache/runsc
 fi
-.cache/runsc --version | head -1
+.cache/runsc --version | sed -n 1p
 # Left out: gVisor follows a symbolic link where Linux, asked for a folder and no link, refuses it, so that the guest reads files of its own
 # container outside of the worktree. What lies outside of the container is not reached.
 PARAWORK_TEST_RUNSC=$PWD/.cache/runsc go test ./executors/docker -count=1 -timeout 20m -run 'TestGVisor' -skip 'TestGVisor/suite/Files/paths_that_lead_out_are_refused' "$@"
