@@ -54,6 +54,9 @@ export function raw(path: string, init?: RequestInit): Promise<Response> {
   return guardedFetch(new Request(new URL(BASE + path, location.origin), init));
 }
 
+/** The address of a stream of events. The path is below /api/v1. */
+export const apiUrl = (path: string): string => new URL(BASE + path, location.origin).href;
+
 /** The address of a WebSocket of this server. */
 export function socketUrl(path: string): string {
   const url = new URL(BASE + path, location.origin);

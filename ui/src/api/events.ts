@@ -162,7 +162,12 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "activity":
       return [keys.activity(workspace)];
     case "sandbox":
-      return [...lists, keys.sandbox(workspace)];
+      // Figures alone change nothing of the lists.
+      return e.type === "sandbox.usage" ? [keys.sandbox(workspace)] : [...lists, keys.sandbox(workspace)];
+    case "network":
+      return [["workspace", workspace, "network"]];
+    case "image_build":
+      return [["project"]];
     case "team":
     case "member":
       return [keys.members(team), keys.me];

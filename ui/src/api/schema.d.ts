@@ -1038,6 +1038,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/caches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** What the team's workspaces share of downloads and builds, and how much it takes */
+        get: operations["getTeamCaches"];
+        put?: never;
+        post?: never;
+        /** Empty the team's caches; owners and admins */
+        delete: operations["emptyTeamCaches"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/events": {
         parameters: {
             query?: {
@@ -3275,6 +3296,26 @@ export interface components {
             role: components["schemas"]["Role"];
             slug: string;
         };
+        TeamCache: {
+            /** Format: int64 */
+            bytes: number;
+            /** @description go-mod, go-build, npm or pip */
+            name: string;
+        };
+        TeamCaches: {
+            /**
+             * Format: int64
+             * @description Of all
+             */
+            bytes: number;
+            enabled: boolean;
+            items: components["schemas"]["TeamCache"][];
+            /**
+             * Format: int64
+             * @description 0 = no bound
+             */
+            max_bytes: number;
+        };
         TeamList: {
             items: components["schemas"]["Team"][];
             next_cursor: string | null;
@@ -5281,6 +5322,54 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTeamCaches: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The caches */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamCaches"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    emptyTeamCaches: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The caches as they are now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamCaches"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -20,7 +20,13 @@ export function PendingStarts() {
         // The key makes a second page that does the same answer with the same session.
         await startSession(
           p.workspaceId,
-          { agent: p.agent, prompt: p.prompt, argv: p.argv, account_id: p.account },
+          {
+            agent: p.agent,
+            prompt: p.prompt,
+            argv: p.argv,
+            account_id: p.account,
+            ...(p.permissions ? { permissions: p.permissions, confirm_no_boundary: p.confirmed } : {}),
+          },
           `first-${p.workspaceId}-${p.at}`,
         );
       } catch (error) {

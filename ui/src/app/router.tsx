@@ -113,7 +113,7 @@ export interface WorkspaceSearch {
   tab?: Exclude<Tab, "terminal">;
   session?: string;
   file?: string;
-  dialog?: "merge" | "archive" | "delete";
+  dialog?: "merge" | "archive" | "delete" | "place";
   /** A place in the conversation. */
   place?: number;
   /** In the history: an offset of the output. */
@@ -133,7 +133,10 @@ const workspaceRoute = createRoute({
     session: text(s.session),
     file: text(s.file),
     place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
-    dialog: s.dialog === "merge" || s.dialog === "archive" || s.dialog === "delete" ? s.dialog : undefined,
+    dialog:
+      s.dialog === "merge" || s.dialog === "archive" || s.dialog === "delete" || s.dialog === "place"
+        ? s.dialog
+        : undefined,
     live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
     q: s.q === undefined ? undefined : String(s.q).slice(0, 1000) || undefined,
     at: whole(s.at),
@@ -174,6 +177,7 @@ export const SECTIONS = [
   "tokens",
   "team",
   "team-agents",
+  "places",
   "about",
 ] as const;
 export type Section = (typeof SECTIONS)[number];

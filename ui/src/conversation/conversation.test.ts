@@ -126,7 +126,7 @@ describe("markdown", () => {
       "`a``".repeat(15_000),
       "- ".repeat(30_000),
       "_a*".repeat(20_000),
-      "|".repeat(30_000) + "\n" + "|-".repeat(15_000),
+      `${"|".repeat(30_000)}\n${"|-".repeat(15_000)}`,
     ])
       parseMarkdown(bad);
     expect(Date.now() - began).toBeLessThan(10_000);

@@ -125,6 +125,7 @@ export const ACTIONS = [
   },
   { id: "workspace.commit", label: "Commit", keys: ["e c"], scope: "workspace", group: "Workspace" },
   { id: "workspace.merge", label: "Merge", keys: ["e m"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.place", label: "Place, limits, network", keys: ["e p"], scope: "workspace", group: "Workspace" },
   { id: "workspace.rename", label: "Rename", keys: ["e r"], scope: "workspace", group: "Workspace" },
   { id: "workspace.archive", label: "Archive", keys: ["e a"], scope: "workspace", group: "Workspace" },
   { id: "workspace.delete", label: "Delete", keys: ["e d"], scope: "workspace", group: "Workspace" },

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { branchesQuery, keys, projectsQuery } from "@/api/queries";
@@ -14,6 +14,8 @@ import { Failure, FormError, Skeleton } from "@/kit/states";
 import { toast } from "@/state/toasts";
 import { Page } from "./page";
 import { ToProjects } from "./projects";
+
+const ProjectPlaces = lazy(() => import("./project/places"));
 
 const route = getRouteApi("/$team/p/$project");
 
@@ -42,6 +44,9 @@ export function ProjectScreen() {
       actions={<ToProjects team={team.slug} />}
     >
       <ProjectForm key={project.id} project={project} readOnly={!team.can("project.manage")} />
+      <Suspense fallback={<Skeleton rows={4} label="Loading the places" />}>
+        <ProjectPlaces key={`${project.id} places`} project={project} readOnly={!team.can("project.manage")} />
+      </Suspense>
     </Page>
   );
 }

@@ -15,6 +15,7 @@ const NAMES: Record<Section, string> = {
   tokens: "API tokens",
   team: "Team",
   "team-agents": "Team's agents",
+  places: "Places",
   about: "About",
 };
 
@@ -26,6 +27,7 @@ const VIEWS = {
   tokens: lazy(() => import("./settings/tokens")),
   team: lazy(() => import("./settings/team")),
   "team-agents": lazy(() => import("./settings/team-agents")),
+  places: lazy(() => import("./settings/places")),
   about: lazy(() => import("./settings/about")),
 } satisfies Record<Section, unknown>;
 

@@ -23,6 +23,7 @@ const AskingElsewhere = lazy(() => import("@/attention/asking-elsewhere"));
 const HistoryTab = lazy(() => import("./history/tab"));
 const ActivityTab = lazy(() => import("./workspace/activity-tab"));
 const MergeDialog = lazy(() => import("./workspace/merge-dialog"));
+const PlaceDialog = lazy(() => import("./place/dialog"));
 const RemoveDialog = lazy(() => import("./workspace/remove-dialog"));
 
 const route = getRouteApi("/$team/w/$key");
@@ -100,6 +101,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
             <TerminalTab key={tab} workspace={w} kind={tab === "shell" ? "shell" : "agent"} />
           )}
           {search.dialog === "merge" && alive && <MergeDialog workspace={w} onClose={closeDialog} />}
+          {search.dialog === "place" && !away && <PlaceDialog workspace={w} onClose={closeDialog} />}
           {(search.dialog === "archive" || search.dialog === "delete") && (
             <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />
           )}

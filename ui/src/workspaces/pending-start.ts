@@ -7,6 +7,8 @@ export interface PendingStart {
   prompt: string;
   argv?: string[];
   account?: string;
+  permissions?: "ask" | "all";
+  confirmed?: boolean;
   at: number;
 }
 

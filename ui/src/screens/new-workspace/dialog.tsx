@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
+import { type PermissionChoice, Permissions } from "@/agents/permissions";
 import { type Agent, api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { agentsQuery, branchNameQuery, executorsQuery, projectsQuery } from "@/api/queries";
@@ -16,7 +17,7 @@ import { isString, recall, remember } from "@/state/remember";
 import { addPendingStart } from "@/workspaces/pending-start";
 import { COMMAND, SHELL } from "@/workspaces/sessions";
 import { BaseBranch } from "./base-branch";
-import { Place } from "./place";
+import { PlaceChoice } from "./place";
 import { Several, type Try, usable } from "./several";
 import { useSettled } from "./use-settled";
 
@@ -84,6 +85,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const [branch, setBranch] = useState<string | undefined>(undefined); // undefined follows the suggestion
   const [prompt, setPrompt] = useState("");
   const [command, setCommand] = useState("");
+  const [chosen, setChosen] = useState<PermissionChoice | undefined>(undefined); // undefined: as config.json says
   const [executor, setExecutor] = useState<string | undefined>(undefined);
   const [tries, setTries] = useState<Try[] | undefined>(undefined); // several agents; undefined: one
 
@@ -124,6 +126,9 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
           prompt: talks ? prompt : "",
           ...(choice.agent === COMMAND ? { argv } : {}),
           ...(choice.account ? { account: choice.account } : {}),
+          ...(choice.info?.takes_permissions
+            ? { permissions: permissions.all ? "all" : "ask", confirmed: permissions.confirmed }
+            : {}),
           at: Date.now(),
         });
       }
@@ -158,6 +163,9 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
     onError: () => setRunKey(newKey()),
   });
   const [runKey, setRunKey] = useState(newKey);
+  const permissions = chosen ?? { all: choice.info?.default_permissions === "all", confirmed: false };
+  const isolated = executors.data?.find((e) => e.kind === place)?.isolated ?? false;
+  const unsure = choice.info?.takes_permissions === true && permissions.all && !isolated && !permissions.confirmed;
   const several = tries !== undefined;
   const field = (f: string) => fieldError(several ? run.error : create.error, f);
   const named = ["name", "base", "branch", "executor"].some(field);
@@ -166,6 +174,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
     : name.trim() !== "" &&
       (choice.agent === "" || choice.ready) &&
       (choice.agent !== COMMAND || argv.length > 0) &&
+      !unsure &&
       !create.isPending;
   const go = () => {
     if (!ready) return;
@@ -267,7 +276,10 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             onChange={(e) => setCommand(e.target.value)}
           />
         )}
-        <Place query={executors} value={place} onChange={setExecutor} error={field("executor")} />
+        <PlaceChoice query={executors} value={place} onChange={setExecutor} error={field("executor")} />
+        {!several && choice.info?.takes_permissions && (
+          <Permissions value={permissions} onChange={setChosen} isolated={isolated} />
+        )}
         <FormError error={several ? run.error : create.error && !named ? create.error : null} />
       </DialogBody>
       <DialogFoot>
@@ -297,9 +309,9 @@ function firstTries(agents: Agent[] | undefined, chosen: string): Try[] {
 }
 
 function defaultPlace(
-  list: { kind: string; available: boolean; default: boolean }[] | undefined,
+  list: { kind: string; available: boolean; allowed: boolean; default: boolean }[] | undefined,
   last: string | undefined,
 ): string {
-  const usable = list?.filter((e) => e.available) ?? [];
+  const usable = list?.filter((e) => e.available && e.allowed) ?? [];
   return (usable.find((e) => e.kind === last) ?? usable.find((e) => e.default) ?? usable[0])?.kind ?? "";
 }

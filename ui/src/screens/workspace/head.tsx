@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { api, data, type Session, type Workspace } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
@@ -17,6 +17,8 @@ import { standing } from "@/workspaces/standing";
 import { StateChip } from "@/workspaces/state-chip";
 import { useShownSession } from "./shown-session";
 import { useStop } from "./use-stop";
+
+const PlaceLine = lazy(() => import("../place/line"));
 
 /** Name, key, state, branch and place of a workspace, and what can be done with it. */
 export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace; sessions: Session[] }) {
@@ -46,7 +48,8 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const stop = useStop(w.id);
   const canStop = target !== undefined && team.can("terminal.type");
 
-  const dialog = (d: "merge" | "archive" | "delete") => void navigate({ search: (x) => ({ ...x, dialog: d }) });
+  const dialog = (d: "merge" | "archive" | "delete" | "place") =>
+    void navigate({ search: (x) => ({ ...x, dialog: d }) });
   const commit = () =>
     void navigate({ search: (x) => ({ ...x, tab: "changes", session: undefined }) }).then(() =>
       setTimeout(() => document.getElementById("commit-message")?.focus(), 50),
@@ -62,6 +65,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   useAction("workspace.delete", () => dialog("delete"), edit && !w.deleted_at);
   const copyLink = () => void copyText(location.href, "the link");
   useAction("copy.link", copyLink);
+  useAction("workspace.place", () => dialog("place"), !away);
   useAction("copy.branch", () => void copyText(w.branch, "the branch name"));
 
   return (
@@ -95,7 +99,9 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             <span className="font-mono text-[12px]">{w.base}</span>
           </span>
           <span aria-hidden>·</span>
-          <span title={place?.isolation}>{place?.name ?? w.executor}</span>
+          <Suspense fallback={<span>{place?.name ?? w.executor}</span>}>
+            <PlaceLine workspace={w} place={place} onOpen={() => dialog("place")} />
+          </Suspense>
           {w.changes.files > 0 && (
             <>
               <span aria-hidden>·</span>
@@ -132,6 +138,11 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             </IconButton>
           }
         >
+          {!away && (
+            <MenuItem onSelect={() => dialog("place")} keys="e p">
+              Place, limits, network
+            </MenuItem>
+          )}
           {edit && (
             <MenuItem onSelect={() => setRenaming(true)} keys="e r">
               Rename

@@ -1,0 +1,144 @@
+// Where workspaces live: chosen, bounded, watched and moved in the browser, in the real process sandbox.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { after, before, describe, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { House, password, until } from "../lib/house.mjs";
+
+const sandbox = spawnSync("bwrap", ["--unshare-user", "--ro-bind", "/", "/", "true"]).status === 0;
+
+describe("places", { skip: !haveChromium ? "Chromium is not installed" : !sandbox && "bubblewrap does not work here" }, () => {
+  let house;
+  let browser;
+  let workspace;
+  before(async () => {
+    if (!haveChromium || !sandbox) return;
+    house = await House.start({ sandboxing: { limits: { default: { processes: 300 }, maximum: { memoryMb: 4096 } } } });
+    await house.setUp();
+    browser = await launch(["--disable-3d-apis"]);
+  });
+  after(async () => {
+    await browser?.close();
+    await house?.stop();
+  });
+
+  const open = async (size) => {
+    const wide = size === "wide";
+    const page = await newPage(browser, {
+      colorScheme: wide ? "dark" : "light",
+      viewport: wide ? { width: 1440, height: 900 } : { width: 390, height: 844 },
+      reducedMotion: "reduce",
+    });
+    await signIn(page, house, password);
+    return page;
+  };
+
+  test("a new workspace says where it will live, and lives in the process sandbox", async () => {
+    const project = await house.api("POST", `/teams/${house.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
+    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
+    const page = await open("wide");
+    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    const place = page.getByRole("group", { name: "Place" });
+    assert.ok(await place.getByRole("radio", { name: /Process sandbox/ }).isChecked());
+    await place.getByText(/limits are kept, the network is bound/).first().waitFor();
+    await shot(page, "places-new");
+    assert.deepEqual(await axe(page), []);
+    await page.getByLabel("Name").fill("Kept in");
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name: "Kept in" }).waitFor();
+    workspace = (await house.api("GET", `/teams/${house.team}/workspaces`)).items.find((w) => w.name === "Kept in");
+    assert.equal(workspace.executor, "bubblewrap");
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
+  test("limits are set, shown and kept", async () => {
+    await until("it is ready", async () => (await house.api("GET", `/workspaces/${workspace.id}`)).state === "ready");
+    await house.api("POST", `/workspaces/${workspace.id}/exec`, { command: "true" });
+    const page = await open("wide");
+    await page.goto(`${house.url}/${house.team}/w/${workspace.key}`);
+    await page.getByText(/% CPU, \d+ MB/).waitFor();
+    await page.getByRole("button", { name: /Process sandbox/ }).click();
+    const dialog = page.getByRole("dialog", { name: /Place of/ });
+    await dialog.getByText("Memory", { exact: true }).waitFor();
+    await dialog.getByLabel("Memory in MB").fill("9000");
+    await dialog.getByRole("button", { name: "Save the limits" }).click();
+    await dialog.getByText(/4 GB|4096/).first().waitFor(); // the maximum is named
+    page.problems.length = 0; // the browser tells of the refusal, too
+    await dialog.getByLabel("Memory in MB").fill("256");
+    await dialog.getByRole("button", { name: "Save the limits" }).click();
+    await page.getByText("In force: 256 MB of memory, 300 processes.").first().waitFor();
+    await shot(page, "places-dialog-wide");
+    assert.deepEqual(await axe(page), []);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+    const hog = await house.api("POST", `/workspaces/${workspace.id}/exec`, {
+      command: "head -c 600m /dev/zero | tail -c 500m | wc -c",
+      timeout_ms: 60000,
+    });
+    assert.notEqual(hog.stdout.trim(), String(500 * 1024 * 1024));
+  });
+
+  test("a refused host is shown and allowed", async () => {
+    const project = workspace.project_id;
+    let page = await open("wide");
+    await page.goto(`${house.url}/${house.team}/p/${project}`);
+    const network = page.getByRole("region", { name: "Network" });
+    await network.getByRole("radio", { name: /Names on a list/ }).check();
+    await network.getByLabel("Allowed names").fill("*.example.com");
+    await network.getByRole("button", { name: "Save the network" }).click();
+    await page.getByText("Saved", { exact: true }).first().waitFor();
+    await page.getByRole("region", { name: "Image" }).getByText("The server's image").waitFor();
+    await shot(page, "places-project");
+    assert.deepEqual(await axe(page), []);
+    await page.context().close();
+
+    const tried = await house.api("POST", `/workspaces/${workspace.id}/exec`, { command: "curl -sS -m 10 https://refused.invalid/ 2>&1; echo $?", timeout_ms: 30000 });
+    assert.match(tried.stdout, /403|CONNECT/);
+    page = await open("phone");
+    await page.goto(`${house.url}/${house.team}/w/${workspace.key}?dialog=place`);
+    const refused = page.getByRole("region", { name: "Refused" });
+    await refused.getByText("refused.invalid", { exact: true }).waitFor();
+    await shot(page, "places-dialog-phone");
+    assert.deepEqual(await axe(page), []);
+    await refused.getByRole("button", { name: /Allow for this workspace.*refused.invalid/ }).click();
+    const names = page.getByRole("region", { name: "Allowed names" });
+    await names.getByText("refused.invalid", { exact: true }).first().waitFor();
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+    const list = await house.api("GET", `/workspaces/${workspace.id}/network`);
+    assert.ok(list.names.some((n) => n.name === "refused.invalid" && n.from === "workspace"));
+  });
+
+  test("a place is paused and woken", async () => {
+    const page = await open("wide");
+    await page.goto(`${house.url}/${house.team}/w/${workspace.key}?dialog=place`);
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByRole("button", { name: "Wake" }).waitFor();
+    assert.equal((await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state, "paused");
+    await page.getByRole("button", { name: "Wake" }).click();
+    await page.getByRole("button", { name: "Pause" }).waitFor();
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
+  for (const size of ["wide", "phone"]) {
+    test(`the team's rules, ${size}`, async () => {
+      const page = await open(size);
+      await page.goto(`${house.url}/${house.team}/settings/places`);
+      await page.getByRole("heading", { name: "Places of this server" }).waitFor();
+      const weakest = size === "wide" ? /Process sandbox or stronger/ : /^Any/;
+      await page.getByRole("radio", { name: weakest }).check();
+      await page.getByRole("button", { name: "Save", exact: true }).click();
+      await page.getByText("Saved", { exact: true }).first().waitFor();
+      await shot(page, `places-team-${size}`);
+      assert.deepEqual(await axe(page), []);
+      if (size === "wide") {
+        await page.goto(`${house.url}/${house.team}/w?new=1`);
+        await page.getByRole("group", { name: "Place" }).getByText(/at least/).first().waitFor();
+      }
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+    });
+  }
+});

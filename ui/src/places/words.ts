@@ -1,0 +1,79 @@
+import type { Schemas } from "@/api/client";
+import { count, plural } from "@/format/text";
+
+type Limits = Schemas["ResourceLimits"];
+
+/** Limits with every field; 0 is none. */
+export const whole = (l: Limits): Required<Limits> => ({
+  cpus: l.cpus ?? 0,
+  memory_mb: l.memory_mb ?? 0,
+  processes: l.processes ?? 0,
+  disk_mb: l.disk_mb ?? 0,
+  wall_minutes: l.wall_minutes ?? 0,
+});
+
+/** How strongly a place keeps an agent in, weakest first, each with what that means. */
+export const BOUNDARIES: readonly { value: Exclude<Schemas["Boundary"], "">; name: string; means: string }[] = [
+  { value: "none", name: "No isolation", means: "Agents have the rights of the server's user." },
+  { value: "process", name: "Process sandbox", means: "Agents see their worktree only; they share the host's kernel." },
+  {
+    value: "container",
+    name: "Container",
+    means: "Agents live in an image of their own; they share the host's kernel.",
+  },
+  { value: "gvisor", name: "gVisor", means: "Agents speak to a kernel of their own, not to the host's." },
+  { value: "microvm", name: "MicroVM", means: "Agents live in a virtual machine." },
+];
+
+/** A size in MiB as people set it: "512 MB", "2 GB". */
+export function mb(n: number): string {
+  if (n < 1024) return `${n} MB`;
+  const gb = n / 1024;
+  return `${Number.isInteger(gb) ? gb : gb.toFixed(1)} GB`;
+}
+
+/** A size in bytes beside limits, in the same units as they. */
+export function memory(bytes: number): string {
+  const n = bytes / (1 << 20);
+  return n >= 1024 ? `${(n / 1024).toFixed(1)} GB` : `${Math.round(n)} MB`;
+}
+
+/** Minutes as people say them: "45 minutes", "8 hours", "2 days". */
+export function minutes(n: number): string {
+  if (n % 1440 === 0) return plural(n / 1440, "day");
+  if (n % 60 === 0) return plural(n / 60, "hour");
+  return plural(n, "minute");
+}
+
+/** Limits in one line; what is not bound is not said. */
+export function limitsInWords(limits: Limits): string {
+  const l = whole(limits);
+  const parts = [
+    l.cpus > 0 && `${count(l.cpus)} ${l.cpus === 1 ? "core" : "cores"}`,
+    l.memory_mb > 0 && `${mb(l.memory_mb)} of memory`,
+    l.processes > 0 && plural(l.processes, "process", "processes"),
+    l.disk_mb > 0 && `${mb(l.disk_mb)} of disk`,
+    l.wall_minutes > 0 && minutes(l.wall_minutes),
+  ].filter(Boolean);
+  return parts.length > 0 ? parts.join(", ") : "no limits";
+}
+
+/** Words as a sentence of their own. */
+export function sentence(s: string): string {
+  const text = s.trim();
+  if (!text) return "";
+  return text[0]!.toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+}
+
+/** What of the network a place reaches. */
+export const NETWORKS: readonly { value: Schemas["Network"]["mode"]; name: string; means: string }[] = [
+  { value: "open", name: "Open", means: "All public addresses; never this server, its network or cloud metadata." },
+  {
+    value: "allow",
+    name: "Names on a list",
+    means: "The agents' own services and what you list; all else is refused and shown.",
+  },
+  { value: "none", name: "None", means: "Nothing at all. Agents that ask a model cannot work." },
+];
+
+export const networkName = (mode: string): string => NETWORKS.find((n) => n.value === mode)?.name ?? mode;

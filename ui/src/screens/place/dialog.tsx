@@ -1,0 +1,196 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { executorsQuery, keys } from "@/api/queries";
+import { useTeam } from "@/app/team";
+import { useNow } from "@/format/now";
+import { count, plural } from "@/format/text";
+import { ago } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Dialog, DialogBody } from "@/kit/dialog";
+import { Failure, FormError, Skeleton } from "@/kit/states";
+import { limitsQuery, placeKeys, sandboxQuery } from "@/places/queries";
+import { limitsInWords, whole } from "@/places/words";
+import { toast } from "@/state/toasts";
+import { LimitsForm } from "./limits-form";
+import { Meters } from "./meters";
+import { Move } from "./move";
+import { Network } from "./network";
+
+/** Where a workspace lives: how far its agents are kept in, what they use, what they may reach. */
+export default function PlaceDialog({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {
+  const team = useTeam();
+  const executors = useQuery(executorsQuery(team.slug));
+  const place = executors.data?.find((e) => e.kind === w.executor);
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      wide
+      title={`Place of ${w.key}: ${place?.name ?? w.executor}`}
+      about={place ? `${place.boundary_name}. ${place.isolation}` : undefined}
+    >
+      <DialogBody className="flex flex-col gap-6 pb-5" focusable>
+        {w.place_warning && (
+          <p className="rounded-md border border-needs px-3 py-2">
+            <span aria-hidden className="text-needs">
+              ◆{" "}
+            </span>
+            {w.place_warning}
+          </p>
+        )}
+        {place?.warning && <p className="text-needs">{place.warning}</p>}
+        <Now workspace={w} />
+        <section aria-labelledby="place-network">
+          <h2 id="place-network" className="mb-2 text-title font-semibold">
+            Network
+          </h2>
+          {place && !place.network ? (
+            <p className="text-fg2">Not bound here: agents reach whatever this server reaches.</p>
+          ) : (
+            <Network workspace={w} />
+          )}
+        </section>
+        <OwnLimits workspace={w} />
+        <Move workspace={w} />
+      </DialogBody>
+    </Dialog>
+  );
+}
+
+/** The sandbox as it is, with its figures. */
+function Now({ workspace: w }: { workspace: Workspace }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const now = useNow();
+  const sandbox = useQuery(sandboxQuery(w.id, true));
+  const done = () => {
+    void client.invalidateQueries({ queryKey: keys.sandbox(w.id) });
+    void client.invalidateQueries({ queryKey: keys.workspace(w.id), exact: true });
+  };
+  const pause = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/pause", { params: { path: { id: w.id } } })),
+    onSettled: done,
+  });
+  const wake = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/wake", { params: { path: { id: w.id } } })),
+    onSettled: done,
+  });
+  const s = sandbox.data;
+  const live = s?.state === "running" || s?.state === "paused";
+  return (
+    <section aria-labelledby="place-now">
+      <h2 id="place-now" className="mb-2 text-title font-semibold">
+        Now
+      </h2>
+      {sandbox.isPending ? (
+        <Skeleton rows={2} label="Loading the sandbox" />
+      ) : !s ? (
+        <p className="text-fg2">Nothing runs here yet. The place is made with the first session or command.</p>
+      ) : !live ? (
+        <p className="text-fg2">
+          Nothing runs here now. {s.state_reason} The place is made again with the next session or command.
+        </p>
+      ) : (
+        <>
+          <p className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-2 text-fg2">
+            <span>
+              {s.state === "paused" ? "Paused. " : ""}
+              {s.started_at ? `Made ${ago(s.started_at, now)}.` : ""} {s.state_reason}
+            </span>
+            {team.can("terminal.type") &&
+              (s.state === "paused" ? (
+                <Button look="primary" busy={wake.isPending && "Waking"} onClick={() => wake.mutate()}>
+                  Wake
+                </Button>
+              ) : (
+                <Button
+                  busy={pause.isPending && "Pausing"}
+                  onClick={() => pause.mutate()}
+                  title="Agents stand still and use no CPU; nothing is lost"
+                >
+                  Pause
+                </Button>
+              ))}
+          </p>
+          <Meters sandbox={s} />
+          {s.usage.oom_kills > 0 && (
+            <p className="mt-2 text-needs">
+              The memory limit ended {plural(s.usage.oom_kills, "process", "processes")}. Raise it below, or give the
+              agent less to do at once.
+            </p>
+          )}
+          {s.usage.throttled_ms > 60_000 && (
+            <p className="mt-2 text-meta text-fg3">
+              Held back by its CPU limit for {count(Math.round(s.usage.throttled_ms / 1000))} s so far.
+            </p>
+          )}
+        </>
+      )}
+      <FormError error={pause.error ?? wake.error} />
+    </section>
+  );
+}
+
+/** What holds where a workspace says nothing itself. */
+function above(l: Schemas["WorkspaceLimits"]): Required<Schemas["ResourceLimits"]> {
+  const [p, i] = [whole(l.project), whole(l.instance)];
+  return {
+    cpus: p.cpus || i.cpus,
+    memory_mb: p.memory_mb || i.memory_mb,
+    processes: p.processes || i.processes,
+    disk_mb: p.disk_mb || i.disk_mb,
+    wall_minutes: p.wall_minutes || i.wall_minutes,
+  };
+}
+
+/** Limits of this workspace, on top of its project's. */
+function OwnLimits({ workspace: w }: { workspace: Workspace }) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const limits = useQuery(limitsQuery(w.id));
+  const save = useMutation({
+    mutationFn: (l: Schemas["ResourceLimits"]) =>
+      data(api.PUT("/workspaces/{id}/limits", { params: { path: { id: w.id } }, body: l })),
+    onSuccess: (saved) => {
+      client.setQueryData(placeKeys.limits(w.id), saved);
+      void client.invalidateQueries({ queryKey: keys.sandbox(w.id) });
+      toast({
+        kind: "good",
+        title: "Saved",
+        text: `${saved.applied === "now" ? "In force" : "From the next sandbox on"}: ${limitsInWords(saved.effective)}. ${saved.note}`,
+      });
+    },
+  });
+  return (
+    <section aria-labelledby="place-limits">
+      <h2 id="place-limits" className="mb-2 text-title font-semibold">
+        Limits
+      </h2>
+      {limits.isPending ? (
+        <Skeleton rows={2} label="Loading the limits" />
+      ) : limits.isError && !limits.data ? (
+        <Failure what="The limits could not be read." error={limits.error} retry={() => void limits.refetch()} />
+      ) : (
+        <LimitsForm
+          value={whole(limits.data.limits)}
+          inherited={above(limits.data)}
+          maximum={whole(limits.data.maximum)}
+          from="the project and this server"
+          readOnly={!team.can("workspace.edit")}
+          saving={save.isPending}
+          error={save.error}
+          onSave={(l) => save.mutate(l)}
+        />
+      )}
+      {limits.data?.enforced.some((e) => !e.enforced) && (
+        <ul className="mt-2 text-meta text-needs">
+          {limits.data.enforced
+            .filter((e) => !e.enforced)
+            .map((e) => (
+              <li key={e.name}>{e.how}</li>
+            ))}
+        </ul>
+      )}
+    </section>
+  );
+}
