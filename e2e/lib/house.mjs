@@ -57,7 +57,7 @@ export class House {
     const file = join(this.dir, "config.json");
     writeFileSync(
       file,
-      JSON.stringify({ dataDir: this.data, sandboxing: { defaultProvider: "local" }, ...this.config, server: { listen: this.listen, ...this.config.server }, projects: { allowedRoots: [this.dir], allowFileUrls: true, ...this.config.projects } }),
+      JSON.stringify({ dataDir: this.data, sandboxing: { defaultProvider: process.env.PARAWORK_TEST_PLACE ?? "local" }, ...this.config, server: { listen: this.listen, ...this.config.server }, projects: { allowedRoots: [this.dir], allowFileUrls: true, ...this.config.projects } }),
     );
     let link;
     const first = !existsSync(join(this.data, "parawork.db"));

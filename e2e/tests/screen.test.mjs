@@ -76,6 +76,8 @@ for (const dpr of [1, 2])
     writeFileSync(join(ws.path, "a.c"), Array.from({ length: 200 }, (_, i) => `int line_${i} = ${i}; /* 世界 ${"x".repeat(i % 90)} */`).join("\n"));
     const s = await start(["vim", "-u", "NONE", "-n", "-c", "set nocp nu cul", "-c", "syntax on", "a.c"]);
     const page = await open({ deviceScaleFactor: dpr }, s);
+    // The first screen at a terminal gives it its size, which vim answers with another picture.
+    await until("the page's size is the terminal's", async () => (await house.api("GET", `/sessions/${s.id}`)).cols !== 120);
     await settled(page, s);
     await page.locator(".xterm-helper-textarea").first().focus();
     await page.keyboard.type("50Gzzo inserted line");

@@ -224,4 +224,5 @@ func agentAccounts(t *testing.T, h *testkit.House) {
 		}
 		return nil
 	}))
+	h.Boot() // so that its sandbox is taken down
 }
