@@ -9,7 +9,7 @@ import { Button } from "@/kit/button";
 import { Dialog, DialogBody } from "@/kit/dialog";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { limitsQuery, placeKeys, sandboxQuery } from "@/places/queries";
-import { limitsInWords, whole } from "@/places/words";
+import { limitsInWords, sentence, whole } from "@/places/words";
 import { toast } from "@/state/toasts";
 import { LimitsForm } from "./limits-form";
 import { Meters } from "./meters";
@@ -27,7 +27,7 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
       onClose={onClose}
       wide
       title={`Place of ${w.key}: ${place?.name ?? w.executor}`}
-      about={place ? `${place.boundary_name}. ${place.isolation}` : undefined}
+      about={place ? sentence(place.isolation) : undefined}
     >
       <DialogBody className="flex flex-col gap-6 pb-5" focusable>
         {w.place_warning && (
@@ -175,7 +175,7 @@ function OwnLimits({ workspace: w }: { workspace: Workspace }) {
           value={whole(limits.data.limits)}
           inherited={above(limits.data)}
           maximum={whole(limits.data.maximum)}
-          from="the project and this server"
+          from="the project or this server"
           readOnly={!team.can("workspace.edit")}
           saving={save.isPending}
           error={save.error}

@@ -66,7 +66,7 @@ export function LimitsForm({ value, inherited, maximum, from, readOnly, saving, 
         ))}
       </fieldset>
       <p className="text-meta text-fg3">
-        Empty takes what {from} says{inherited ? `: ${limitsInWords(inherited)}` : ""}.
+        An empty field takes the value of {from}{inherited ? `: ${limitsInWords(inherited)}` : ""}.
       </p>
       {error && !named ? <FormError error={error} /> : null}
       {!readOnly && (
