@@ -28,6 +28,7 @@ var parts = []part{
 	{"gate", (*bench).gate},
 	{"memory", (*bench).memory},
 	{"boxes", (*bench).boxes},
+	{"neighbour", (*bench).neighbour},
 	{"docker", (*bench).docker},
 }
 
@@ -39,7 +40,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,docker")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	flag.Parse()

@@ -25,7 +25,8 @@ func TestCommitsLeaveASandboxByThemselves(t *testing.T) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	d.execIn(ws, "sh", "-ec", "echo one > one; git add one; git commit -qm one; git tag mine")
+	// The tag is there before the worktree moves: what is brought home when it has moved has both.
+	d.execIn(ws, "sh", "-ec", "echo one > one; git add one; c=$(git commit-tree -p HEAD -m one $(git write-tree)); git tag mine $c; git update-ref HEAD $c")
 	if id := strings.TrimSpace(d.execIn(ws, "id", "-un")); id != "agent" {
 		t.Fatalf("it runs as %s: not in a sandbox", id)
 	}
