@@ -66,7 +66,8 @@ export function LimitsForm({ value, inherited, maximum, from, readOnly, saving, 
         ))}
       </fieldset>
       <p className="text-meta text-fg3">
-        An empty field takes the value of {from}{inherited ? `: ${limitsInWords(inherited)}` : ""}.
+        An empty field takes the value of {from}
+        {inherited ? `: ${limitsInWords(inherited)}` : ""}.
       </p>
       {error && !named ? <FormError error={error} /> : null}
       {!readOnly && (
