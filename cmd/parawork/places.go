@@ -128,7 +128,11 @@ type (
 // places says where workspaces can live: the words of the web app.
 func (r *report) places(ctx context.Context, cfg *config.Config, st store.State, guest string) {
 	teams := func(context.Context) (int, error) { return max(int(st.Teams), 1), nil }
-	all, d, err := placesOf(cfg, guest, nil, teams, slog.New(slog.DiscardHandler))
+	groups, err := openGroups(cfg.DataDir)
+	if err != nil {
+		groups = nil // the line of the limits says why
+	}
+	all, d, err := placesOf(cfg, guest, groups, teams, slog.New(slog.DiscardHandler))
 	if err != nil {
 		r.say(bad, "place", err.Error(), "")
 		return
