@@ -130,6 +130,13 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabili
 	rec.Handle = sb.Handle()
 	killpoint.Reach(killpoint.SandboxMade)
 	p, err := m.first(ctx, sb, rec)
+	if err == nil && p.OwnDisk {
+		if err = m.arrive(ctx, p, spec, func(string, string, int64, int64) {}); err != nil {
+			p.Guest.Close()
+			m.dismantle(ctx, sb, rec, err)
+			return nil, err
+		}
+	}
 	if err != nil {
 		m.dismantle(ctx, sb, rec, err)
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
@@ -171,9 +178,11 @@ func (m *Manager) first(ctx context.Context, sb Sandbox, rec Record) (*Place, er
 
 // connect says hello to a sandbox.
 func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
-	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind,
+	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind, OwnDisk: m.ownDisk(ctx, rec.Handle.Kind),
 		sandbox: sb, record: rec, ending: make(chan struct{}), done: make(chan struct{})}
-	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now})
+	narrow, _ := sb.(Narrow)
+	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now,
+		OnePipe: narrow != nil && narrow.OnePipe()})
 	hello, err := m.hello(ctx, p)
 	if err != nil {
 		p.Guest.Close()

@@ -44,6 +44,12 @@ type Capabilities struct {
 	Pause     bool
 	Ports     bool
 	PriceNano int64 // nano-USD per hour; 0 = free
+
+	OwnDisk   bool   // the worktree inside is a copy: see OnArrive
+	PauseFree bool   // what is paused costs nothing and lives on by itself
+	Sizes     []Size // what can be chosen, the smallest first; none = limits say how much it gets
+	LeaseMs   int64  // how long a sandbox lives that nobody extends; 0 = for ever
+	RunMs     int64  // how long one run may last; 0 = for ever
 }
 
 // Spec asks for a sandbox. ID is chosen by the caller: Create is idempotent on it.
@@ -52,6 +58,10 @@ type Spec struct {
 	TeamID      string
 	WorkspaceID string
 	Root        string   // the worktree on the host
+	Inside      string   // where the worktree lies in a place with a disk of its own; it names no path of the host
+	Size        Size     // what a place with sizes is asked for
+	UserID      string   // who asked; "" = the server
+	Warm        *Handle  // a warm sandbox to be taken instead of making one; see Warmer
 	GitDirs     []string // host git dirs the worktree needs
 	Box         *Box     // for places that isolate; nil elsewhere
 	Limits      Limits

@@ -15,6 +15,9 @@ type hooks struct {
 	ending []func(ctx context.Context, p *Place)
 	ended  []func(r Record)
 	using  []func(workspaceID string) bool
+
+	arriving []func(ctx context.Context, a Arrival) error
+	pausing  []func(ctx context.Context, p *Place)
 }
 
 // endingTimeout bounds all that happens in a sandbox before a planned end: a guest that does not answer keeps nobody from ending it.

@@ -152,6 +152,8 @@ type Place struct {
 	Hello       guest.Hello // what the guest said of itself when the place became live
 	Guest       *client.Client
 
+	OwnDisk bool // the worktree inside is a copy: see OnArrive
+
 	sandbox Sandbox
 	record  Record                 // under the room's mu once the place is live
 	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not

@@ -68,6 +68,9 @@ func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
 	if err := m.mark(ctx, r, p, Paused, reason); err != nil {
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
 	}
+	if p.OwnDisk {
+		m.standStill(context.WithoutCancel(ctx), p)
+	}
 	m.setPaused(p, &reason)
 	killpoint.Reach(killpoint.SandboxPaused)
 	if err := m.freeze(ctx, p, reason); err != nil {

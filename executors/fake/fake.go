@@ -91,6 +91,7 @@ type Knobs struct {
 	Liar        bool          // guests call themselves another sandbox, from the next Create on
 	Unavailable string        // Capabilities: the reason why not
 	Isolated    bool          // Capabilities: it says that it isolates
+	OwnDisk     bool          // sandboxes have a worktree and a home of their own, which begin empty; it isolates
 	Kind        executors.Kind
 	Boundary    executors.Boundary          // what Capabilities claims; "" = none
 	Probe       func(context.Context) error // called by Capabilities, which fails with its error
@@ -145,7 +146,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		}
 	}
 	return executors.Capabilities{Kind: e.Kind(), Name: "Fake", Available: k.Unavailable == "", Reason: k.Unavailable,
-		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests", Isolated: k.Isolated, Boundary: k.Boundary}, nil
+		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests", Isolated: k.Isolated || k.OwnDisk, OwnDisk: k.OwnDisk, Boundary: k.Boundary}, nil
 }
 
 // Create starts a guest in this process.
@@ -172,7 +173,7 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	e.w.mu.Lock()
 	defer e.w.mu.Unlock()
 	if e.w.boxes[s.ID] == nil {
-		b, err := e.w.start(s, e.Kind(), k.Liar)
+		b, err := e.w.start(s, e.Kind(), k)
 		if err != nil {
 			return nil, err
 		}
@@ -182,9 +183,9 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 }
 
 // start runs a guest. The world's mu is held.
-func (w *World) start(s executors.Spec, kind executors.Kind, liar bool) (*box, error) {
+func (w *World) start(s executors.Spec, kind executors.Kind, k Knobs) (*box, error) {
 	name := s.ID
-	if liar {
+	if k.Liar {
 		name += "_liar"
 	}
 	b := &box{handle: executors.Handle{Kind: kind, ID: s.ID, Version: 1}, token: "token of " + s.ID, listen: newMemListener(),
@@ -192,8 +193,17 @@ func (w *World) start(s executors.Spec, kind executors.Kind, liar bool) (*box, e
 	if err := os.MkdirAll(b.dir, 0o700); err != nil {
 		return nil, err
 	}
-	watcher := changes.New(changes.Config{Root: s.Root, Dir: filepath.Join(b.dir, "changes"), Log: w.log})
-	d, err := daemon.New(daemon.Config{Dir: b.dir, Root: s.Root, SandboxID: name, Token: b.token, Build: "fake", Env: os.Environ(),
+	root, home := s.Root, ""
+	if k.OwnDisk {
+		root, home = filepath.Join(b.dir, "work"), filepath.Join(b.dir, "home")
+		for _, dir := range [...]string{root, home} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return nil, err
+			}
+		}
+	}
+	watcher := changes.New(changes.Config{Root: root, Dir: filepath.Join(b.dir, "changes"), Log: w.log})
+	d, err := daemon.New(daemon.Config{Dir: b.dir, Root: root, Home: home, SandboxID: name, Token: b.token, Build: "fake", Env: os.Environ(),
 		Changes: watcher, Now: time.Now, Log: w.log})
 	if err != nil {
 		return nil, err
