@@ -69,11 +69,11 @@ test-setup:
 # On a small machine one package at a time: real agents, databases and a server each take more than a core.
 TEST_PACKAGES := $(shell n=$$(nproc 2>/dev/null || echo 2); if [ "$$n" -le 2 ]; then echo 1; else echo "$$n"; fi)
 
-## test-go: Go tests with the race detector, stores on both databases
+## test-go: Go tests with the race detector, stores on both databases; what fails is run again and named
 .PHONY: test-go
 test-go: $(GUEST) ui/dist/.built
 	@echo "==> go vet" && $(GO) vet ./...
-	@echo "==> go test -race" && $(GO) run ./internal/testpg -- $(GO) test -race -p $(TEST_PACKAGES) -timeout 20m $(GOTESTFLAGS) ./...
+	@echo "==> go test -race" && $(GO) run ./internal/testpg -- $(GO) run ./internal/testrun -race -p $(TEST_PACKAGES) -timeout 20m $(GOTESTFLAGS)
 
 ## test-gvisor: containers behind gVisor's kernel (builds runsc once, needs root)
 .PHONY: test-gvisor
