@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"flag"
 	"io"
 	"log/slog"
 	"maps"
@@ -170,7 +171,7 @@ func (b *bus) count() int {
 func (h *house) start() *server {
 	h.t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	if testing.Verbose() {
+	if flag.Lookup("test.v").Value.String() == "true" { // -v, not -json
 		log = slog.New(slog.NewTextHandler(h.t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	registry, err := agents.New(agents.Config{Agents: h.settings, HomesDir: filepath.Join(h.dir, "homes"), WorktreesDir: filepath.Join(h.dir, "worktrees")})

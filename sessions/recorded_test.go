@@ -3,6 +3,7 @@ package sessions
 import (
 	"compress/gzip"
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,7 +107,7 @@ func TestRecordedStates(t *testing.T) {
 				r.until(begin.Add(time.Duration(op.At)*time.Millisecond), is, since)
 				switch {
 				case op.Is != "":
-					if testing.Verbose() {
+					if flag.Lookup("test.v").Value.String() == "true" { // -v, not -json
 						t.Logf("%6d ms: %s by %s (%s) -> %s; worst %v\n%s\n%+v", op.At, r.m.state, r.m.source, r.m.reason, op.Is, r.worst, strings.Join(r.shown.Text().Lines, "\n"), r.m.basis().Evidence)
 					}
 					is, since = op.Is, r.now
