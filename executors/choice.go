@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -248,6 +249,9 @@ type Standing struct {
 	Allowed   bool   // the team's weakest boundary, and the instance's, allow it
 	Forbidden string // why not, in words
 	Default   bool   // what a workspace of the team gets that names none
+
+	IdleAfter time.Duration // after how long an idle sandbox is paused or ended, whatever it is for; 0 = never
+	Fallback  bool          // a place of this server may stand in for it
 }
 
 // Standings says of every place how it stands to a team, in the order of choice, and what the team's policy comes to.
@@ -265,6 +269,12 @@ func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Pol
 	var out []Standing
 	for _, c := range m.Capabilities(ctx) {
 		s := Standing{Capabilities: c, Allowed: c.Boundary.AtLeast(pol.Weakest), Default: c.Kind == def}
+		if m.cfg.IdleAfter != nil {
+			s.IdleAfter = max(m.cfg.IdleAfter(c.Kind), 0)
+		}
+		if m.cfg.Fallback != nil {
+			s.Fallback = m.cfg.Fallback(ctx, c.Kind)
+		}
 		if !s.Allowed {
 			s.Forbidden = fmt.Sprintf("weaker than allowed: at least %s is asked for", pol.Weakest.least())
 		}

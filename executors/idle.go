@@ -74,6 +74,18 @@ func (m *Manager) rest(ctx context.Context, r *room, p *Place) {
 	}
 }
 
+// idleAt is when an idle place is ended if nothing happens, ms UTC; 0 = it is not idle, or may be so for ever. Only with the room's mu.
+func (m *Manager) idleAt(p *Place) int64 {
+	if m.cfg.IdleAfter == nil || p.idleAt == 0 || p.paused.Load() != nil {
+		return 0
+	}
+	after := m.cfg.IdleAfter(p.Kind)
+	if after <= 0 {
+		return 0
+	}
+	return p.idleAt + after.Milliseconds()
+}
+
 // idle reports whether nothing runs in the place and nobody is at it.
 func (m *Manager) idle(ctx context.Context, p *Place) (uses uint64, idle bool) {
 	uses, busy := p.used()

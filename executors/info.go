@@ -21,6 +21,20 @@ type SandboxInfo struct {
 	LastHealthAt int64
 	EndedAt      int64
 	Ports        []int // TCP ports its processes listen on
+
+	OwnDisk    bool
+	Steps      []Step // how it was, or is being, made
+	Purpose    Purpose
+	PausedFor  PausedFor // "" unless it stands still
+	PausedAt   int64     // since when it stands still
+	CPUs       int       // its size, where its place has sizes
+	MemoryMB   int64
+	PriceNano  int64 // nano-USD an hour while it runs
+	RunEndsAt  int64 // beyond this its place extends nothing
+	LeaseUntil int64 // when its place pauses or ends it unless it is extended
+	IdleAt     int64 // when it is paused, or ended, if nothing happens
+	Pooled     bool
+	UserID     string // who asked for it, "" = the server
 }
 
 // Usage are the figures of a sandbox now: the host's own where the place is Metered, else what its guest tells.
@@ -51,10 +65,17 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 		return SandboxInfo{}, err
 	}
 	info := SandboxInfo{ID: rec.Handle.ID, WorkspaceID: workspaceID, Executor: rec.Handle.Kind, State: rec.State,
-		Reason: rec.Reason, StartedAt: rec.StartedAt, LastHealthAt: rec.HealthAt, EndedAt: rec.EndedAt, Ports: []int{}}
+		Reason: rec.Reason, StartedAt: rec.StartedAt, LastHealthAt: rec.HealthAt, EndedAt: rec.EndedAt, Ports: []int{},
+		Steps: rec.Steps, Purpose: rec.Purpose, CPUs: rec.CPUs, MemoryMB: rec.MemoryMB, PriceNano: rec.PriceNano, Pooled: rec.Pooled, UserID: rec.UserID}
+	if rec.EndedAt == 0 {
+		info.PausedFor, info.RunEndsAt, info.LeaseUntil = rec.PausedFor, rec.RunEndsAt, rec.LeaseUntil
+	}
+	if rec.State == Paused {
+		info.PausedAt, info.LeaseUntil, info.RunEndsAt = rec.HealthAt, 0, 0
+	}
 	if e, ok := m.byKind[rec.Handle.Kind]; ok {
 		c := m.capabilities(ctx, e)
-		info.Isolation, info.Isolated = c.Isolation, c.Isolated
+		info.Isolation, info.Isolated, info.OwnDisk = c.Isolation, c.Isolated, c.OwnDisk
 	}
 	p, ok := m.Live(workspaceID)
 	if !ok || p.SandboxID != rec.Handle.ID {
@@ -63,6 +84,7 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 	r := m.room(workspaceID)
 	r.mu.Lock()
 	info.LastHealthAt = max(info.LastHealthAt, p.healthAt)
+	info.IdleAt = m.idleAt(p)
 	r.mu.Unlock()
 	m.measured(p, &info)
 	sctx, cancel := context.WithTimeout(ctx, statsTimeout)

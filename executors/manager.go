@@ -24,15 +24,27 @@ type Record struct {
 	State       State
 	Reason      string
 	StartedAt   int64
-	HealthAt    int64
+	HealthAt    int64 // of one that stands still: when it began to
 	EndedAt     int64
+
+	UserID     string    // who asked for it; "" = the server
+	Purpose    Purpose   // the strongest use so far
+	Steps      []Step    // how it was made
+	CPUs       int       // its size, where its place has sizes
+	MemoryMB   int64     // likewise
+	PriceNano  int64     // nano-USD an hour while it runs, as of its making
+	LeaseUntil int64     // when its place pauses or ends it unless it is extended
+	RunEndsAt  int64     // beyond this its place extends nothing
+	PausedFor  PausedFor // why it stands still
+	Pooled     bool      // it was taken from the pool
 }
 
 // Store is what the Manager needs of the storage.
 type Store interface {
 	// InsertSandbox stores a new open sandbox. A workspace has at most one open sandbox: a second is a fault.Conflict.
 	InsertSandbox(ctx context.Context, r Record) error
-	// UpdateSandbox writes handle, state, reason, health and end of the sandbox r.Handle.ID. An ended sandbox stays ended.
+	// UpdateSandbox writes all of the sandbox r.Handle.ID that may change in its life: all but whose it is, who asked for it and when it
+	// began. An ended sandbox stays ended.
 	UpdateSandbox(ctx context.Context, r Record) error
 	// OpenSandboxes returns every sandbox that has not ended.
 	OpenSandboxes(ctx context.Context) ([]Record, error)
@@ -67,6 +79,7 @@ type ManagerConfig struct {
 	ReapEvery    time.Duration                        // default 5 min
 	KeepRemains  time.Duration                        // how long what a gone sandbox left stays readable; default 15 min
 	DialTimeout  time.Duration                        // of one hello; default 5 s
+	Fallback     func(context.Context, Kind) bool     // whether a place of this server may stand in for the kind; optional
 	IdleAfter    func(Kind) time.Duration             // how long a sandbox may be idle before it is ended; 0 = for ever; optional
 	ProbeFresh   time.Duration                        // how long what a place says of itself is good for; default 30 s
 	ProbeTimeout time.Duration                        // how long a place may take to say it; default 5 s

@@ -167,6 +167,10 @@ func (m *Manager) setPaused(p *Place, reason *string) {
 func (m *Manager) mark(ctx context.Context, r *room, p *Place, state State, reason string) error {
 	r.mu.Lock()
 	p.record.State, p.record.Reason = state, cleanReason(reason)
+	p.record.PausedFor = ""
+	if state == Paused {
+		p.record.HealthAt, p.record.PausedFor = m.now(), ByPerson
+	}
 	rec := p.record
 	r.mu.Unlock()
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {

@@ -22,7 +22,13 @@ func executorOf(s executors.Standing) api.Executor {
 	return api.Executor{Kind: string(s.Kind), Name: s.Name, Available: s.Available, Reason: s.Reason, Cure: s.Cure, Isolation: s.Isolation,
 		Isolated: s.Isolated, Boundary: api.Boundary(s.Boundary), BoundaryName: boundaryName(s.Boundary), Limits: s.Limits, Network: s.Network,
 		StartMs: s.StartMs, Start: startWords(s.StartMs), Warning: s.Warning, Allowed: s.Allowed, Forbidden: s.Forbidden,
-		PriceNanoPerHour: s.PriceNano, Default: s.Default, ChosenByDefault: s.Default}
+		PriceNanoPerHour: s.PriceNano, Default: s.Default, ChosenByDefault: s.Default, OwnDisk: s.OwnDisk, PauseFree: s.PauseFree,
+		Sizes: list(s.Sizes, sizeOf), LeaseMs: s.LeaseMs, RunMs: s.RunMs, IdleMinutes: int(s.IdleAfter.Minutes()), Fallback: s.Fallback}
+}
+
+func sizeOf(s executors.Size) api.PlaceSize {
+	return api.PlaceSize{Cpus: s.CPUs, MemoryMb: s.MemoryMB, PriceNanoPerHour: s.PriceNano, Available: s.Available, Reason: s.Reason,
+		Cure: s.Cure, Default: s.Default}
 }
 
 func boundaryName(b executors.Boundary) string {

@@ -17,7 +17,10 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 	}
 	out := api.Sandbox{Id: i.ID, Executor: string(i.Executor), State: api.SandboxState(i.State), StateReason: i.Reason, Isolation: i.Isolation,
 		Resources: map[string]any{}, Limits: resourceLimits(i.Limits), StartedAt: ptr(i.StartedAt), ExpiresAt: ptr(i.ExpiresAt),
-		LastHealthAt: ptr(i.LastHealthAt), Ports: i.Ports}
+		LastHealthAt: ptr(i.LastHealthAt), Ports: i.Ports, OwnDisk: i.OwnDisk, Steps: list(i.Steps, sandboxStep), Purpose: string(i.Purpose),
+		PausedFor: api.SandboxPausedFor(i.PausedFor), PausedAt: ptr(i.PausedAt), Size: api.SandboxSize{Cpus: i.CPUs, MemoryMb: i.MemoryMB},
+		PriceNanoPerHour: i.PriceNano, RunEndsAt: ptr(i.RunEndsAt), LeaseUntil: ptr(i.LeaseUntil), IdleAt: ptr(i.IdleAt), Pooled: i.Pooled,
+		UserId: i.UserID}
 	if u := i.Usage; u != nil {
 		out.Usage = api.Usage{CpuMs: u.CPUMs, CpuPercent: u.CPUPercent, MemoryBytes: u.RSSBytes, MemoryPeakBytes: u.MemoryPeak, Processes: u.Processes,
 			DiskAtLeast: u.DiskAtLeast, OomKills: u.OOMKills, ThrottledMs: u.ThrottledMs}
@@ -39,6 +42,11 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 		out.Ports = []int{}
 	}
 	return out, nil
+}
+
+func sandboxStep(s executors.Step) api.SandboxStep {
+	return api.SandboxStep{Name: s.Name, Title: s.Title, State: api.SandboxStepState(s.State), Detail: s.Detail, Done: s.Done, All: s.All,
+		StartedAt: ptr(s.StartedAt), EndedAt: ptr(s.EndedAt)}
 }
 
 func (h handlers) GetSandbox(ctx context.Context, req api.GetSandboxRequestObject) (api.GetSandboxResponseObject, error) {

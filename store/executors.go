@@ -23,24 +23,49 @@ var (
 func NewExecutors(db *DB) *Executors { return &Executors{db: db} }
 
 const sandboxColumns = `id, team_id, workspace_id, kind, handle_version, handle_state, state, state_reason,
-	started_at, health_at, ended_at`
+	started_at, health_at, ended_at, user_id, purpose, steps, cpus, memory_mb, price_nano, lease_until, run_ends_at, paused_for, pooled`
 
 type scanner interface{ Scan(dest ...any) error }
 
 func scanSandbox(s scanner) (executors.Record, error) {
 	var r executors.Record
+	var steps string
 	err := s.Scan(&r.Handle.ID, &r.TeamID, &r.WorkspaceID, &r.Handle.Kind, &r.Handle.Version, &r.Handle.State, &r.State,
-		&r.Reason, &r.StartedAt, &r.HealthAt, &r.EndedAt)
-	return r, err
+		&r.Reason, &r.StartedAt, &r.HealthAt, &r.EndedAt, &r.UserID, &r.Purpose, &steps, &r.CPUs, &r.MemoryMB, &r.PriceNano,
+		&r.LeaseUntil, &r.RunEndsAt, &r.PausedFor, &r.Pooled)
+	if err != nil || steps == "[]" {
+		return r, err
+	}
+	if err := json.Unmarshal([]byte(steps), &r.Steps); err != nil {
+		return r, fmt.Errorf("decoding the steps of sandbox %s: %w", r.Handle.ID, err)
+	}
+	return r, nil
+}
+
+// stepsText is how a sandbox's steps are stored.
+func stepsText(r executors.Record) (string, error) {
+	if len(r.Steps) == 0 {
+		return "[]", nil
+	}
+	b, err := json.Marshal(r.Steps)
+	if err != nil {
+		return "", fmt.Errorf("encoding the steps of sandbox %s: %w", r.Handle.ID, err)
+	}
+	return string(b), nil
 }
 
 // InsertSandbox stores a new open sandbox; fault.Conflict when the workspace has one already.
 func (s *Executors) InsertSandbox(ctx context.Context, r executors.Record) error {
+	steps, err := stepsText(r)
+	if err != nil {
+		return err
+	}
 	// The partial unique index decides; ON CONFLICT keeps a PostgreSQL transaction usable.
-	res, err := s.db.Exec(ctx, `INSERT INTO sandboxes (`+sandboxColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?)
+	res, err := s.db.Exec(ctx, `INSERT INTO sandboxes (`+sandboxColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (workspace_id) WHERE ended_at = 0 DO NOTHING`,
 		r.Handle.ID, r.TeamID, r.WorkspaceID, string(r.Handle.Kind), r.Handle.Version, r.Handle.State, string(r.State),
-		r.Reason, r.StartedAt, r.HealthAt, r.EndedAt)
+		r.Reason, r.StartedAt, r.HealthAt, r.EndedAt, r.UserID, string(r.Purpose), steps, r.CPUs, r.MemoryMB, r.PriceNano,
+		r.LeaseUntil, r.RunEndsAt, string(r.PausedFor), r.Pooled)
 	if err != nil {
 		return fmt.Errorf("inserting sandbox: %w", err)
 	}
@@ -54,9 +79,15 @@ func (s *Executors) InsertSandbox(ctx context.Context, r executors.Record) error
 
 // UpdateSandbox writes what changes in a sandbox's life. A sandbox that has ended stays as it ended.
 func (s *Executors) UpdateSandbox(ctx context.Context, r executors.Record) error {
-	_, err := s.db.Exec(ctx, `UPDATE sandboxes SET handle_version = ?, handle_state = ?, state = ?, state_reason = ?,
-		health_at = ?, ended_at = ? WHERE id = ? AND team_id = ? AND ended_at = 0`,
-		r.Handle.Version, r.Handle.State, string(r.State), r.Reason, r.HealthAt, r.EndedAt, r.Handle.ID, r.TeamID)
+	steps, err := stepsText(r)
+	if err != nil {
+		return err
+	}
+	_, err = s.db.Exec(ctx, `UPDATE sandboxes SET handle_version = ?, handle_state = ?, state = ?, state_reason = ?,
+		health_at = ?, ended_at = ?, purpose = ?, steps = ?, cpus = ?, memory_mb = ?, price_nano = ?, lease_until = ?,
+		run_ends_at = ?, paused_for = ?, pooled = ? WHERE id = ? AND team_id = ? AND ended_at = 0`,
+		r.Handle.Version, r.Handle.State, string(r.State), r.Reason, r.HealthAt, r.EndedAt, string(r.Purpose), steps, r.CPUs,
+		r.MemoryMB, r.PriceNano, r.LeaseUntil, r.RunEndsAt, string(r.PausedFor), r.Pooled, r.Handle.ID, r.TeamID)
 	if err != nil {
 		return fmt.Errorf("updating sandbox: %w", err)
 	}

@@ -3,6 +3,7 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"reflect"
 	"testing"
 
 	"github.com/parawork/parawork/executors"
@@ -39,7 +40,8 @@ func TestSandboxes(t *testing.T) {
 			t.Fatalf("LastSandbox of none: %v", err)
 		}
 		first := executors.Record{Handle: executors.Handle{Kind: executors.Local, ID: id.New("sbx")}, TeamID: team, WorkspaceID: ws,
-			State: executors.Starting, StartedAt: 10}
+			State: executors.Starting, StartedAt: 10, UserID: "usr_1", Purpose: executors.ForExecution, CPUs: 2, MemoryMB: 2048, PriceNano: 133_200_000,
+			Steps: []executors.Step{{Name: executors.StepCreate, Title: "é", State: executors.StepRunning, StartedAt: 10}}}
 		if err := s.InsertSandbox(ctx, first); err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +61,9 @@ func TestSandboxes(t *testing.T) {
 			t.Fatal(err)
 		}
 		first.Handle.Version, first.Handle.State = 1, []byte{0, 255, 'x'}
-		first.State, first.Reason, first.HealthAt = executors.Running, "why", 20
+		first.State, first.Reason, first.HealthAt = executors.Paused, "why", 20
+		first.Purpose, first.Steps[0].State, first.Steps[0].EndedAt = executors.ForAgent, executors.StepDone, 15
+		first.LeaseUntil, first.RunEndsAt, first.PausedFor, first.Pooled = 600_000, 3_600_000, executors.ByIdle, true
 		if err := s.UpdateSandbox(ctx, first); err != nil {
 			t.Fatal(err)
 		}
@@ -99,9 +103,7 @@ func TestSandboxes(t *testing.T) {
 func sameRecord(a, b executors.Record) bool {
 	same := bytes.Equal(a.Handle.State, b.Handle.State)
 	a.Handle.State, b.Handle.State = nil, nil
-	return same && a.Handle.Kind == b.Handle.Kind && a.Handle.ID == b.Handle.ID && a.Handle.Version == b.Handle.Version &&
-		a.TeamID == b.TeamID && a.WorkspaceID == b.WorkspaceID && a.State == b.State && a.Reason == b.Reason &&
-		a.StartedAt == b.StartedAt && a.HealthAt == b.HealthAt && a.EndedAt == b.EndedAt
+	return same && reflect.DeepEqual(a, b)
 }
 
 func TestCommands(t *testing.T) {

@@ -1094,6 +1094,36 @@ func (e Role) Valid() bool {
 	}
 }
 
+// Defines values for SandboxPausedFor.
+const (
+	PausedForCeiling SandboxPausedFor = "ceiling"
+	PausedForIdle    SandboxPausedFor = "idle"
+	PausedForLease   SandboxPausedFor = "lease"
+	PausedForLimit   SandboxPausedFor = "limit"
+	PausedForNothing SandboxPausedFor = ""
+	PausedForPerson  SandboxPausedFor = "person"
+)
+
+// Valid indicates whether the value is a known member of the SandboxPausedFor enum.
+func (e SandboxPausedFor) Valid() bool {
+	switch e {
+	case PausedForCeiling:
+		return true
+	case PausedForIdle:
+		return true
+	case PausedForLease:
+		return true
+	case PausedForLimit:
+		return true
+	case PausedForNothing:
+		return true
+	case PausedForPerson:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SandboxState.
 const (
 	SandboxStateFailed   SandboxState = "failed"
@@ -1118,6 +1148,33 @@ func (e SandboxState) Valid() bool {
 	case SandboxStateStarting:
 		return true
 	case SandboxStateStopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SandboxStepState.
+const (
+	SandboxStepStateCancelled SandboxStepState = "cancelled"
+	SandboxStepStateDone      SandboxStepState = "done"
+	SandboxStepStateFailed    SandboxStepState = "failed"
+	SandboxStepStatePending   SandboxStepState = "pending"
+	SandboxStepStateRunning   SandboxStepState = "running"
+)
+
+// Valid indicates whether the value is a known member of the SandboxStepState enum.
+func (e SandboxStepState) Valid() bool {
+	switch e {
+	case SandboxStepStateCancelled:
+		return true
+	case SandboxStepStateDone:
+		return true
+	case SandboxStepStateFailed:
+		return true
+	case SandboxStepStatePending:
+		return true
+	case SandboxStepStateRunning:
 		return true
 	default:
 		return false
@@ -1954,22 +2011,45 @@ type Executor struct {
 	Cure            string `json:"cure"`
 	Default         bool   `json:"default"`
 
+	// Fallback A place of this server may stand in when this one cannot serve, for workspaces whose owner agreed
+	Fallback bool `json:"fallback"`
+
 	// Forbidden Why the team does not
 	Forbidden string `json:"forbidden"`
-	Isolated  bool   `json:"isolated"`
+
+	// IdleMinutes After how many idle minutes a sandbox is paused or ended; 0 = never
+	IdleMinutes int  `json:"idle_minutes"`
+	Isolated    bool `json:"isolated"`
 
 	// Isolation In words
 	Isolation string `json:"isolation"`
 	Kind      string `json:"kind"`
+
+	// LeaseMs How long a sandbox lives that nobody extends; 0 = for ever
+	LeaseMs int64 `json:"lease_ms"`
 
 	// Limits Limits of CPU, memory and processes are enforced
 	Limits bool   `json:"limits"`
 	Name   string `json:"name"`
 
 	// Network What the project allows of the network is enforced
-	Network          bool   `json:"network"`
+	Network bool `json:"network"`
+
+	// OwnDisk It is on another machine: the worktree inside is a copy, sent when the sandbox is made and brought home while it changes
+	OwnDisk bool `json:"own_disk"`
+
+	// PauseFree A sandbox that stands still costs nothing: idle ones are paused, and wake when they are needed
+	PauseFree bool `json:"pause_free"`
+
+	// PriceNanoPerHour Nano-USD of a sandbox of the default size; 0 = free
 	PriceNanoPerHour int64  `json:"price_nano_per_hour"`
 	Reason           string `json:"reason"`
+
+	// RunMs How long one run may last: then it is saved, paused and woken; 0 = for ever
+	RunMs int64 `json:"run_ms"`
+
+	// Sizes What can be chosen, the smallest first; empty = limits say how much a sandbox gets
+	Sizes []PlaceSize `json:"sizes"`
 
 	// Start The same in words
 	Start string `json:"start"`
@@ -2514,6 +2594,25 @@ type PlaceChange struct {
 	Executor Executor `json:"executor"`
 }
 
+// PlaceSize defines model for PlaceSize.
+type PlaceSize struct {
+	Available bool `json:"available"`
+	Cpus      int  `json:"cpus"`
+
+	// Cure What to do about it
+	Cure string `json:"cure"`
+
+	// Default What a workspace gets that asks for none
+	Default  bool  `json:"default"`
+	MemoryMb int64 `json:"memory_mb"`
+
+	// PriceNanoPerHour Nano-USD while it runs
+	PriceNanoPerHour int64 `json:"price_nano_per_hour"`
+
+	// Reason Why it cannot be had, in words
+	Reason string `json:"reason"`
+}
+
 // Problem defines model for Problem.
 type Problem struct {
 	// Code Stable; see docs/errors.md
@@ -2830,26 +2929,94 @@ type Sandbox struct {
 	Executor     string    `json:"executor"`
 	ExpiresAt    *int64    `json:"expires_at"`
 	Id           string    `json:"id"`
-	Isolation    string    `json:"isolation"`
-	LastHealthAt *int64    `json:"last_health_at"`
+
+	// IdleAt When it is paused or ended if nothing happens
+	IdleAt       *int64 `json:"idle_at"`
+	Isolation    string `json:"isolation"`
+	LastHealthAt *int64 `json:"last_health_at"`
+
+	// LeaseUntil When its place pauses it unless this server extends it, which it does while the sandbox is in use
+	LeaseUntil *int64 `json:"lease_until"`
 
 	// Limits What it has now
-	Limits      ResourceLimits         `json:"limits"`
-	Ports       []int                  `json:"ports"`
-	Resources   map[string]interface{} `json:"resources"`
-	StartedAt   *int64                 `json:"started_at"`
-	State       SandboxState           `json:"state"`
-	StateReason string                 `json:"state_reason"`
+	Limits ResourceLimits `json:"limits"`
+
+	// OwnDisk It is on another machine and has a copy of the worktree
+	OwnDisk bool `json:"own_disk"`
+
+	// PausedAt Since when it stands still
+	PausedAt *int64 `json:"paused_at"`
+
+	// PausedFor Why it stands still. For person and limit somebody has to wake it; for the others it wakes by itself when it is needed
+	PausedFor SandboxPausedFor `json:"paused_for"`
+
+	// Pooled It was made ahead of time
+	Pooled bool  `json:"pooled"`
+	Ports  []int `json:"ports"`
+
+	// PriceNanoPerHour Nano-USD while it runs
+	PriceNanoPerHour int64 `json:"price_nano_per_hour"`
+
+	// Purpose The strongest use so far: agent, app or execution; empty = none yet
+	Purpose   string                 `json:"purpose"`
+	Resources map[string]interface{} `json:"resources"`
+
+	// RunEndsAt When its run ends: it is saved, paused and woken before that
+	RunEndsAt   *int64       `json:"run_ends_at"`
+	Size        SandboxSize  `json:"size"`
+	StartedAt   *int64       `json:"started_at"`
+	State       SandboxState `json:"state"`
+	StateReason string       `json:"state_reason"`
+
+	// Steps How it was, or is being, made
+	Steps []SandboxStep `json:"steps"`
 
 	// Usage As the host counts it where the place allows that, else as the sandbox tells
 	Usage Usage `json:"usage"`
+
+	// UserId Who asked for it; empty = the server
+	UserId string `json:"user_id"`
 
 	// Warning The same as the workspace's place_warning
 	Warning *string `json:"warning,omitempty"`
 }
 
+// SandboxPausedFor Why it stands still. For person and limit somebody has to wake it; for the others it wakes by itself when it is needed
+type SandboxPausedFor string
+
+// SandboxSize defines model for SandboxSize.
+type SandboxSize struct {
+	// Cpus 0 = its place has no sizes
+	Cpus     int   `json:"cpus"`
+	MemoryMb int64 `json:"memory_mb"`
+}
+
 // SandboxState defines model for SandboxState.
 type SandboxState string
+
+// SandboxStep defines model for SandboxStep.
+type SandboxStep struct {
+	// All Bytes; 0 = not known
+	All int64 `json:"all"`
+
+	// Detail In words: how far it is, or why it failed
+	Detail string `json:"detail"`
+
+	// Done Bytes
+	Done    int64  `json:"done"`
+	EndedAt *int64 `json:"ended_at"`
+
+	// Name create, guest, send, checkout, setup; others may come
+	Name      string           `json:"name"`
+	StartedAt *int64           `json:"started_at"`
+	State     SandboxStepState `json:"state"`
+
+	// Title For people
+	Title string `json:"title"`
+}
+
+// SandboxStepState defines model for SandboxStep.State.
+type SandboxStepState string
 
 // SandboxSummary defines model for SandboxSummary.
 type SandboxSummary struct {

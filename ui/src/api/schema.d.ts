@@ -2408,20 +2408,43 @@ export interface components {
             chosen_by_default: boolean;
             cure: string;
             default: boolean;
+            /** @description A place of this server may stand in when this one cannot serve, for workspaces whose owner agreed */
+            fallback: boolean;
             /** @description Why the team does not */
             forbidden: string;
+            /** @description After how many idle minutes a sandbox is paused or ended; 0 = never */
+            idle_minutes: number;
             isolated: boolean;
             /** @description In words */
             isolation: string;
             kind: string;
+            /**
+             * Format: int64
+             * @description How long a sandbox lives that nobody extends; 0 = for ever
+             */
+            lease_ms: number;
             /** @description Limits of CPU, memory and processes are enforced */
             limits: boolean;
             name: string;
             /** @description What the project allows of the network is enforced */
             network: boolean;
-            /** Format: int64 */
+            /** @description It is on another machine: the worktree inside is a copy, sent when the sandbox is made and brought home while it changes */
+            own_disk: boolean;
+            /** @description A sandbox that stands still costs nothing: idle ones are paused, and wake when they are needed */
+            pause_free: boolean;
+            /**
+             * Format: int64
+             * @description Nano-USD of a sandbox of the default size; 0 = free
+             */
             price_nano_per_hour: number;
             reason: string;
+            /**
+             * Format: int64
+             * @description How long one run may last: then it is saved, paused and woken; 0 = for ever
+             */
+            run_ms: number;
+            /** @description What can be chosen, the smallest first; empty = limits say how much a sandbox gets */
+            sizes: components["schemas"]["PlaceSize"][];
             /** @description The same in words */
             start: string;
             /**
@@ -2826,6 +2849,23 @@ export interface components {
             changes: string[];
             executor: components["schemas"]["Executor"];
         };
+        PlaceSize: {
+            available: boolean;
+            cpus: number;
+            /** @description What to do about it */
+            cure: string;
+            /** @description What a workspace gets that asks for none */
+            default: boolean;
+            /** Format: int64 */
+            memory_mb: number;
+            /**
+             * Format: int64
+             * @description Nano-USD while it runs
+             */
+            price_nano_per_hour: number;
+            /** @description Why it cannot be had, in words */
+            reason: string;
+        };
         Problem: {
             /** @description Stable; see docs/errors.md */
             code: string;
@@ -3079,25 +3119,96 @@ export interface components {
             /** Format: int64 */
             expires_at: number | null;
             id: string;
+            /**
+             * Format: int64
+             * @description When it is paused or ended if nothing happens
+             */
+            idle_at: number | null;
             isolation: string;
             /** Format: int64 */
             last_health_at: number | null;
+            /**
+             * Format: int64
+             * @description When its place pauses it unless this server extends it, which it does while the sandbox is in use
+             */
+            lease_until: number | null;
             /** @description What it has now */
             limits: components["schemas"]["ResourceLimits"];
+            /** @description It is on another machine and has a copy of the worktree */
+            own_disk: boolean;
+            /**
+             * Format: int64
+             * @description Since when it stands still
+             */
+            paused_at: number | null;
+            /**
+             * @description Why it stands still. For person and limit somebody has to wake it; for the others it wakes by itself when it is needed
+             * @enum {string}
+             */
+            paused_for: "" | "person" | "idle" | "limit" | "ceiling" | "lease";
+            /** @description It was made ahead of time */
+            pooled: boolean;
             ports: number[];
+            /**
+             * Format: int64
+             * @description Nano-USD while it runs
+             */
+            price_nano_per_hour: number;
+            /** @description The strongest use so far: agent, app or execution; empty = none yet */
+            purpose: string;
             resources: {
                 [key: string]: unknown;
             };
+            /**
+             * Format: int64
+             * @description When its run ends: it is saved, paused and woken before that
+             */
+            run_ends_at: number | null;
+            size: components["schemas"]["SandboxSize"];
             /** Format: int64 */
             started_at: number | null;
             state: components["schemas"]["SandboxState"];
             state_reason: string;
+            /** @description How it was, or is being, made */
+            steps: components["schemas"]["SandboxStep"][];
             usage: components["schemas"]["Usage"];
+            /** @description Who asked for it; empty = the server */
+            user_id: string;
             /** @description The same as the workspace's place_warning */
             warning?: string;
         };
+        SandboxSize: {
+            /** @description 0 = its place has no sizes */
+            cpus: number;
+            /** Format: int64 */
+            memory_mb: number;
+        };
         /** @enum {string} */
         SandboxState: "starting" | "running" | "paused" | "stopping" | "gone" | "failed";
+        SandboxStep: {
+            /**
+             * Format: int64
+             * @description Bytes; 0 = not known
+             */
+            all: number;
+            /** @description In words: how far it is, or why it failed */
+            detail: string;
+            /**
+             * Format: int64
+             * @description Bytes
+             */
+            done: number;
+            /** Format: int64 */
+            ended_at: number | null;
+            /** @description create, guest, send, checkout, setup; others may come */
+            name: string;
+            /** Format: int64 */
+            started_at: number | null;
+            /** @enum {string} */
+            state: "pending" | "running" | "done" | "failed" | "cancelled";
+            /** @description For people */
+            title: string;
+        };
         SandboxSummary: {
             id: string;
             state: components["schemas"]["SandboxState"];

@@ -1,0 +1,64 @@
+package executors
+
+// Purpose says what a sandbox is used for. It decides how long the sandbox may be idle; the strongest use so far counts.
+type Purpose string
+
+// Purposes, as in the API. A sandbox that nobody said anything of is an agent's.
+const (
+	ForAgent     Purpose = "agent"     // sessions: agents, terminals
+	ForApp       Purpose = "app"       // a program that people look at in a browser
+	ForExecution Purpose = "execution" // single commands
+)
+
+// rank orders purposes, the strongest last.
+func (p Purpose) rank() int {
+	switch p {
+	case ForExecution:
+		return 1
+	case ForApp:
+		return 2
+	case ForAgent:
+		return 3
+	}
+	return 0
+}
+
+// PausedFor says why a sandbox stands still.
+type PausedFor string
+
+// Reasons, as in the API. What stands still for a person or a limit waits until somebody wakes it; the others wake by themselves when
+// their guest is needed.
+const (
+	ByPerson  PausedFor = "person"
+	ByIdle    PausedFor = "idle"    // nobody used it for a while
+	ByLimit   PausedFor = "limit"   // it reached what it may use
+	ByCeiling PausedFor = "ceiling" // its place lets no run last longer
+	ByLease   PausedFor = "lease"   // its place paused it, since nobody extended it: this server was away
+)
+
+// wakes reports whether a sandbox that stands still for this wakes by itself when its guest is needed.
+func (f PausedFor) wakes() bool { return f == ByIdle || f == ByCeiling || f == ByLease }
+
+// StepState says how far a step is.
+type StepState string
+
+// States of a step, as in the API.
+const (
+	StepPending   StepState = "pending"
+	StepRunning   StepState = "running"
+	StepDone      StepState = "done"
+	StepFailed    StepState = "failed"
+	StepCancelled StepState = "cancelled"
+)
+
+// Step is one step of a sandbox's making. Times are ms UTC, 0 = not yet.
+type Step struct {
+	Name      string    `json:"name"`
+	Title     string    `json:"title"`
+	State     StepState `json:"state"`
+	Detail    string    `json:"detail,omitempty"`
+	Done      int64     `json:"done,omitempty"` // bytes, or of whatever the step has many
+	All       int64     `json:"all,omitempty"`  // 0 = not known
+	StartedAt int64     `json:"started_at,omitempty"`
+	EndedAt   int64     `json:"ended_at,omitempty"`
+}
