@@ -112,6 +112,9 @@ func (m *Manager) destroyStray(ctx context.Context, r *room, workspaceID string)
 		return fault.Wrap(err, fault.Unavailable, "destroy_failed",
 			"The sandbox could not be destroyed completely. It is tried again in a moment.")
 	}
+	if errors.Is(err, ErrGone) {
+		m.stoodGone(ctx, rec.Handle)
+	}
 	m.finish(ctx, rec, Gone, "It was destroyed.")
 	return nil
 }

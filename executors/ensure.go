@@ -128,6 +128,10 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabili
 			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
 	}
 	rec.Handle = sb.Handle()
+	if err := m.began(ctx, stretch(rec), true); err != nil {
+		m.dismantle(ctx, sb, rec, err)
+		return nil, err
+	}
 	killpoint.Reach(killpoint.SandboxMade)
 	p, err := m.first(ctx, sb, rec)
 	if err == nil && p.OwnDisk {
@@ -143,6 +147,7 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabili
 			"The place for this workspace was made but did not answer. Try again.")
 	}
 	m.took(e.Kind(), m.now()-began)
+	m.cfg.Counters.Created(e.Kind(), m.now()-began)
 	m.settle(ctx, r, p)
 	return p, nil
 }
@@ -255,6 +260,9 @@ func (m *Manager) settle(ctx context.Context, r *room, p *Place) {
 	r.mu.Lock()
 	r.place, r.stray = p, nil
 	r.mu.Unlock()
+	if p.frozen.Load() == nil {
+		m.runsOn(ctx, p.record, m.ranSince(ctx, p.record.Handle))
+	}
 	m.publish(ctx, p.record)
 	for _, fn := range m.registered().live {
 		fn(p)
@@ -277,12 +285,20 @@ func (m *Manager) finish(ctx context.Context, rec Record, state State, reason st
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	rec.State, rec.Reason, rec.EndedAt = state, cleanReason(reason), m.now()
+	if m.fresh(rec.Handle.ID) { // it was found gone
+		m.stoodGone(ctx, rec.Handle)
+	} else {
+		m.stood(ctx, rec.Handle.ID, 0, ByServer)
+	}
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		m.cfg.Log.Error("end of a sandbox could not be stored", "sandbox_id", rec.Handle.ID, "error", err)
 	}
 	m.cfg.Log.Info("sandbox ended", "sandbox_id", rec.Handle.ID, "workspace_id", rec.WorkspaceID, "state", state,
 		"reason", reason)
 	m.publish(ctx, rec)
+	if state == Failed {
+		m.cfg.Counters.Failed(rec.Handle.Kind)
+	}
 	for _, fn := range m.registered().ended {
 		fn(rec)
 	}

@@ -90,6 +90,7 @@ func (m *Manager) CheckHealth(ctx context.Context) {
 		})
 	}
 	wg.Wait()
+	m.beat(ctx)
 }
 
 // Check looks at the workspace's sandbox now. It returns nil when the guest answers or the workspace has no sandbox,
@@ -141,6 +142,7 @@ func (m *Manager) healthy(ctx context.Context, r *room, p *Place) {
 	}
 	news := p.record.Reason != "" && p.record.State != Paused
 	p.silent, p.healthAt = 0, now
+	m.saw(p.SandboxID)
 	write := news || now-p.record.HealthAt >= healthKeepEvery.Milliseconds()
 	if write {
 		p.record.HealthAt = now
@@ -191,6 +193,10 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 		}
 		m.endPlace(ctx, r, p, Gone, sentence(words))
 		return ErrGone
+	}
+	m.cfg.Counters.Unhealthy(p.Kind)
+	if err == nil { // it does not answer, and is there
+		m.saw(p.SandboxID)
 	}
 	r.mu.Lock()
 	p.silent++

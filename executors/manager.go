@@ -83,6 +83,8 @@ type ManagerConfig struct {
 	IdleAfter    func(Kind) time.Duration             // how long a sandbox may be idle before it is ended; 0 = for ever; optional
 	ProbeFresh   time.Duration                        // how long what a place says of itself is good for; default 30 s
 	ProbeTimeout time.Duration                        // how long a place may take to say it; default 5 s
+	Ledger       Ledger                               // what sandboxes cost; optional
+	Counters     *Counters                            // what happens; default: its own
 	Log          *slog.Logger
 }
 
@@ -118,6 +120,9 @@ func (c *ManagerConfig) Validate() error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Counters == nil {
+		c.Counters = &Counters{}
+	}
 	if len(c.Order) == 0 {
 		for _, e := range c.Executors {
 			c.Order = append(c.Order, e.Kind())
@@ -141,6 +146,7 @@ type Manager struct {
 	gone      map[string]int64  // sandboxes found gone by this process: ms UTC
 	ends      map[string]string // in words: why sandboxes were ended that people did not end themselves
 	meters    *Meters
+	metering  metering
 	still     atomic.Int64   // places that are paused: asked at every output of a terminal
 	worries   chan string    // workspaces whose guest could not be dialed: Run looks at them at once
 	work      sync.WaitGroup // flights that go on when their callers have left

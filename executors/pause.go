@@ -96,6 +96,9 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 	if p == nil || p.paused.Load() == nil {
 		return nil
 	}
+	if err := m.afford(ctx, stretch(p.record)); err != nil {
+		return err
+	}
 	return m.wake(ctx, r, p)
 }
 
@@ -110,6 +113,7 @@ func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
 	}
 	p.frozen.Store(nil)
 	m.setPaused(p, nil)
+	m.runsOn(ctx, p.record, 0)
 	if err := m.mark(ctx, r, p, Running, ""); err != nil {
 		m.cfg.Log.Warn("sandbox could not be stored as woken", "sandbox_id", p.SandboxID, "error", err)
 	}
@@ -131,6 +135,7 @@ func (m *Manager) freeze(ctx context.Context, p *Place, reason string) error {
 		_ = pz.Resume(ctx) // half of it may stand still
 		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
 	}
+	m.stood(ctx, p.SandboxID, 0, ByServer)
 	return nil
 }
 

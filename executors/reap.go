@@ -80,5 +80,6 @@ func (m *Manager) reapOne(ctx context.Context, e Executor, h Handle) {
 		m.cfg.Log.Warn("unknown sandbox could not be reaped", "executor", h.Kind, "sandbox_id", h.ID, "error", err)
 		return
 	}
+	m.cfg.Counters.Cleaned(h.Kind)
 	m.cfg.Log.Info("unknown sandbox reaped", "executor", h.Kind, "sandbox_id", h.ID)
 }

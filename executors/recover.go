@@ -55,7 +55,9 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 	if err == nil && rec.State == Stopping {
 		// The server died, or failed, half-way through destroying it: finish that.
 		p.Guest.Close()
+		m.runsOn(ctx, rec, m.ranSince(ctx, rec.Handle))
 		if err = p.sandbox.Destroy(ctx); err == nil {
+			m.stood(ctx, rec.Handle.ID, 0, ByServer)
 			err = ErrGone
 		}
 	}

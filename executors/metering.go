@@ -1,0 +1,225 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Stretch is one stretch of a sandbox running, as a Ledger is told of it. A pause ends it; waking begins another one.
+type Stretch struct {
+	SandboxID   string
+	TeamID      string // "" = the instance's own
+	WorkspaceID string
+	UserID      string // who asked for the sandbox; "" = the server
+	Kind        Kind
+	Purpose     string
+	CPUs        int
+	MemoryMB    int64
+	PriceNano   int64 // nano-USD an hour while it runs; 0 = free
+	Since       int64 // when it began as far as its place knows, ms UTC; 0 = now
+}
+
+// StillBy says who knows when a stretch ended.
+type StillBy string
+
+// Witnesses of an end, the best first.
+const (
+	ByPlace     StillBy = "place"     // the place's own record
+	ByServer    StillBy = "server"    // this server ended it, or made it stand still
+	ByHeartbeat StillBy = "heartbeat" // nobody: it was last known to run then
+)
+
+// Ledger keeps what sandboxes cost. Safe for concurrent use; its calls are bounded by their context.
+type Ledger interface {
+	// Afford refuses what there is no money for. It is asked before anything paid begins, or begins again.
+	Afford(ctx context.Context, s Stretch) error
+	// Began notes that a sandbox runs. One that is known to run goes on.
+	Began(ctx context.Context, s Stretch) error
+	// Beat notes that these still run.
+	Beat(ctx context.Context, sandboxIDs []string) error
+	// Still notes that a sandbox does not run any more, since at (ms UTC; 0 = now, or as far as by knows). Without a stretch under way it
+	// does nothing.
+	Still(ctx context.Context, sandboxID string, at int64, by StillBy) error
+}
+
+// Ran is a place's own record of a sandbox's latest run. Times are ms UTC by the place's clock, 0 = it does not know, or not yet.
+type Ran struct {
+	BeganAt int64
+	EndedAt int64 // it was paused or ended then
+}
+
+// Witness is an optional ability of an Executor whose place keeps a record of when sandboxes run: the best there is for what they cost.
+type Witness interface {
+	// Ran tells of the sandbox's latest run. ErrGone when the place knows nothing of it any more.
+	Ran(ctx context.Context, h Handle) (Ran, error)
+}
+
+// witnessTimeout bounds how long a place is asked for its record.
+const witnessTimeout = 5 * time.Second
+
+// metering is what the Manager keeps of the sandboxes that run.
+type metering struct {
+	mu   sync.Mutex
+	runs map[string]*metered // by sandbox id
+	at   int64               // ms UTC of the last beat
+}
+
+type metered struct {
+	kind   Kind
+	making bool // it is being made: whoever makes it would know if it were gone
+	seen   bool // it was known to run since the last beat
+}
+
+// stretch is what the ledger is told of a sandbox.
+func stretch(r Record) Stretch {
+	return Stretch{SandboxID: r.Handle.ID, TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, Kind: r.Handle.Kind}
+}
+
+// afford refuses to let something paid begin that there is no money for.
+func (m *Manager) afford(ctx context.Context, s Stretch) error {
+	if m.cfg.Ledger == nil || s.PriceNano <= 0 {
+		return nil
+	}
+	return m.cfg.Ledger.Afford(ctx, s)
+}
+
+// began notes that a sandbox runs. Where running costs money, what cannot be noted is an error.
+func (m *Manager) began(ctx context.Context, s Stretch, making bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	t := &m.metering
+	t.mu.Lock()
+	if t.runs == nil {
+		t.runs = make(map[string]*metered)
+	}
+	t.runs[s.SandboxID] = &metered{kind: s.Kind, making: making, seen: true}
+	t.mu.Unlock()
+	if m.cfg.Ledger == nil {
+		return nil
+	}
+	err := m.cfg.Ledger.Began(ctx, s)
+	if err != nil && s.PriceNano <= 0 {
+		m.cfg.Log.Warn("a sandbox runs that the ledger does not know", "sandbox_id", s.SandboxID, "error", err)
+		return nil
+	}
+	return err
+}
+
+// runsOn is began for a sandbox that runs already, whatever the ledger says of it: the health check tries again.
+func (m *Manager) runsOn(ctx context.Context, r Record, since int64) {
+	s := stretch(r)
+	s.Since = since
+	if err := m.began(ctx, s, false); err != nil {
+		m.cfg.Log.Error("a sandbox that costs money runs and the ledger does not know", "sandbox_id", s.SandboxID, "error", err)
+	}
+}
+
+// saw notes that a sandbox was known to run just now.
+func (m *Manager) saw(sandboxID string) {
+	m.metering.mu.Lock()
+	defer m.metering.mu.Unlock()
+	if r := m.metering.runs[sandboxID]; r != nil {
+		r.seen = true
+	}
+}
+
+// stood notes that a sandbox does not run any more.
+func (m *Manager) stood(ctx context.Context, sandboxID string, at int64, by StillBy) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	m.metering.mu.Lock()
+	delete(m.metering.runs, sandboxID)
+	m.metering.mu.Unlock()
+	if m.cfg.Ledger == nil {
+		return
+	}
+	if err := m.cfg.Ledger.Still(ctx, sandboxID, at, by); err != nil {
+		m.cfg.Log.Error("the ledger could not be told that a sandbox does not run any more", "sandbox_id", sandboxID, "error", err)
+	}
+}
+
+// stoodGone notes that a sandbox was found not to run: since when, its place may know.
+func (m *Manager) stoodGone(ctx context.Context, h Handle) {
+	if e, ok := m.byKind[h.Kind].(Witness); ok && m.cfg.Ledger != nil {
+		wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTimeout)
+		ran, err := e.Ran(wctx, h)
+		cancel()
+		if err == nil && ran.EndedAt > 0 {
+			m.stood(ctx, h.ID, ran.EndedAt, ByPlace)
+			return
+		}
+		if err != nil && !errors.Is(err, ErrGone) {
+			m.cfg.Log.Debug("a place did not say when a sandbox ran", "sandbox_id", h.ID, "error", err)
+		}
+	}
+	m.stood(ctx, h.ID, 0, ByHeartbeat)
+}
+
+// ranSince is since when a sandbox runs that was found running, by its place's own record; 0 = it does not say.
+func (m *Manager) ranSince(ctx context.Context, h Handle) int64 {
+	e, ok := m.byKind[h.Kind].(Witness)
+	if !ok || m.cfg.Ledger == nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
+	defer cancel()
+	ran, err := e.Ran(ctx, h)
+	if err != nil || ran.EndedAt > 0 {
+		return 0
+	}
+	return ran.BeganAt
+}
+
+// beat tells the ledger which sandboxes were known to run since the last time, and the counters whether they had anything to do.
+func (m *Manager) beat(ctx context.Context) {
+	t := &m.metering
+	now := m.now()
+	t.mu.Lock()
+	passed := int64(0)
+	if t.at != 0 {
+		passed = min(max(now-t.at, 0), 2*m.cfg.HealthEvery.Milliseconds())
+	}
+	t.at = now
+	var ids []string
+	kinds := make(map[string]Kind, len(t.runs))
+	for id, r := range t.runs {
+		if r.seen || r.making {
+			ids = append(ids, id)
+			kinds[id] = r.kind
+		}
+		r.seen = false
+	}
+	t.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	resting := m.resting()
+	for id, k := range kinds {
+		m.cfg.Counters.Ran(k, passed, resting[id])
+	}
+	if m.cfg.Ledger == nil {
+		return
+	}
+	if err := m.cfg.Ledger.Beat(ctx, ids); err != nil && ctx.Err() == nil {
+		m.cfg.Log.Warn("the ledger could not be told which sandboxes run", "error", err)
+	}
+}
+
+// resting are the sandboxes that have nothing to do now.
+func (m *Manager) resting() map[string]bool {
+	out := make(map[string]bool)
+	for _, p := range m.places() {
+		r := m.room(p.WorkspaceID)
+		r.mu.Lock()
+		if p.idleAt != 0 {
+			out[p.SandboxID] = true
+		}
+		r.mu.Unlock()
+	}
+	return out
+}
+
+// Counters tell what happened in the places of this process.
+func (m *Manager) Counters() *Counters { return m.cfg.Counters }
