@@ -248,6 +248,11 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
 		t.Fatal(err)
 	}
+	conflict := filesync.Conflict{ID: id.New("sco"), TeamID: team.ID, WorkspaceID: ws.ID, Path: "a", Kept: "a.server", FoundAt: 1}
+	if err := store.NewChanges(h.db).ApplyMirror(ctx, filesync.MirrorDelta{WorkspaceID: ws.ID, TeamID: team.ID,
+		State: filesync.MirrorState{State: filesync.Synced}, Conflicts: []filesync.Conflict{conflict}}); err != nil {
+		t.Fatal(err)
+	}
 	hook := notify.Webhook{ID: id.New("whk"), TeamID: team.ID, Name: "w", Format: notify.JSON, Kinds: notify.Kinds, CreatedBy: userID, CreatedAt: 1}
 	if err := store.NewNotify(h.db).InsertWebhook(ctx, hook); err != nil {
 		t.Fatal(err)
@@ -255,7 +260,7 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := os.MkdirAll(ws.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID}
+	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID}
 }
 
 // answer is what the guard says.
@@ -317,6 +322,8 @@ func kindOf(op string) string {
 		return "webhook"
 	case "getCommand", "cancelCommand":
 		return "command"
+	case "settleSyncConflict":
+		return "conflict"
 	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",
 		"correctState",
 		"attachTerminal", "getConversation", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":

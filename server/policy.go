@@ -132,12 +132,14 @@ var policy = map[string]rule{
 
 	"listActivity": of(accounts.ViewWorkspace, byWorkspace),
 
-	"getChanges":      of(accounts.ViewWorkspace, byWorkspace),
-	"syncWorkspace":   of(accounts.EditWorkspace, byWorkspace), // may start a sandbox
-	"getDiff":         of(accounts.ViewWorkspace, byWorkspace),
-	"listCommits":     of(accounts.ViewWorkspace, byWorkspace),
-	"commitWorkspace": of(accounts.EditWorkspace, byWorkspace).repeatable(),
-	"mergeWorkspace":  of(accounts.MergeWorkspace, byWorkspace).repeatable(),
+	"getChanges":         of(accounts.ViewWorkspace, byWorkspace),
+	"syncWorkspace":      of(accounts.EditWorkspace, byWorkspace), // may start a sandbox
+	"getSync":            of(accounts.ViewWorkspace, byWorkspace),
+	"getDiff":            of(accounts.ViewWorkspace, byWorkspace),
+	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
+	"settleSyncConflict": of(accounts.EditWorkspace, byConflict),
+	"commitWorkspace":    of(accounts.EditWorkspace, byWorkspace).repeatable(),
+	"mergeWorkspace":     of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 
 	"readFile":   of(accounts.ViewWorkspace, byWorkspace),
 	"listTree":   of(accounts.ViewWorkspace, byWorkspace),
@@ -240,6 +242,15 @@ func byCommand(s *Server, ctx context.Context, c echo.Context, call *call) (stri
 	}
 	call.command, err = s.cfg.Commands.Command(ctx, id)
 	return call.command.TeamID, err
+}
+
+func byConflict(s *Server, ctx context.Context, c echo.Context, _ *call) (string, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return "", err
+	}
+	conflict, err := s.cfg.Files.Conflict(ctx, id)
+	return conflict.TeamID, err
 }
 
 // pathID returns the id in the path. Ids are letters, digits, _ and -; anything else names nothing, and is kept from the rooms.

@@ -41,6 +41,12 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 	if out.Ports == nil {
 		out.Ports = []int{}
 	}
+	home, err := h.cfg.Files.Home(ctx, workspaceID)
+	if err != nil {
+		return api.Sandbox{}, err
+	}
+	out.Sync = &api.SyncSummary{State: api.SyncState(home.State), SyncedAt: ptr(home.SyncedAt), Pending: home.Pending, Reason: home.Reason,
+		NotSynced: len(home.NotSynced), Conflicts: len(home.Conflicts)}
 	return out, nil
 }
 

@@ -7,14 +7,24 @@ import (
 	"github.com/parawork/parawork/events"
 )
 
-// publishGap is the least time between two events of the same workspace: an agent that writes file after file makes a few
+// publishGap is the least time between two events of the same type and workspace: an agent that writes file after file makes a few
 // events a second, not hundreds.
 const publishGap = 250 * time.Millisecond
 
 // changed notes that a workspace's set has a new version. It never blocks.
 func (s *Service) changed(workspaceID, teamID string, version int64) {
+	s.tell(events.Event{Type: "changes.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: version})
+}
+
+// homeChanged notes that it is told anew how far a workspace's files have come home. It never blocks.
+func (s *Service) homeChanged(workspaceID, teamID string) {
+	s.tell(events.Event{Type: "sync.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: s.cfg.Now().UnixMilli()})
+}
+
+// tell has an event published: the newest of its type and workspace.
+func (s *Service) tell(e events.Event) {
 	s.mu.Lock()
-	s.pending[workspaceID] = events.Event{Type: "changes.updated", ID: workspaceID, WorkspaceID: workspaceID, TeamID: teamID, Version: version}
+	s.pending[e.Type+" "+e.WorkspaceID] = e
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -59,7 +69,7 @@ func (s *Service) publish(ctx context.Context) {
 	}
 }
 
-// flush publishes what may be published now, and says how long to wait for the next. A workspace stays in last while its
+// flush publishes what may be published now, and says how long to wait for the next. What was told stays in last while its
 // gap runs.
 func (s *Service) flush(ctx context.Context, last map[string]time.Time, now time.Time) (wait time.Duration, more bool) {
 	var due []events.Event

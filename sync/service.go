@@ -36,7 +36,7 @@ type Service struct {
 	run       context.Context // of Run, nil while it does not run
 	followers map[string]*follower
 	work      sync.WaitGroup
-	pending   map[string]events.Event // not yet published, by workspace
+	pending   map[string]events.Event // not yet published, by type and workspace
 	wake      chan struct{}           // something is pending
 }
 

@@ -59,6 +59,7 @@ type Store interface {
 	ApplyChanges(ctx context.Context, d Delta) (version int64, changed bool, err error)
 	// ChangeSummaries returns the figures of every workspace of a team that was looked at.
 	ChangeSummaries(ctx context.Context, teamID string) (map[string]Summary, error)
+	MirrorStore
 }
 
 // Places finds and makes the place of a workspace. *executors.Manager is one.

@@ -800,6 +800,27 @@ func (e NewWebhookFormat) Valid() bool {
 	}
 }
 
+// Defines values for NotSyncedState.
+const (
+	NotSyncedStateFailed   NotSyncedState = "failed"
+	NotSyncedStateRefused  NotSyncedState = "refused"
+	NotSyncedStateTooLarge NotSyncedState = "too_large"
+)
+
+// Valid indicates whether the value is a known member of the NotSyncedState enum.
+func (e NotSyncedState) Valid() bool {
+	switch e {
+	case NotSyncedStateFailed:
+		return true
+	case NotSyncedStateRefused:
+		return true
+	case NotSyncedStateTooLarge:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NotifyKind.
 const (
 	NotifyKindFailed   NotifyKind = "failed"
@@ -1322,6 +1343,27 @@ func (e StepState) Valid() bool {
 	case StepStateRunning:
 		return true
 	case StepStateSkipped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SyncState.
+const (
+	Behind  SyncState = "behind"
+	Synced  SyncState = "synced"
+	Syncing SyncState = "syncing"
+)
+
+// Valid indicates whether the value is a known member of the SyncState enum.
+func (e SyncState) Valid() bool {
+	switch e {
+	case Behind:
+		return true
+	case Synced:
+		return true
+	case Syncing:
 		return true
 	default:
 		return false
@@ -2549,6 +2591,19 @@ type NewWorkspace struct {
 	RunnerId  *string         `json:"runner_id,omitempty"`
 }
 
+// NotSynced A file whose newest version is in the sandbox alone
+type NotSynced struct {
+	Path string `json:"path"`
+
+	// Reason In words
+	Reason string         `json:"reason"`
+	Size   int64          `json:"size"`
+	State  NotSyncedState `json:"state"`
+}
+
+// NotSyncedState defines model for NotSynced.State.
+type NotSyncedState string
+
 // NotificationRules A kind that is left out stays as it is
 type NotificationRules struct {
 	// Failed About whose work; mine is what you started
@@ -2971,6 +3026,9 @@ type Sandbox struct {
 	// Steps How it was, or is being, made
 	Steps []SandboxStep `json:"steps"`
 
+	// Sync How far the files have come to the server
+	Sync *SyncSummary `json:"sync,omitempty"`
+
 	// Usage As the host counts it where the place allows that, else as the sandbox tells
 	Usage Usage `json:"usage"`
 
@@ -3223,10 +3281,57 @@ type StorageCaps struct {
 	MaxTeamBytes    int64 `json:"max_team_bytes"`
 }
 
+// SyncConflict A file that had changed both in the sandbox and on the server
+type SyncConflict struct {
+	FoundAt int64  `json:"found_at"`
+	Id      string `json:"id"`
+
+	// KeptPath Where the server's version is
+	KeptPath string `json:"kept_path"`
+
+	// Path Where the sandbox's version is
+	Path string `json:"path"`
+}
+
 // SyncResult defines model for SyncResult.
 type SyncResult struct {
 	SyncedAt int64 `json:"synced_at"`
 	Version  int64 `json:"version"`
+}
+
+// SyncState defines model for SyncState.
+type SyncState string
+
+// SyncStatus defines model for SyncStatus.
+type SyncStatus struct {
+	// Conflicts Those nobody has settled, the first 500
+	Conflicts []SyncConflict `json:"conflicts"`
+
+	// NotSynced The first 500
+	NotSynced []NotSynced `json:"not_synced"`
+
+	// Pending Files on their way
+	Pending int64 `json:"pending"`
+
+	// Reason In words: why files do not come; with behind
+	Reason string    `json:"reason"`
+	State  SyncState `json:"state"`
+
+	// SyncedAt When everything was here last
+	SyncedAt *int64 `json:"synced_at"`
+}
+
+// SyncSummary How far the files have come to the server
+type SyncSummary struct {
+	// Conflicts Conflicts nobody has settled
+	Conflicts int `json:"conflicts"`
+
+	// NotSynced Files whose newest version is in the sandbox alone
+	NotSynced int       `json:"not_synced"`
+	Pending   int64     `json:"pending"`
+	Reason    string    `json:"reason"`
+	State     SyncState `json:"state"`
+	SyncedAt  *int64    `json:"synced_at"`
 }
 
 // Team defines model for Team.
@@ -4203,6 +4308,9 @@ type ServerInterface interface {
 	// Setup Make the first user and team
 	// (POST /setup)
 	Setup(ctx echo.Context) error
+	// SettleSyncConflict Say that a conflict is dealt with; both files stay
+	// (DELETE /sync-conflicts/{id})
+	SettleSyncConflict(ctx echo.Context, id Id) error
 	// ListTeams Your teams
 	// (GET /teams)
 	ListTeams(ctx echo.Context) error
@@ -4398,6 +4506,9 @@ type ServerInterface interface {
 	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx echo.Context, id Id) error
+	// GetSync How far the files of the workspace's sandbox have come to the server
+	// (GET /workspaces/{id}/sync)
+	GetSync(ctx echo.Context, id Id) error
 	// SyncWorkspace Look for changes now
 	// (POST /workspaces/{id}/sync)
 	SyncWorkspace(ctx echo.Context, id Id) error
@@ -5561,6 +5672,22 @@ func (w *ServerInterfaceWrapper) Setup(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.Setup(ctx)
+	return err
+}
+
+// SettleSyncConflict converts echo context to params.
+func (w *ServerInterfaceWrapper) SettleSyncConflict(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SettleSyncConflict(ctx, id)
 	return err
 }
 
@@ -7003,6 +7130,22 @@ func (w *ServerInterfaceWrapper) GetWorkspaceStorage(ctx echo.Context) error {
 	return err
 }
 
+// GetSync converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSync(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSync(ctx, id)
+	return err
+}
+
 // SyncWorkspace converts echo context to params.
 func (w *ServerInterfaceWrapper) SyncWorkspace(ctx echo.Context) error {
 	var err error
@@ -7181,7 +7324,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id/activity", wrapper.ListActivity, options.OperationMiddlewares["listActivity"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/search", wrapper.SearchHistory, options.OperationMiddlewares["searchHistory"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/changes", wrapper.GetChanges, options.OperationMiddlewares["getChanges"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/sync", wrapper.GetSync, options.OperationMiddlewares["getSync"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/sync", wrapper.SyncWorkspace, options.OperationMiddlewares["syncWorkspace"]...)
+	router.DELETE(options.BaseURL+"/sync-conflicts/:id", wrapper.SettleSyncConflict, options.OperationMiddlewares["settleSyncConflict"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/diff", wrapper.GetDiff, options.OperationMiddlewares["getDiff"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/commits", wrapper.ListCommits, options.OperationMiddlewares["listCommits"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/commit", wrapper.CommitWorkspace, options.OperationMiddlewares["commitWorkspace"]...)
@@ -9620,6 +9765,39 @@ type SetupdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SetupdefaultApplicationProblemPlusJSONResponse) VisitSetupResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SettleSyncConflictRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type SettleSyncConflictResponseObject interface {
+	VisitSettleSyncConflictResponse(w http.ResponseWriter) error
+}
+
+type SettleSyncConflict204Response struct {
+}
+
+func (response SettleSyncConflict204Response) VisitSettleSyncConflictResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type SettleSyncConflictdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SettleSyncConflictdefaultApplicationProblemPlusJSONResponse) VisitSettleSyncConflictResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -12241,6 +12419,45 @@ func (response GetWorkspaceStoragedefaultApplicationProblemPlusJSONResponse) Vis
 	return err
 }
 
+type GetSyncRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetSyncResponseObject interface {
+	VisitGetSyncResponse(w http.ResponseWriter) error
+}
+
+type GetSync200JSONResponse SyncStatus
+
+func (response GetSync200JSONResponse) VisitGetSyncResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSyncdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSyncdefaultApplicationProblemPlusJSONResponse) VisitGetSyncResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SyncWorkspaceRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -12541,6 +12758,9 @@ type StrictServerInterface interface {
 	// Setup Make the first user and team
 	// (POST /setup)
 	Setup(ctx context.Context, request SetupRequestObject) (SetupResponseObject, error)
+	// SettleSyncConflict Say that a conflict is dealt with; both files stay
+	// (DELETE /sync-conflicts/{id})
+	SettleSyncConflict(ctx context.Context, request SettleSyncConflictRequestObject) (SettleSyncConflictResponseObject, error)
 	// ListTeams Your teams
 	// (GET /teams)
 	ListTeams(ctx context.Context, request ListTeamsRequestObject) (ListTeamsResponseObject, error)
@@ -12736,6 +12956,9 @@ type StrictServerInterface interface {
 	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx context.Context, request GetWorkspaceStorageRequestObject) (GetWorkspaceStorageResponseObject, error)
+	// GetSync How far the files of the workspace's sandbox have come to the server
+	// (GET /workspaces/{id}/sync)
+	GetSync(ctx context.Context, request GetSyncRequestObject) (GetSyncResponseObject, error)
 	// SyncWorkspace Look for changes now
 	// (POST /workspaces/{id}/sync)
 	SyncWorkspace(ctx context.Context, request SyncWorkspaceRequestObject) (SyncWorkspaceResponseObject, error)
@@ -14708,6 +14931,31 @@ func (sh *strictHandler) Setup(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(SetupResponseObject); ok {
 		return validResponse.VisitSetupResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SettleSyncConflict operation middleware
+func (sh *strictHandler) SettleSyncConflict(ctx echo.Context, id Id) error {
+	var request SettleSyncConflictRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SettleSyncConflict(ctx.Request().Context(), request.(SettleSyncConflictRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SettleSyncConflict")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SettleSyncConflictResponseObject); ok {
+		return validResponse.VisitSettleSyncConflictResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -16792,6 +17040,31 @@ func (sh *strictHandler) GetWorkspaceStorage(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(GetWorkspaceStorageResponseObject); ok {
 		return validResponse.VisitGetWorkspaceStorageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSync operation middleware
+func (sh *strictHandler) GetSync(ctx echo.Context, id Id) error {
+	var request GetSyncRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSync(ctx.Request().Context(), request.(GetSyncRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSync")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSyncResponseObject); ok {
+		return validResponse.VisitGetSyncResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

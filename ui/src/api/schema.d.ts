@@ -949,6 +949,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sync-conflicts/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Say that a conflict is dealt with; both files stay */
+        delete: operations["settleSyncConflict"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams": {
         parameters: {
             query?: never;
@@ -1939,7 +1958,12 @@ export interface paths {
             };
             cookie?: never;
         };
-        get?: never;
+        /**
+         * How far the files of the workspace's sandbox have come to the server
+         * @description In a place with a disk of its own the files come to the server while they change. The event sync.updated says that this answer
+         *     is another one. Where the worktree lies on the server itself, the state is always synced.
+         */
+        get: operations["getSync"];
         put?: never;
         /** Look for changes now */
         post: operations["syncWorkspace"];
@@ -2840,6 +2864,16 @@ export interface components {
          * @enum {string}
          */
         NotifyScope: "off" | "mine" | "all";
+        /** @description A file whose newest version is in the sandbox alone */
+        NotSynced: {
+            path: string;
+            /** @description In words */
+            reason: string;
+            /** Format: int64 */
+            size: number;
+            /** @enum {string} */
+            state: "too_large" | "refused" | "failed";
+        };
         PasswordChange: {
             current_password: string;
             new_password: string;
@@ -3171,6 +3205,7 @@ export interface components {
             state_reason: string;
             /** @description How it was, or is being, made */
             steps: components["schemas"]["SandboxStep"][];
+            sync?: components["schemas"]["SyncSummary"];
             usage: components["schemas"]["Usage"];
             /** @description Who asked for it; empty = the server */
             user_id: string;
@@ -3391,11 +3426,55 @@ export interface components {
             /** Format: int64 */
             max_team_bytes: number;
         };
+        /** @description A file that had changed both in the sandbox and on the server */
+        SyncConflict: {
+            /** Format: int64 */
+            found_at: number;
+            id: string;
+            /** @description Where the server's version is */
+            kept_path: string;
+            /** @description Where the sandbox's version is */
+            path: string;
+        };
         SyncResult: {
             /** Format: int64 */
             synced_at: number;
             /** Format: int64 */
             version: number;
+        };
+        /** @enum {string} */
+        SyncState: "synced" | "syncing" | "behind";
+        SyncStatus: {
+            /** @description Those nobody has settled, the first 500 */
+            conflicts: components["schemas"]["SyncConflict"][];
+            /** @description The first 500 */
+            not_synced: components["schemas"]["NotSynced"][];
+            /**
+             * Format: int64
+             * @description Files on their way
+             */
+            pending: number;
+            /** @description In words: why files do not come; with behind */
+            reason: string;
+            state: components["schemas"]["SyncState"];
+            /**
+             * Format: int64
+             * @description When everything was here last
+             */
+            synced_at: number | null;
+        };
+        /** @description How far the files have come to the server */
+        SyncSummary: {
+            /** @description Conflicts nobody has settled */
+            conflicts: number;
+            /** @description Files whose newest version is in the sandbox alone */
+            not_synced: number;
+            /** Format: int64 */
+            pending: number;
+            reason: string;
+            state: components["schemas"]["SyncState"];
+            /** Format: int64 */
+            synced_at: number | null;
         };
         Team: {
             /** @description What you may do in it, e.g. workspace.merge */
@@ -5261,6 +5340,27 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    settleSyncConflict: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Settled */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listTeams: {
         parameters: {
             query?: never;
@@ -6949,6 +7049,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WorkspaceStorage"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getSync: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is here and what is not */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SyncStatus"];
                 };
             };
             default: components["responses"]["Problem"];
