@@ -152,7 +152,7 @@ func (c crew) List(_ context.Context, ws string) (out []sessions.Session, err er
 // settled waits until no attempt is under way.
 func settled(t *testing.T, s *runs.Service, id string) runs.Run {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		r, err := s.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)

@@ -25,11 +25,11 @@ type tty struct {
 
 func (h *house) dial(t *testing.T, path string, header http.Header) (*websocket.Conn, *http.Response, error) {
 	t.Helper()
-	d := websocket.Dialer{HandshakeTimeout: 20 * time.Second}
+	d := websocket.Dialer{HandshakeTimeout: time.Minute}
 	conn, resp, err := d.DialContext(t.Context(), "ws"+strings.TrimPrefix(h.url, "http")+"/api/v1"+path, header)
 	if conn != nil {
 		t.Cleanup(func() { conn.Close() })
-		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 	}
 	if resp != nil && resp.Body != nil {
 		t.Cleanup(func() { resp.Body.Close() })
@@ -325,7 +325,7 @@ func TestStoppingServerSaysSo(t *testing.T) {
 	}
 	select {
 	case <-h.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the server did not end")
 	}
 }

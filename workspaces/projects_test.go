@@ -430,8 +430,8 @@ func within(t *testing.T, fn func() error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(10 * time.Second):
-		t.Fatal("still waiting after ten seconds")
+	case <-time.After(time.Minute):
+		t.Fatal("still waiting after a minute")
 		return nil
 	}
 }

@@ -44,7 +44,7 @@ func pidsOf(t *testing.T, sb executors.Sandbox) pids {
 // gone waits until the process has ended; a zombie has not been reaped and does not count.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		if _, err := os.Stat("/proc/" + strconv.Itoa(pid)); errors.Is(err, os.ErrNotExist) {
 			return
@@ -66,7 +66,7 @@ func orphan(t *testing.T, c *client.Client, guestPid int) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) { // nobody tells of it
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) { // nobody tells of it
 		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, f := range files {
 			b, _ := os.ReadFile(f)

@@ -23,7 +23,7 @@ func run(t *testing.T, sb executors.Sandbox, line string) string {
 // outcome is run, with how the line ended.
 func outcome(t *testing.T, sb executors.Sandbox, line string) (string, guest.Process) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := dial(t, sb)
 	p, err := c.Start(ctx, guest.ProcessSpec{ID: id.New("p"), Argv: []string{"/bin/sh", "-c", "exec 2>&1; " + line}})

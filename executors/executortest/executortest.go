@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds every wait of the suite; a healthy executor never needs it.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Config says how to make the executor under test.
 type Config struct {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
@@ -127,7 +126,7 @@ func testFiles(t *testing.T, cfg Config) {
 	t.Run("a FIFO does not block", func(t *testing.T) {
 		b := newBox(t, cfg)
 		b.run("mkfifo pipe")
-		ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
 		defer cancel()
 		if r, _, err := b.c.ReadFile(ctx, "pipe"); err == nil {
 			r.Close()

@@ -36,7 +36,7 @@ func start(t *testing.T, c *client.Client, line string) guest.Process {
 
 func readPid(t *testing.T, path string) int {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		b, _ := os.ReadFile(path)
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && bytes.HasSuffix(b, []byte("\n")) {

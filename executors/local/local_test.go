@@ -168,7 +168,7 @@ func TestSecretsStayOut(t *testing.T) {
 // gone waits until the process has ended; a zombie has not been reaped and does not count.
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		if _, err := os.Stat("/proc/" + strconv.Itoa(pid)); errors.Is(err, os.ErrNotExist) {
 			return

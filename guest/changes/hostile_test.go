@@ -323,7 +323,7 @@ func TestFifos(t *testing.T) {
 	t.Run("gitignore deep down", func(t *testing.T) {
 		t.Parallel()
 		tr := newTree(t)
-		p := New(Config{Root: tr.root, Dir: filepath.Join(realTemp(t), "private"), Timeout: time.Second})
+		p := New(Config{Root: tr.root, Dir: filepath.Join(realTemp(t), "private"), Timeout: 5 * time.Second})
 		mkfifo(tr, "some/where/.gitignore")
 		tr.write("README.md", "x\n")
 		set := tr.pollSet(p)
@@ -332,7 +332,7 @@ func TestFifos(t *testing.T) {
 		}
 		begin := time.Now()
 		tr.pollSet(p)
-		if d := time.Since(begin); d > 900*time.Millisecond {
+		if d := time.Since(begin); d > 4900*time.Millisecond {
 			t.Errorf("the second poll waited again: %v", d)
 		}
 	})
@@ -354,7 +354,7 @@ func TestFifos(t *testing.T) {
 	t.Run("in the git directory", func(t *testing.T) {
 		t.Parallel()
 		tr := newTree(t)
-		p := New(Config{Root: tr.root, Dir: filepath.Join(realTemp(t), "private"), Timeout: 5 * time.Second})
+		p := New(Config{Root: tr.root, Dir: filepath.Join(realTemp(t), "private"), Timeout: time.Minute})
 		for _, name := range []string{"info/exclude", "info/attributes", "config", "packed-refs"} {
 			path := filepath.Join(tr.repo, ".git", name)
 			os.Remove(path)
@@ -364,7 +364,7 @@ func TestFifos(t *testing.T) {
 		}
 		begin := time.Now()
 		set := tr.pollSet(p)
-		if set.Error == "" || time.Since(begin) > 4*time.Second {
+		if set.Error == "" || time.Since(begin) > 50*time.Second {
 			t.Fatalf("error %q after %v", set.Error, time.Since(begin))
 		}
 		index := filepath.Join(tr.repo, ".git", "worktrees", "wt", "index")
@@ -383,7 +383,7 @@ func TestLargeFile(t *testing.T) {
 	t.Parallel()
 	tr := newTree(t)
 	p := tr.poller()
-	const size = 512 << 20
+	const size = 64 << 30 // to read it would take minutes
 	for _, name := range []string{"huge.bin", "README.md", "staged.bin", "link"} {
 		tr.remove(name)
 		if name == "staged.bin" {
@@ -410,7 +410,7 @@ func TestLargeFile(t *testing.T) {
 			t.Errorf("diff of %s: %s", name, text)
 		}
 	}
-	if d := time.Since(begin); d > 5*time.Second {
+	if d := time.Since(begin); d > time.Minute {
 		t.Errorf("it took %v", d)
 	}
 }

@@ -134,7 +134,7 @@ func (p *place) boot() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-done:
-		case <-time.After(15 * time.Second):
+		case <-time.After(time.Minute):
 			_ = cmd.Process.Kill()
 			<-done
 			p.t.Error("the guest did not end on TERM")

@@ -43,6 +43,14 @@ func next(t *testing.T, h *client.Hooks) guest.HookRecord {
 	return r
 }
 
+// touch makes an empty file in the worktree.
+func (p *place) touch(name string) {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.root, name), nil, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
 // call reads until the next call, and says whether Synced came before it.
 func call(t *testing.T, h *client.Hooks) (c guest.HookCall, synced bool) {
 	t.Helper()
@@ -106,16 +114,19 @@ func TestHooksThatGetNoAnswer(t *testing.T) {
 	p := newPlace(t)
 	h := p.hooks(0)
 	for name, script := range map[string]string{
-		"killed":     `echo '{"a":1}' | $hook --wait 60s codex & sleep 0.5; kill $!; wait $!; echo "gone: $?"; read x`,
+		"killed":     `echo '{"a":1}' | $hook --wait 60s codex & until [ -e told ]; do sleep 0.02; done; kill $!; wait $!; echo "gone: $?"; read x`,
 		"no_opinion": `echo '{"a":1}' | $hook --wait 60s codex; echo "gone: $?"; read x`,
-		"timeout":    `echo '{"a":1}' | $hook --wait 300ms codex; echo "gone: $?"; read x`,
+		"timeout":    `echo '{"a":1}' | $hook --wait 2s codex; echo "gone: $?"; read x`,
 	} {
 		p.start(hooking(name, script))
 		c, _ := call(t, h)
-		if name == "no_opinion" {
+		switch name {
+		case "no_opinion":
 			if err := p.AnswerHook(within(t), c.ID, nil); err != nil {
 				t.Fatal(err)
 			}
+		case "killed":
+			p.touch("told")
 		}
 		for r := next(t, h); r.Ended != c.ID; r = next(t, h) {
 		}
@@ -149,8 +160,9 @@ func TestHooksEndWithTheirProcess(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	h := p.hooks(0)
-	p.start(hooking("a", `(echo '{"a":1}' | setsid $hook --wait 60s codex) & sleep 0.5; echo "$PARAWORK_HOOK_TOKEN" >token; exit 0`))
+	p.start(hooking("a", `(echo '{"a":1}' | setsid $hook --wait 60s codex) & until [ -e told ]; do sleep 0.02; done; echo "$PARAWORK_HOOK_TOKEN" >token; exit 0`))
 	c, _ := call(t, h)
+	p.touch("told")
 	p.wait("a")
 	for r := next(t, h); r.Ended != c.ID; r = next(t, h) {
 	}
@@ -174,7 +186,7 @@ func TestHooksEndWithTheirProcess(t *testing.T) {
 func TestHooksWaitForTheHost(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	p.start(hooking("a", `for i in 1 2 3; do echo "{\"n\":$i}" | $hook codex; done; echo done; read x; echo '{"n":4}' | $hook codex; read x`))
+	p.start(hooking("a", `for i in 1 2 3; do echo "{\"n\":$i}" | $hook codex; done; echo done; while read x; do i=$((i+1)); echo "{\"n\":$i}" | $hook codex; done`))
 	o, err := p.Output(within(t), "a", guest.Terminal, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -192,17 +204,29 @@ func TestHooksWaitForTheHost(t *testing.T) {
 	if again, _ := call(t, p.hooks(last.Seq-1)); again.ID != last.ID {
 		t.Errorf("again %+v", again)
 	}
-	fresh := p.hooks(0)
 	in, err := p.Input(within(t), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	if err := in.Write(in.Last+1, []byte("\n")); err != nil {
-		t.Fatal(err)
+	say := func(i int) {
+		t.Helper()
+		if err := in.Write(in.Last+uint64(i-3), []byte("\n")); err != nil {
+			t.Fatal(err)
+		}
+		if last, _ = call(t, h); string(last.Event) != fmt.Sprintf(`{"n":%d}`, i) {
+			t.Fatalf("%d: %s", i, last.Event)
+		}
 	}
-	if c, synced := call(t, fresh); string(c.Event) != `{"n":4}` || !synced {
-		t.Errorf("a new host heard %s, %v", c.Event, synced)
+	say(4)
+	fresh := p.hooks(0)
+	if r := next(t, fresh); !r.Synced {
+		t.Errorf("a new host heard %+v", r)
+	}
+	say(5)
+	// That the guest has given the fourth it knows at the latest when it gives the fifth.
+	if c, _ := call(t, fresh); c.Seq <= last.Seq-2 {
+		t.Errorf("a new host heard %s", c.Event)
 	}
 }
 
@@ -249,7 +273,7 @@ func TestHooksAreBounded(t *testing.T) {
 		}
 	}
 	for _, c := range conns[len(conns)-guest.MaxHooksOpen:] {
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 		if n, err := c.Read(make([]byte, 1)); n == 0 && err != nil && !os.IsTimeout(err) {
 			refused++
 		}

@@ -79,7 +79,12 @@ func ask(ctx context.Context, sock string, req []byte, wait time.Duration, out i
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	_ = conn.SetDeadline(time.Now().Add(writeIn))
-	if _, err := conn.Write(req); err != nil || wait <= 0 {
+	if _, err := conn.Write(req); err != nil {
+		return
+	}
+	if wait <= 0 {
+		// The guest closes when it has taken it. The agent's next hook must not be heard before this one.
+		_, _ = conn.Read(make([]byte, 1))
 		return
 	}
 	_ = conn.SetDeadline(time.Now().Add(wait))

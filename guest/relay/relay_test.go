@@ -217,7 +217,7 @@ func TestPortsOfTheServersLoopback(t *testing.T) {
 	g.forwards = fmt.Sprintf(`{"ports":[%d]}`, port)
 	run(t, relay.Config{Socket: g.socket})
 	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		conn, err := net.Dial("tcp", at)
 		if err == nil {

@@ -62,7 +62,7 @@ func startIn(t *testing.T, g *Group, script string) (*exec.Cmd, io.Closer) {
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited for %s in vain", what)

