@@ -61,6 +61,14 @@ func (h *house) file(name string) string {
 	return string(raw)
 }
 
+// touch makes an empty file in the worktree.
+func (h *house) touch(name string) {
+	h.t.Helper()
+	if err := os.WriteFile(filepath.Join(h.ws.Path, name), nil, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
 func (s *server) reaches(t *testing.T, id string, want sessions.State) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {

@@ -17,7 +17,8 @@ import (
 )
 
 // talker is a program that tells its state as Codex does. Each line it is given is work: it is noted in the file "told", and
-// takes as many tenths of a second as the line's last word says. "deaf" is not taken up, "drowsy" only at the third Enter; "ask" opens a choice that "y" closes.
+// takes as many tenths of a second as the line's last word says. "deaf" is not taken up, "drowsy" only at the third Enter; "ask" opens a choice that "y" closes;
+// "held" goes on until there is a file "go".
 const talker = `#!/bin/bash
 stty -echoctl
 say() { printf '\033]7501;state=%s:app=codex\033\\' "$1"; }
@@ -36,6 +37,7 @@ while :; do
   n=${line##* }
   for ((i = 0; i < n; i++)); do sleep 0.1; done
   case $line in
+    *held*) until [ -e go ]; do sleep 0.02; done ;;
     *ask*) printf '\r\n› 1. Yes\r\n  2. No\r\n'; say idle; IFS= read -r answer; printf '\033[2J\033[H› \r\n'; say working; sleep 0.1 ;;
   esac
   say idle
@@ -124,7 +126,7 @@ func TestQueueIsSentInOrder(t *testing.T) {
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.tells(t, row.ID)
-	s.queue(t, row.ID, "one 8")
+	s.queue(t, row.ID, "one held")
 	eventually(t, "the first is at work", func() bool { return len(h.told()) == 1 })
 	two, three, four := s.queue(t, row.ID, "two 0"), s.queue(t, row.ID, "three 0"), s.queue(t, row.ID, "four 0")
 	s.waitsFor(t, row.ID, "working")
@@ -138,10 +140,11 @@ func TestQueueIsSentInOrder(t *testing.T) {
 	if got := strings.Join(s.prompts(t, row.ID), ", "); !strings.HasSuffix(got, "five 0:queued, two 0:cancelled, three 0:queued") {
 		t.Errorf("the queue is %s", got)
 	}
+	h.touch("go")
 	eventually(t, "all are sent", func() bool {
 		return !slices.ContainsFunc(s.prompts(t, row.ID), func(p string) bool { return strings.HasSuffix(p, "queued") || strings.HasSuffix(p, "sending") })
 	})
-	if got := strings.Join(h.told(), " "); got != "one_8 five_0 three_0" {
+	if got := strings.Join(h.told(), " "); got != "one_held five_0 three_0" {
 		t.Errorf("told: %s", got)
 	}
 	if _, err := s.EditPrompt(t.Context(), h.actor, three.ID, sessions.PromptEdit{Text: &text}); fault.CodeOf(err) != "prompt_sent" {
@@ -199,7 +202,7 @@ func TestPromptThatIsNotTakenUp(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.talks()
-	h.tune = func(c *sessions.Config) { c.AcceptWithin = 500 * time.Millisecond }
+	h.tune = func(c *sessions.Config) { c.AcceptWithin = 5 * time.Second }
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.tells(t, row.ID)
@@ -270,15 +273,22 @@ func TestInterruptHoldsTheQueue(t *testing.T) {
 	if got, err := s.Interrupt(t.Context(), h.actor, row.ID, false); err != nil || got.Outcome != sessions.NotWorking {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	s.queue(t, row.ID, "long 5")
+	s.queue(t, row.ID, "long held")
 	eventually(t, "it works", func() bool { return len(h.told()) == 1 })
 	next := s.queue(t, row.ID, "next 0")
-	got, err := s.Interrupt(t.Context(), h.actor, row.ID, false)
-	if err != nil || got.Held != 1 || got.Keys != "Esc" {
+	var got sessions.Interruption
+	var err error
+	returned := make(chan struct{})
+	go func() {
+		defer close(returned)
+		got, err = s.Interrupt(t.Context(), h.actor, row.ID, false)
+	}()
+	s.waitsFor(t, row.ID, "Ada interrupted the agent")
+	h.touch("go") // keys alone do not end its work
+	if <-returned; err != nil || got.Held != 1 || got.Keys != "Esc" {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	s.reaches(t, row.ID, sessions.Idle)
-	s.waitsFor(t, row.ID, "Ada interrupted the agent")
 	if _, err := s.EditPrompt(t.Context(), h.actor, next.ID, sessions.PromptEdit{Release: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestLimits(t *testing.T) {
 		}
 		return p
 	}
-	if p := run("i=0; while [ $i -lt 100 ]; do sleep 1 & i=$((i+1)); done"); p.ExitCode == nil || *p.ExitCode == 0 {
+	if p := run("i=0; while [ $i -lt 100 ]; do sleep 4 & i=$((i+1)); done"); p.ExitCode == nil || *p.ExitCode == 0 {
 		t.Errorf("100 processes could be started: %+v", p)
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // nobody tells when they have ended
