@@ -131,9 +131,12 @@ func (s *Service) Spec(ctx context.Context, workspaceID string) (executors.Spec,
 	if err != nil {
 		return executors.Spec{}, "", err
 	}
-	return executors.Spec{TeamID: w.TeamID, WorkspaceID: w.ID, Root: w.Path, GitDirs: []string{p.GitDir}},
+	return executors.Spec{TeamID: w.TeamID, WorkspaceID: w.ID, Root: w.Path, Inside: insideFolder(p), GitDirs: []string{p.GitDir}},
 		executors.Kind(w.Executor), nil
 }
+
+// insideFolder is where the worktree lies in a place with a disk of its own.
+func insideFolder(p Project) string { return "/work/" + pathSlug(p.Name) }
 
 func stateWord(w Workspace) string {
 	if w.DeletedAt != 0 {

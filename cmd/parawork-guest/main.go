@@ -44,7 +44,7 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --call SOCKET] [--token-file FILE | --token-fd FD] [--egress SOCKET] [--own-env]
+const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --call SOCKET] [--token-file FILE | --token-fd FD] [--egress SOCKET] [--own-env] [--make-root]
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest connect HOST PORT
        parawork-guest version
@@ -100,7 +100,7 @@ type options struct {
 	dir, root, home, sandbox, tokenFile string
 	egress, call                        string
 	listenFD, tokenFD                   int
-	ownEnv                              bool
+	ownEnv, makeRoot                    bool
 }
 
 func parse(args []string) (options, error) {
@@ -108,6 +108,7 @@ func parse(args []string) (options, error) {
 	fs := flag.NewFlagSet("parawork-guest serve", flag.ContinueOnError)
 	fs.StringVar(&o.dir, "dir", "", "the guest's own folder")
 	fs.StringVar(&o.root, "root", "", "the worktree")
+	fs.BoolVar(&o.makeRoot, "make-root", false, "make the worktree's folder, empty, where it is missing: the sandbox has a disk of its own")
 	fs.StringVar(&o.home, "home", "", "the agents' home, whose files the host may ask for")
 	fs.StringVar(&o.sandbox, "sandbox", "", "id of the sandbox")
 	fs.IntVar(&o.listenFD, "listen-fd", 3, "inherited listening socket")
@@ -159,6 +160,11 @@ func serve(args []string) error {
 	defer stop()
 	// A guest outlives the terminal it was started from. The signal is caught, not ignored: programs would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	if o.makeRoot {
+		if err := os.MkdirAll(o.root, 0o755); err != nil {
+			return fmt.Errorf("making the worktree's folder: %w", err)
+		}
+	}
 	poller := changes.New(changes.Config{Root: o.root, Dir: filepath.Join(o.dir, "git"), Log: log})
 	defer poller.Close()
 	self, err := os.Executable()

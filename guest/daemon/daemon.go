@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/parcel"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/homedir"
 )
@@ -98,7 +99,8 @@ type Daemon struct {
 	quitOnce sync.Once
 	work     sync.WaitGroup // goroutines that outlive their request
 
-	hooks *hooks
+	hooks   *hooks
+	parcels *parcel.Store
 
 	readers    atomic.Int64 // outputs being followed
 	lastOutput atomic.Int64 // ms UTC
@@ -134,6 +136,7 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.hooks = newHooks(d)
+	d.parcels = parcel.New(parcel.Config{Dir: filepath.Join(cfg.Dir, "parcels"), Root: cfg.Root, Log: d.cfg.Log})
 	return d, nil
 }
 
@@ -180,6 +183,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	}
 	cancel()
 	d.hooks.close()
+	d.parcels.Close()
 	_ = srv.Close()
 	<-served
 	if !ended {
