@@ -20,6 +20,8 @@ type Config struct {
 
 	// File is where it was read from, "" without a file.
 	File string `json:"-"`
+
+	given map[string]bool `json:"-"`
 }
 
 // Server is how the server is reached.

@@ -46,8 +46,12 @@ func Load(path string, env func(string) string) (*Config, error) {
 	if len(d.problems) > 0 {
 		return nil, d.fault(file)
 	}
+	c.given = d.given
 	return c, nil
 }
+
+// Given reports whether the file or a PARAWORK_* variable gives a key, such as "sandboxing.e2b.template".
+func (c *Config) Given(path string) bool { return c.given[path] }
 
 func (d *decoder) fault(file string) error {
 	where := "the configuration"

@@ -51,7 +51,18 @@ func Stronger(a, b Boundary) Boundary {
 type Policy struct {
 	Weakest Boundary // the weakest boundary its work may have; "" = the instance's
 	Default Kind     // what its workspaces get that name no place; "" = the instance's
+
+	NoChoice bool // members name no place for their workspaces: the project's holds, or the team's
 }
+
+// Rules are the instance's own words about places.
+type Rules struct {
+	Default Kind // what a workspace gets when nobody names a place; "" = Auto
+	Fixed   bool // Default is what every workspace gets: nobody may choose
+}
+
+// SetRules changes the instance's words from now on.
+func (m *Manager) SetRules(r Rules) { m.rules.Store(&r) }
 
 // Policies keeps what teams say about their places.
 type Policies interface {
@@ -68,8 +79,9 @@ func (m *Manager) policy(ctx context.Context, teamID string) (Policy, error) {
 		}
 	}
 	p.Weakest = Stronger(p.Weakest, m.cfg.Weakest)
-	if p.Default == "" || m.cfg.Fixed {
-		p.Default = m.cfg.Default
+	rules := m.rules.Load()
+	if p.Default == "" || rules.Fixed {
+		p.Default = rules.Default
 	}
 	if p.Default == "" {
 		p.Default = Auto
@@ -85,15 +97,22 @@ func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...Kind) (Ki
 	if err != nil {
 		return "", err
 	}
-	wish := pol.Default
-	for _, w := range wishes {
-		if w == "" {
+	wish, given := pol.Default, pol.Default // given: what the member gets who names none
+	for i := len(wishes) - 1; i >= 0; i-- {
+		if wishes[i] == "" {
 			continue
 		}
-		wish = w
-		break
+		if wish = wishes[i]; i > 0 {
+			given = wish
+		}
 	}
-	if m.cfg.Fixed {
+	if pol.NoChoice && wish != given {
+		if e, _, err := m.pick(ctx, pol, given); err != nil || e.Kind() != wish {
+			return "", fault.New(fault.Forbidden, "executor_fixed_by_team",
+				"This team's members do not choose places: their workspaces live in %q. Leave out executor, or ask an admin of the team.", given).With("field", "executor")
+		}
+	}
+	if m.Fixed() {
 		fixed, _, err := m.pick(ctx, pol, pol.Default)
 		if err != nil {
 			return "", err
@@ -124,8 +143,8 @@ func (m *Manager) checkWish(ctx context.Context, pol Policy, kind Kind) error {
 	if kind == "" {
 		return nil
 	}
-	if m.cfg.Fixed && kind != m.cfg.Default {
-		return errFixed(m.cfg.Default)
+	if r := m.rules.Load(); r.Fixed && kind != r.Default {
+		return errFixed(r.Default)
 	}
 	if kind == Auto {
 		return nil
@@ -355,7 +374,20 @@ func Differences(from, to Capabilities) []string {
 func (m *Manager) Weakest() Boundary { return m.cfg.Weakest }
 
 // Fixed reports whether nobody may choose a place.
-func (m *Manager) Fixed() bool { return m.cfg.Fixed }
+func (m *Manager) Fixed() bool { return m.rules.Load().Fixed }
+
+// ChooseHere says which is the strongest place on this server that works and that the team allows, for work whose own place cannot serve.
+func (m *Manager) ChooseHere(ctx context.Context, teamID string) (Kind, error) {
+	pol, err := m.policy(ctx, teamID)
+	if err != nil {
+		return "", err
+	}
+	e, _, err := m.strongest(ctx, pol)
+	if err != nil {
+		return "", err
+	}
+	return e.Kind(), nil
+}
 
 // CheckPolicy refuses what a team cannot say about its places: a default that this server does not have, or that its own weakest
 // boundary forbids.

@@ -52,7 +52,7 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout)
 		m.work.Go(func() {
 			defer cancel()
-			place, err := m.make(detached, r, workspaceID)
+			place, err := m.makeOrFallBack(detached, r, workspaceID)
 			r.mu.Lock()
 			f.place, f.err, r.flight = place, err, nil
 			r.mu.Unlock()

@@ -16,6 +16,7 @@ type hooks struct {
 	ended  []func(r Record)
 	using  []func(workspaceID string) bool
 
+	fallBack func(ctx context.Context, workspaceID string, cause error) (bool, error)
 	arriving []func(ctx context.Context, a Arrival) error
 	pausing  []func(ctx context.Context, p *Place)
 }

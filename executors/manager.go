@@ -138,6 +138,7 @@ type Manager struct {
 	cfg    ManagerConfig
 	byKind map[Kind]Executor
 	probes map[Kind]*probe
+	rules  atomic.Pointer[Rules]
 
 	mu        sync.Mutex
 	rooms     map[string]*room // by workspace id
@@ -213,6 +214,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 	}
 	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), probes: make(map[Kind]*probe), rooms: make(map[string]*room),
 		gone: make(map[string]int64), ends: make(map[string]string), worries: make(chan string, 64)}
+	m.SetRules(Rules{Default: cfg.Default, Fixed: cfg.Fixed})
 	for _, e := range cfg.Executors {
 		m.byKind[e.Kind()], m.probes[e.Kind()] = e, &probe{}
 	}

@@ -75,6 +75,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		Steps: list(w.Steps, stepOf), MergedAt: ptr(w.MergedAt), MergedCommit: w.MergedCommit, CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt,
 		UpdatedAt: w.UpdatedAt, ArchivedAt: ptr(w.ArchivedAt), DeletedAt: ptr(w.DeletedAt),
 		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}
+	out.FallbackOk = &w.FallbackOK
 	out.RunId = text(p.runs[w.ID])
 	look := p.outlook(w.Executor, p.sandboxes[w.ID].State == executors.Running)
 	out.Boundary, out.BoundaryName = new(api.Boundary(look.boundary)), new(boundaryName(look.boundary))

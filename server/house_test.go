@@ -31,6 +31,7 @@ import (
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/settings"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 	filesync "github.com/parawork/parawork/sync"
@@ -87,6 +88,10 @@ func notifying(h *house) *notify.Service {
 }
 
 // newHouse joins the rooms. Nothing runs; tune changes the server's configuration.
+// baseSettings are what config.json says of places.
+var baseSettings = settings.Values{DefaultExecutor: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
+	E2B: settings.E2B{Template: "parawork-base", DefaultCPUs: 2, DefaultMemoryMB: 2048, MaxSessionMinutes: 1440, IdleMinutes: 30}, Pool: settings.Pool{Min: 3, Max: 10}}
+
 func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	t.Helper()
 	h := &house{t: t, db: storetest.SQLite(t), dir: t.TempDir(), bus: events.New()}
@@ -116,7 +121,7 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	h.cfg = Config{Version: "test", Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
-		Policies: kept, Loopback: true, Drain: 2 * time.Second,
+		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
 	for _, fn := range tune {
 		fn(&h.cfg)

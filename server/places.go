@@ -79,7 +79,7 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 		return api.TeamPlaces{}, err
 	}
 	out := api.TeamPlaces{WeakestBoundary: api.Boundary(said.Weakest), InstanceWeakestBoundary: api.Boundary(h.cfg.Places.Weakest()),
-		EffectiveBoundary: api.Boundary(holds.Weakest), DefaultExecutor: string(said.Default), MayChoose: !h.cfg.Places.Fixed(),
+		EffectiveBoundary: api.Boundary(holds.Weakest), DefaultExecutor: string(said.Default), MayChoose: !h.cfg.Places.Fixed(), AllowUserChoice: !said.NoChoice,
 		Executors: list(all, executorOf), Below: []api.WeakWorkspace{}}
 	weak := make(map[string]bool)
 	for _, s := range all {
@@ -125,7 +125,10 @@ func (h handlers) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReques
 	if e := req.Body.DefaultExecutor; e != nil {
 		p.Default = executors.Kind(*e)
 	}
-	if p.Default != old.Default || p.Weakest != old.Weakest {
+	if b := req.Body.AllowUserChoice; b != nil {
+		p.NoChoice = !*b
+	}
+	if p != old {
 		if err := h.cfg.Places.CheckPolicy(ctx, p); err != nil {
 			return nil, err
 		}
@@ -133,7 +136,7 @@ func (h handlers) SetTeamPlaces(ctx context.Context, req api.SetTeamPlacesReques
 			return nil, err
 		}
 		h.cfg.Log.Info("a team's places were changed", "team_id", call.team.ID, "actor_id", call.actor.User.ID, "weakest_boundary", p.Weakest,
-			"weakest_boundary_before", old.Weakest, "default_executor", p.Default, "default_executor_before", old.Default)
+			"weakest_boundary_before", old.Weakest, "default_executor", p.Default, "default_executor_before", old.Default, "allow_user_choice", !p.NoChoice)
 	}
 	out, err := h.teamPlaces(ctx, call.team.ID)
 	if err != nil {

@@ -74,6 +74,10 @@ var policy = map[string]rule{
 	"listTeams":              {access: signedIn},
 	"createTeam":             {access: operators}, // a second team takes places without isolation from all
 
+	"getInstancePlaces": {access: operators},
+	"setInstancePlaces": {access: operators},
+	"testE2B":           {access: operators},
+
 	"getTeam":         of(accounts.ViewTeam, byTeam),
 	"updateTeam":      of(accounts.ManageTeam, byTeam),
 	"getTeamCaches":   of(accounts.ViewTeam, byTeam),
@@ -153,6 +157,9 @@ var policy = map[string]rule{
 	"allowHost":      of(accounts.AllowHost, byWorkspace),
 	"disallowHost":   of(accounts.AllowHost, byWorkspace),
 	"getSandbox":     of(accounts.ViewWorkspace, byWorkspace),
+	"listPorts":      of(accounts.ViewWorkspace, byWorkspace),
+	"openPort":       of(accounts.ViewWorkspace, byWorkspace),
+	"fallBack":       of(accounts.EditWorkspace, byWorkspace),
 	"getLimits":      of(accounts.ViewWorkspace, byWorkspace),
 	"setLimits":      of(accounts.EditWorkspace, byWorkspace),
 	"pauseSandbox":   of(accounts.EditWorkspace, byWorkspace),

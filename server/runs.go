@@ -53,7 +53,7 @@ func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject)
 		n.Attempts = append(n.Attempts, one)
 	}
 	for place := range places {
-		if err := h.checkPlace(ctx, b.ProjectId, place); err != nil {
+		if err := h.checkPlace(ctx, b.ProjectId, place, false); err != nil {
 			return nil, err
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/settings"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -56,6 +57,8 @@ type Config struct {
 	Image    string            // what containers are made from unless a project says otherwise
 	Policies PolicyStore       // what teams say about their places
 	Caches   *executors.Caches // what teams share; nil = nothing
+	Settings *settings.Service // what operators say about places
+	TryE2B   TryE2B            // optional
 	UI       http.Handler      // everything outside /api/
 
 	Drain time.Duration // how long requests under way may take when the server stops; default 10 s
@@ -66,7 +69,7 @@ type Config struct {
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
 	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Network == nil ||
-		c.Events == nil || c.Answers == nil || c.Policies == nil {
+		c.Events == nil || c.Answers == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}
 	if c.UI == nil {

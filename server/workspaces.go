@@ -40,11 +40,11 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	if !plainID(b.ProjectId) {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
 	}
-	if err := h.checkPlace(ctx, b.ProjectId, val(b.Executor)); err != nil {
+	if err := h.checkPlace(ctx, b.ProjectId, val(b.Executor), val(b.FallbackOk)); err != nil {
 		return nil, err
 	}
 	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
-		Branch: val(b.Branch), Executor: val(b.Executor), Limits: limitsOf(b.Resources)})
+		Branch: val(b.Branch), Executor: val(b.Executor), Limits: limitsOf(b.Resources), FallbackOK: val(b.FallbackOk)})
 	if err != nil {
 		return nil, err
 	}
@@ -53,14 +53,13 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 }
 
 // checkPlace is asked before anything is made: a workspace that cannot have a sandbox is of no use. project may be a name nobody knows.
-func (h handlers) checkPlace(ctx context.Context, projectID, executor string) error {
+func (h handlers) checkPlace(ctx context.Context, projectID, executor string, fallbackOK bool) error {
 	team := callOf(ctx).team.ID
 	var wish string
 	if p, err := h.cfg.Workspaces.Project(ctx, projectID); err == nil && p.TeamID == team {
 		wish = p.Executor
 	}
-	_, err := h.cfg.Places.Choose(ctx, team, executors.Kind(executor), executors.Kind(wish))
-	return err
+	return h.cfg.Workspaces.CheckPlace(ctx, team, executors.Kind(executor), executors.Kind(wish), fallbackOK)
 }
 
 func (h handlers) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {
@@ -76,6 +75,12 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 			return nil, err
 		}
 	}
+	if ok := req.Body.FallbackOk; ok != nil {
+		var err error
+		if w, err = h.cfg.Workspaces.AgreeToFallBack(ctx, callOf(ctx).actor, w.ID, *ok); err != nil {
+			return nil, err
+		}
+	}
 	var changes []string
 	if req.Body.Executor != nil {
 		var err error
@@ -88,6 +93,16 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 		one.PlaceChanges = &changes
 	}
 	return api.UpdateWorkspace200JSONResponse(one), err
+}
+
+func (h handlers) FallBack(ctx context.Context, req api.FallBackRequestObject) (api.FallBackResponseObject, error) {
+	w, changes, err := h.cfg.Workspaces.FallBackNow(ctx, callOf(ctx).actor, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.one(ctx, w)
+	one.PlaceChanges = &changes
+	return api.FallBack200JSONResponse(one), err
 }
 
 func (h handlers) DeleteWorkspace(ctx context.Context, req api.DeleteWorkspaceRequestObject) (api.DeleteWorkspaceResponseObject, error) {

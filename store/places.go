@@ -14,13 +14,13 @@ var _ executors.Policies = (*Executors)(nil)
 // PlacePolicy returns what a team says about its places.
 func (s *Executors) PlacePolicy(ctx context.Context, teamID string) (executors.Policy, error) {
 	var p executors.Policy
-	err := s.db.QueryRow(ctx, `SELECT weakest_boundary, default_executor FROM teams WHERE id = ?`, teamID).Scan(&p.Weakest, &p.Default)
+	err := s.db.QueryRow(ctx, `SELECT weakest_boundary, default_executor, NOT allow_user_choice FROM teams WHERE id = ?`, teamID).Scan(&p.Weakest, &p.Default, &p.NoChoice)
 	return p, err
 }
 
 // SetPlacePolicy stores what a team says about its places.
 func (s *Executors) SetPlacePolicy(ctx context.Context, teamID string, p executors.Policy) error {
-	return changed(s.db.Exec(ctx, `UPDATE teams SET weakest_boundary = ?, default_executor = ? WHERE id = ?`, string(p.Weakest), string(p.Default), teamID))
+	return changed(s.db.Exec(ctx, `UPDATE teams SET weakest_boundary = ?, default_executor = ?, allow_user_choice = ? WHERE id = ?`, string(p.Weakest), string(p.Default), !p.NoChoice, teamID))
 }
 
 // TeamGroup returns the number of a team's group on this machine: the next one when it has none yet. Rows are never removed, so that

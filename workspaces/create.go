@@ -39,11 +39,11 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if err := s.checkBase(ctx, n.Base); err != nil {
 		return Workspace{}, err
 	}
-	if n.Executor, err = s.choose(ctx, p, n.Executor); err != nil {
+	if n.Executor, err = s.choose(ctx, p, n.Executor, n.FallbackOK); err != nil {
 		return Workspace{}, err
 	}
 	now := s.now()
-	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Limits: n.Limits,
+	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Limits: n.Limits, FallbackOK: n.FallbackOK,
 		State: Creating, Steps: newSteps(), CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
 

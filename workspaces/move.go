@@ -34,9 +34,9 @@ func (s *Service) chooser() Chooser {
 }
 
 // choose says where a new workspace of p lives.
-func (s *Service) choose(ctx context.Context, p Project, wish string) (string, error) {
+func (s *Service) choose(ctx context.Context, p Project, wish string, fallbackOK bool) (string, error) {
 	if c := s.chooser(); c != nil {
-		kind, err := c.Choose(ctx, p.TeamID, executors.Kind(wish), executors.Kind(p.Executor))
+		kind, err := s.chooseOrFallBack(ctx, c, p.TeamID, executors.Kind(wish), executors.Kind(p.Executor), fallbackOK)
 		return string(kind), err
 	}
 	if wish == "" {
@@ -46,7 +46,9 @@ func (s *Service) choose(ctx context.Context, p Project, wish string) (string, e
 }
 
 // Home is where new workspaces of a project live that name no place, as it is now.
-func (s *Service) Home(ctx context.Context, p Project) (string, error) { return s.choose(ctx, p, "") }
+func (s *Service) Home(ctx context.Context, p Project) (string, error) {
+	return s.choose(ctx, p, "", false)
+}
 
 // homeWords say in a timeline where a workspace lives, "" when nobody knows.
 func (s *Service) homeWords(ctx context.Context, kind string) string {
@@ -108,6 +110,11 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 	if err != nil {
 		return Workspace{}, nil, err
 	}
+	return s.moveTo(ctx, actor, w, c, to)
+}
+
+// moveTo is Move for whoever has taken the workspace and knows where to.
+func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w Workspace, c Chooser, to executors.Kind) (Workspace, []string, error) {
 	if string(to) == w.Executor {
 		return w, []string{}, nil
 	}
@@ -121,7 +128,7 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 			return Workspace{}, nil, err
 		}
 	}
-	w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Executor = string(to); return nil })
+	w, err := s.edit(ctx, w.ID, func(w *Workspace) error { w.Executor = string(to); return nil })
 	if err != nil {
 		return Workspace{}, nil, fmt.Errorf("storing the workspace's place: %w", err)
 	}

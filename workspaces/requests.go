@@ -69,6 +69,8 @@ type NewWorkspace struct {
 	Branch    string // "" = prefix + slug of the name; one that exists is refused
 	Executor  string // "" = the project's place, else the team's, else the instance's
 	Limits    executors.Limits
+
+	FallbackOK bool // it may work on this server when its place cannot serve
 }
 
 // Show says which workspaces a list holds.

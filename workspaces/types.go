@@ -92,6 +92,7 @@ type Workspace struct {
 	CreatedBy             string
 	CreatedAt, UpdatedAt  int64
 	ArchivedAt, DeletedAt int64
+	FallbackOK            bool // it may work on this server when its place cannot serve
 }
 
 // Branch of a project as the new-workspace form shows it.

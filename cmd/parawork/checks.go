@@ -241,8 +241,8 @@ func (r *report) guest(env func(string) string) {
 	r.say(bad, "guest", "this build does not carry the program that runs in sandboxes", "Build with `make build`, or set "+guestEnv+" to a parawork-guest binary.")
 }
 
-// settings turns the configuration's agents into the registry's.
-func settings(cfg *config.Config) map[string]agents.Settings {
+// agentSettings turns the configuration's agents into the registry's.
+func agentSettings(cfg *config.Config) map[string]agents.Settings {
 	out := map[string]agents.Settings{}
 	for name, a := range cfg.Agents {
 		set := agents.Settings{Enabled: a.Enabled, Name: a.Name, Command: a.Command, DefaultArgs: a.DefaultArgs, Env: a.Env,
@@ -264,7 +264,7 @@ func settings(cfg *config.Config) map[string]agents.Settings {
 
 // agents says which agents can be started.
 func (r *report) agents(ctx context.Context, cfg *config.Config) {
-	reg, err := agents.New(agents.Config{Agents: settings(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), WorktreesDir: filepath.Join(cfg.DataDir, "worktrees")})
+	reg, err := agents.New(agents.Config{Agents: agentSettings(cfg), HomesDir: filepath.Join(cfg.DataDir, "homes"), WorktreesDir: filepath.Join(cfg.DataDir, "worktrees")})
 	if err != nil {
 		r.say(bad, "agents", err.Error(), "")
 		return

@@ -29,6 +29,7 @@ import (
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/settings"
 	"github.com/parawork/parawork/store"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/ui"
@@ -52,6 +53,7 @@ type house struct {
 	meters     *executors.Meters
 	groups     *cgroup.Tree
 	caches     *executors.Caches // nil when config.json switches them off
+	settings   *settings.Service
 	commands   *executors.Commands
 	workspaces *workspaces.Service
 	files      *filesync.Service
@@ -104,6 +106,9 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	if err := h.buildPlaces(guest, publisher, env); err != nil {
 		return nil, err
 	}
+	if err := h.buildSettings(ctx); err != nil {
+		return nil, err
+	}
 	if err := h.buildMeters(publisher, bus); err != nil {
 		return nil, err
 	}
@@ -135,7 +140,8 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	}
 	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
-		Protocols: protocols, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum), Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
+		Protocols: protocols, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
+		FallBackAllowed: func(ctx context.Context) bool { return h.settings.Values(ctx).E2B.FallbackToLocal }, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
 	kinds, d, err := placesOf(cfg, guest, h.groups, h.accounts.CountTeams, h.log)
 	if err != nil {
 		return err
@@ -195,7 +201,7 @@ func dockerConfig(cfg *config.Config, guest string, log *slog.Logger) docker.Con
 }
 
 func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(string) string) error {
-	reg, err := agents.New(agents.Config{Agents: settings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"), BoxesDir: filepath.Join(h.cfg.DataDir, "boxes"), Paths: h.cfg.Sandboxing.Bubblewrap.Paths,
+	reg, err := agents.New(agents.Config{Agents: agentSettings(h.cfg), HomesDir: filepath.Join(h.cfg.DataDir, "homes"), BoxesDir: filepath.Join(h.cfg.DataDir, "boxes"), Paths: h.cfg.Sandboxing.Bubblewrap.Paths,
 		WorktreesDir: filepath.Join(h.cfg.DataDir, "worktrees"), UserHome: env("HOME"),
 		Client: egress.New(egress.Config{Allow: h.cfg.Outgoing.Networks(), Timeout: 10 * time.Second}).Client, Log: h.log.With("room", "agents")})
 	if err != nil {
@@ -215,7 +221,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches,
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }

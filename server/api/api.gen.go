@@ -1991,6 +1991,33 @@ type CreatedWebhook struct {
 	Webhook    Webhook `json:"webhook"`
 }
 
+// E2BSettings defines model for E2BSettings.
+type E2BSettings struct {
+	ApiUrl          TextSetting   `json:"api_url"`
+	DefaultCpus     NumberSetting `json:"default_cpus"`
+	DefaultMemoryMb NumberSetting `json:"default_memory_mb"`
+	Domain          TextSetting   `json:"domain"`
+	FallbackToLocal YesSetting    `json:"fallback_to_local"`
+	IdleMinutes     NumberSetting `json:"idle_minutes"`
+	Key             struct {
+		LastFour string `json:"last_four"`
+
+		// Locked config.json or the environment gives it
+		Locked bool `json:"locked"`
+		Set    bool `json:"set"`
+	} `json:"key"`
+	MaxSessionMinutes NumberSetting `json:"max_session_minutes"`
+	SandboxUrl        TextSetting   `json:"sandbox_url"`
+	Template          TextSetting   `json:"template"`
+}
+
+// E2BTrial What is left out is as it is kept
+type E2BTrial struct {
+	ApiKey *string `json:"api_key,omitempty"`
+	ApiUrl *string `json:"api_url,omitempty"`
+	Domain *string `json:"domain,omitempty"`
+}
+
 // EnforcedLimit defines model for EnforcedLimit.
 type EnforcedLimit struct {
 	Enforced bool `json:"enforced"`
@@ -2239,6 +2266,45 @@ type InboxItemKind string
 // InputRequest defines model for InputRequest.
 type InputRequest struct {
 	Text string `json:"text"`
+}
+
+// InstancePlaces defines model for InstancePlaces.
+type InstancePlaces struct {
+	AllowUserChoice  YesSetting    `json:"allow_user_choice"`
+	DefaultExecutor  TextSetting   `json:"default_executor"`
+	E2b              E2BSettings   `json:"e2b"`
+	MonthlyBudgetUsd NumberSetting `json:"monthly_budget_usd"`
+	Pool             struct {
+		Enabled YesSetting    `json:"enabled"`
+		Max     NumberSetting `json:"max"`
+		Min     NumberSetting `json:"min"`
+	} `json:"pool"`
+	Test *PlaceTest `json:"test,omitempty"`
+}
+
+// InstancePlacesPatch defines model for InstancePlacesPatch.
+type InstancePlacesPatch struct {
+	AllowUserChoice *bool   `json:"allow_user_choice,omitempty"`
+	DefaultExecutor *string `json:"default_executor,omitempty"`
+	E2b             *struct {
+		// ApiKey Write-only; empty removes it
+		ApiKey            *string `json:"api_key,omitempty"`
+		ApiUrl            *string `json:"api_url,omitempty"`
+		DefaultCpus       *int64  `json:"default_cpus,omitempty"`
+		DefaultMemoryMb   *int64  `json:"default_memory_mb,omitempty"`
+		Domain            *string `json:"domain,omitempty"`
+		FallbackToLocal   *bool   `json:"fallback_to_local,omitempty"`
+		IdleMinutes       *int64  `json:"idle_minutes,omitempty"`
+		MaxSessionMinutes *int64  `json:"max_session_minutes,omitempty"`
+		SandboxUrl        *string `json:"sandbox_url,omitempty"`
+		Template          *string `json:"template,omitempty"`
+	} `json:"e2b,omitempty"`
+	MonthlyBudgetUsd *int64 `json:"monthly_budget_usd,omitempty"`
+	Pool             *struct {
+		Enabled *bool  `json:"enabled,omitempty"`
+		Max     *int64 `json:"max,omitempty"`
+		Min     *int64 `json:"min,omitempty"`
+	} `json:"pool,omitempty"`
 }
 
 // InterruptRequest defines model for InterruptRequest.
@@ -2582,11 +2648,14 @@ type NewWorkspace struct {
 	Branch *string `json:"branch,omitempty"`
 
 	// Executor Default is the configured place
-	Executor  *string `json:"executor,omitempty"`
-	Name      string  `json:"name"`
-	ProjectId string  `json:"project_id"`
+	Executor *string `json:"executor,omitempty"`
 
-	// Resources Limits of its own
+	// FallbackOk It may start on this server when its place cannot serve, where the operator allows that: other costs, another boundary, the code stays here
+	FallbackOk *bool  `json:"fallback_ok,omitempty"`
+	Name       string `json:"name"`
+	ProjectId  string `json:"project_id"`
+
+	// Resources Limits of its own; in a place with sizes, the size
 	Resources *ResourceLimits `json:"resources,omitempty"`
 	RunnerId  *string         `json:"runner_id,omitempty"`
 }
@@ -2636,6 +2705,12 @@ type NotifyKind string
 // NotifyScope About whose work; mine is what you started
 type NotifyScope string
 
+// NumberSetting defines model for NumberSetting.
+type NumberSetting struct {
+	Locked bool  `json:"locked"`
+	Value  int64 `json:"value"`
+}
+
 // PasswordChange defines model for PasswordChange.
 type PasswordChange struct {
 	CurrentPassword string `json:"current_password"`
@@ -2665,6 +2740,36 @@ type PlaceSize struct {
 	PriceNanoPerHour int64 `json:"price_nano_per_hour"`
 
 	// Reason Why it cannot be had, in words
+	Reason string `json:"reason"`
+}
+
+// PlaceTest defines model for PlaceTest.
+type PlaceTest struct {
+	// Account Whose key it is, or what it may do, in words
+	Account *string `json:"account,omitempty"`
+	Cure    string  `json:"cure"`
+	Ok      bool    `json:"ok"`
+
+	// Reason In words, when not ok
+	Reason string `json:"reason"`
+}
+
+// PortAddress defines model for PortAddress.
+type PortAddress struct {
+	Url string `json:"url"`
+}
+
+// Ports defines model for Ports.
+type Ports struct {
+	Enabled bool `json:"enabled"`
+	Items   []struct {
+		Port int `json:"port"`
+
+		// Url Where it is seen by who was let in; empty while previews are off
+		Url string `json:"url"`
+	} `json:"items"`
+
+	// Reason Why not, and what to do, in words
 	Reason string `json:"reason"`
 }
 
@@ -3377,6 +3482,9 @@ type TeamPatch struct {
 
 // TeamPlaces defines model for TeamPlaces.
 type TeamPlaces struct {
+	// AllowUserChoice The team lets its members choose; else its place is everybody's
+	AllowUserChoice bool `json:"allow_user_choice"`
+
 	// Below Workspaces whose place is weaker than that
 	Below []WeakWorkspace `json:"below"`
 
@@ -3399,6 +3507,7 @@ type TeamPlaces struct {
 
 // TeamPlacesPatch What is left out stays as it is
 type TeamPlacesPatch struct {
+	AllowUserChoice *bool   `json:"allow_user_choice,omitempty"`
 	DefaultExecutor *string `json:"default_executor,omitempty"`
 
 	// WeakestBoundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
@@ -3431,6 +3540,13 @@ type TeamStorageWorkspace struct {
 	Name     string `json:"name"`
 	Printed  int64  `json:"printed"`
 	Sessions int    `json:"sessions"`
+}
+
+// TextSetting defines model for TextSetting.
+type TextSetting struct {
+	// Locked config.json says it
+	Locked bool   `json:"locked"`
+	Value  string `json:"value"`
 }
 
 // Timing defines model for Timing.
@@ -3623,7 +3739,10 @@ type Workspace struct {
 	CreatedBy    string         `json:"created_by"`
 	DeletedAt    *int64         `json:"deleted_at"`
 	Executor     string         `json:"executor"`
-	Id           string         `json:"id"`
+
+	// FallbackOk It may start on this server when its place cannot serve
+	FallbackOk *bool  `json:"fallback_ok,omitempty"`
+	Id         string `json:"id"`
 
 	// Key The human id such as PW-1
 	Key          string `json:"key"`
@@ -3693,8 +3812,9 @@ type WorkspaceList struct {
 // WorkspacePatch defines model for WorkspacePatch.
 type WorkspacePatch struct {
 	// Executor Moves it to another place, once its sessions have ended: the answer's place_changes say what that changed
-	Executor *string `json:"executor,omitempty"`
-	Name     *string `json:"name,omitempty"`
+	Executor   *string `json:"executor,omitempty"`
+	FallbackOk *bool   `json:"fallback_ok,omitempty"`
+	Name       *string `json:"name,omitempty"`
 }
 
 // WorkspacePlaces defines model for WorkspacePlaces.
@@ -3715,6 +3835,12 @@ type WorkspaceStorage struct {
 	Caps     StorageCaps      `json:"caps"`
 	Printed  int64            `json:"printed"`
 	Sessions []SessionStorage `json:"sessions"`
+}
+
+// YesSetting defines model for YesSetting.
+type YesSetting struct {
+	Locked bool `json:"locked"`
+	Value  bool `json:"value"`
 }
 
 // AgentName defines model for AgentName.
@@ -4015,6 +4141,12 @@ type UpdateAgentAccountJSONRequestBody = AgentAccountChange
 // SnoozeInboxItemJSONRequestBody defines body for SnoozeInboxItem for application/json ContentType.
 type SnoozeInboxItemJSONRequestBody = SnoozeRequest
 
+// SetInstancePlacesJSONRequestBody defines body for SetInstancePlaces for application/json ContentType.
+type SetInstancePlacesJSONRequestBody = InstancePlacesPatch
+
+// TestE2BJSONRequestBody defines body for TestE2B for application/json ContentType.
+type TestE2BJSONRequestBody = E2BTrial
+
 // LoginJSONRequestBody defines body for Login for application/json ContentType.
 type LoginJSONRequestBody = LoginRequest
 
@@ -4164,6 +4296,15 @@ type ServerInterface interface {
 	// SnoozeInboxItem Hide an item from your inbox until a time
 	// (POST /inbox/{id}/snooze)
 	SnoozeInboxItem(ctx echo.Context, id Id) error
+	// GetInstancePlaces What operators say about this server's places; operators
+	// (GET /instance/places)
+	GetInstancePlaces(ctx echo.Context) error
+	// SetInstancePlaces Change them; what is left out stays; operators
+	// (PUT /instance/places)
+	SetInstancePlaces(ctx echo.Context) error
+	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
+	// (POST /instance/places/e2b/test)
+	TestE2B(ctx echo.Context) error
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx echo.Context) error
@@ -4449,6 +4590,9 @@ type ServerInterface interface {
 	// ExecCommand Run a command
 	// (POST /workspaces/{id}/exec)
 	ExecCommand(ctx echo.Context, id Id, params ExecCommandParams) error
+	// FallBack Let the workspace work on this server, in the strongest place allowed here, because its own cannot serve
+	// (POST /workspaces/{id}/fallback)
+	FallBack(ctx echo.Context, id Id) error
 	// DeleteFile Remove a file or an empty folder
 	// (DELETE /workspaces/{id}/files)
 	DeleteFile(ctx echo.Context, id Id, params DeleteFileParams) error
@@ -4485,6 +4629,12 @@ type ServerInterface interface {
 	// ListWorkspacePlaces Where the workspace lives, where it could be moved, and what that would change
 	// (GET /workspaces/{id}/places)
 	ListWorkspacePlaces(ctx echo.Context, id Id) error
+	// ListPorts Ports that programs in the sandbox listen on, and where they can be seen
+	// (GET /workspaces/{id}/ports)
+	ListPorts(ctx echo.Context, id Id) error
+	// OpenPort An address that shows a port of the sandbox to the caller's browser
+	// (POST /workspaces/{id}/ports/{port}/open)
+	OpenPort(ctx echo.Context, id Id, port int) error
 	// RestoreWorkspace Bring an archived or deleted workspace back as it was
 	// (POST /workspaces/{id}/restore)
 	RestoreWorkspace(ctx echo.Context, id Id) error
@@ -4716,6 +4866,33 @@ func (w *ServerInterfaceWrapper) SnoozeInboxItem(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SnoozeInboxItem(ctx, id)
+	return err
+}
+
+// GetInstancePlaces converts echo context to params.
+func (w *ServerInterfaceWrapper) GetInstancePlaces(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetInstancePlaces(ctx)
+	return err
+}
+
+// SetInstancePlaces converts echo context to params.
+func (w *ServerInterfaceWrapper) SetInstancePlaces(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetInstancePlaces(ctx)
+	return err
+}
+
+// TestE2B converts echo context to params.
+func (w *ServerInterfaceWrapper) TestE2B(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestE2B(ctx)
 	return err
 }
 
@@ -6689,6 +6866,22 @@ func (w *ServerInterfaceWrapper) ExecCommand(ctx echo.Context) error {
 	return err
 }
 
+// FallBack converts echo context to params.
+func (w *ServerInterfaceWrapper) FallBack(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FallBack(ctx, id)
+	return err
+}
+
 // DeleteFile converts echo context to params.
 func (w *ServerInterfaceWrapper) DeleteFile(ctx echo.Context) error {
 	var err error
@@ -6951,6 +7144,46 @@ func (w *ServerInterfaceWrapper) ListWorkspacePlaces(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListWorkspacePlaces(ctx, id)
+	return err
+}
+
+// ListPorts converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPorts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPorts(ctx, id)
+	return err
+}
+
+// OpenPort converts echo context to params.
+func (w *ServerInterfaceWrapper) OpenPort(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// ------------- Path parameter "port" -------------
+	var port int
+
+	err = runtime.BindStyledParameterWithOptions("simple", "port", ctx.Param("port"), &port, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter port: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.OpenPort(ctx, id, port)
 	return err
 }
 
@@ -7289,8 +7522,14 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/teams/:team/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
 	router.GET(options.BaseURL+"/teams/:team/places", wrapper.GetTeamPlaces, options.OperationMiddlewares["getTeamPlaces"]...)
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
+	router.GET(options.BaseURL+"/instance/places", wrapper.GetInstancePlaces, options.OperationMiddlewares["getInstancePlaces"]...)
+	router.PUT(options.BaseURL+"/instance/places", wrapper.SetInstancePlaces, options.OperationMiddlewares["setInstancePlaces"]...)
+	router.POST(options.BaseURL+"/instance/places/e2b/test", wrapper.TestE2B, options.OperationMiddlewares["testE2B"]...)
 	router.DELETE(options.BaseURL+"/teams/:team/caches", wrapper.EmptyTeamCaches, options.OperationMiddlewares["emptyTeamCaches"]...)
 	router.GET(options.BaseURL+"/teams/:team/caches", wrapper.GetTeamCaches, options.OperationMiddlewares["getTeamCaches"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/fallback", wrapper.FallBack, options.OperationMiddlewares["fallBack"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/ports", wrapper.ListPorts, options.OperationMiddlewares["listPorts"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/ports/:port/open", wrapper.OpenPort, options.OperationMiddlewares["openPort"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/places", wrapper.ListWorkspacePlaces, options.OperationMiddlewares["listWorkspacePlaces"]...)
 	router.POST(options.BaseURL+"/agent-accounts/:id/test", wrapper.TestAgentAccount, options.OperationMiddlewares["testAgentAccount"]...)
 	router.GET(options.BaseURL+"/teams/:team/agent-accounts", wrapper.ListTeamAgentAccounts, options.OperationMiddlewares["listTeamAgentAccounts"]...)
@@ -7846,6 +8085,122 @@ type SnoozeInboxItemdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SnoozeInboxItemdefaultApplicationProblemPlusJSONResponse) VisitSnoozeInboxItemResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstancePlacesRequestObject struct {
+}
+
+type GetInstancePlacesResponseObject interface {
+	VisitGetInstancePlacesResponse(w http.ResponseWriter) error
+}
+
+type GetInstancePlaces200JSONResponse InstancePlaces
+
+func (response GetInstancePlaces200JSONResponse) VisitGetInstancePlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstancePlacesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetInstancePlacesdefaultApplicationProblemPlusJSONResponse) VisitGetInstancePlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetInstancePlacesRequestObject struct {
+	Body *SetInstancePlacesJSONRequestBody
+}
+
+type SetInstancePlacesResponseObject interface {
+	VisitSetInstancePlacesResponse(w http.ResponseWriter) error
+}
+
+type SetInstancePlaces200JSONResponse InstancePlaces
+
+func (response SetInstancePlaces200JSONResponse) VisitSetInstancePlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetInstancePlacesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetInstancePlacesdefaultApplicationProblemPlusJSONResponse) VisitSetInstancePlacesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestE2BRequestObject struct {
+	Body *TestE2BJSONRequestBody
+}
+
+type TestE2BResponseObject interface {
+	VisitTestE2BResponse(w http.ResponseWriter) error
+}
+
+type TestE2B200JSONResponse PlaceTest
+
+func (response TestE2B200JSONResponse) VisitTestE2BResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestE2BdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TestE2BdefaultApplicationProblemPlusJSONResponse) VisitTestE2BResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11644,6 +11999,45 @@ func (response ExecCommanddefaultApplicationProblemPlusJSONResponse) VisitExecCo
 	return err
 }
 
+type FallBackRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type FallBackResponseObject interface {
+	VisitFallBackResponse(w http.ResponseWriter) error
+}
+
+type FallBack200JSONResponse Workspace
+
+func (response FallBack200JSONResponse) VisitFallBackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FallBackdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FallBackdefaultApplicationProblemPlusJSONResponse) VisitFallBackResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteFileRequestObject struct {
 	Id     Id `json:"id"`
 	Params DeleteFileParams
@@ -12143,6 +12537,85 @@ func (response ListWorkspacePlacesdefaultApplicationProblemPlusJSONResponse) Vis
 	return err
 }
 
+type ListPortsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListPortsResponseObject interface {
+	VisitListPortsResponse(w http.ResponseWriter) error
+}
+
+type ListPorts200JSONResponse Ports
+
+func (response ListPorts200JSONResponse) VisitListPortsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPortsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPortsdefaultApplicationProblemPlusJSONResponse) VisitListPortsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenPortRequestObject struct {
+	Id   Id  `json:"id"`
+	Port int `json:"port"`
+}
+
+type OpenPortResponseObject interface {
+	VisitOpenPortResponse(w http.ResponseWriter) error
+}
+
+type OpenPort200JSONResponse PortAddress
+
+func (response OpenPort200JSONResponse) VisitOpenPortResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenPortdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response OpenPortdefaultApplicationProblemPlusJSONResponse) VisitOpenPortResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RestoreWorkspaceRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -12614,6 +13087,15 @@ type StrictServerInterface interface {
 	// SnoozeInboxItem Hide an item from your inbox until a time
 	// (POST /inbox/{id}/snooze)
 	SnoozeInboxItem(ctx context.Context, request SnoozeInboxItemRequestObject) (SnoozeInboxItemResponseObject, error)
+	// GetInstancePlaces What operators say about this server's places; operators
+	// (GET /instance/places)
+	GetInstancePlaces(ctx context.Context, request GetInstancePlacesRequestObject) (GetInstancePlacesResponseObject, error)
+	// SetInstancePlaces Change them; what is left out stays; operators
+	// (PUT /instance/places)
+	SetInstancePlaces(ctx context.Context, request SetInstancePlacesRequestObject) (SetInstancePlacesResponseObject, error)
+	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
+	// (POST /instance/places/e2b/test)
+	TestE2B(ctx context.Context, request TestE2BRequestObject) (TestE2BResponseObject, error)
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx context.Context, request LoginRequestObject) (LoginResponseObject, error)
@@ -12899,6 +13381,9 @@ type StrictServerInterface interface {
 	// ExecCommand Run a command
 	// (POST /workspaces/{id}/exec)
 	ExecCommand(ctx context.Context, request ExecCommandRequestObject) (ExecCommandResponseObject, error)
+	// FallBack Let the workspace work on this server, in the strongest place allowed here, because its own cannot serve
+	// (POST /workspaces/{id}/fallback)
+	FallBack(ctx context.Context, request FallBackRequestObject) (FallBackResponseObject, error)
 	// DeleteFile Remove a file or an empty folder
 	// (DELETE /workspaces/{id}/files)
 	DeleteFile(ctx context.Context, request DeleteFileRequestObject) (DeleteFileResponseObject, error)
@@ -12935,6 +13420,12 @@ type StrictServerInterface interface {
 	// ListWorkspacePlaces Where the workspace lives, where it could be moved, and what that would change
 	// (GET /workspaces/{id}/places)
 	ListWorkspacePlaces(ctx context.Context, request ListWorkspacePlacesRequestObject) (ListWorkspacePlacesResponseObject, error)
+	// ListPorts Ports that programs in the sandbox listen on, and where they can be seen
+	// (GET /workspaces/{id}/ports)
+	ListPorts(ctx context.Context, request ListPortsRequestObject) (ListPortsResponseObject, error)
+	// OpenPort An address that shows a port of the sandbox to the caller's browser
+	// (POST /workspaces/{id}/ports/{port}/open)
+	OpenPort(ctx context.Context, request OpenPortRequestObject) (OpenPortResponseObject, error)
 	// RestoreWorkspace Bring an archived or deleted workspace back as it was
 	// (POST /workspaces/{id}/restore)
 	RestoreWorkspace(ctx context.Context, request RestoreWorkspaceRequestObject) (RestoreWorkspaceResponseObject, error)
@@ -13321,6 +13812,121 @@ func (sh *strictHandler) SnoozeInboxItem(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(SnoozeInboxItemResponseObject); ok {
 		return validResponse.VisitSnoozeInboxItemResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetInstancePlaces operation middleware
+func (sh *strictHandler) GetInstancePlaces(ctx echo.Context) error {
+	var request GetInstancePlacesRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetInstancePlaces(ctx.Request().Context(), request.(GetInstancePlacesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetInstancePlaces")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetInstancePlacesResponseObject); ok {
+		return validResponse.VisitGetInstancePlacesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetInstancePlaces operation middleware
+func (sh *strictHandler) SetInstancePlaces(ctx echo.Context) error {
+	var request SetInstancePlacesRequestObject
+
+	var body SetInstancePlacesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetInstancePlaces(ctx.Request().Context(), request.(SetInstancePlacesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetInstancePlaces")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetInstancePlacesResponseObject); ok {
+		return validResponse.VisitSetInstancePlacesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TestE2B operation middleware
+func (sh *strictHandler) TestE2B(ctx echo.Context) error {
+	var request TestE2BRequestObject
+
+	var body TestE2BJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestE2B(ctx.Request().Context(), request.(TestE2BRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestE2B")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TestE2BResponseObject); ok {
+		return validResponse.VisitTestE2BResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -16470,6 +17076,31 @@ func (sh *strictHandler) ExecCommand(ctx echo.Context, id Id, params ExecCommand
 	return nil
 }
 
+// FallBack operation middleware
+func (sh *strictHandler) FallBack(ctx echo.Context, id Id) error {
+	var request FallBackRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FallBack(ctx.Request().Context(), request.(FallBackRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FallBack")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FallBackResponseObject); ok {
+		return validResponse.VisitFallBackResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // DeleteFile operation middleware
 func (sh *strictHandler) DeleteFile(ctx echo.Context, id Id, params DeleteFileParams) error {
 	var request DeleteFileRequestObject
@@ -16840,6 +17471,57 @@ func (sh *strictHandler) ListWorkspacePlaces(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(ListWorkspacePlacesResponseObject); ok {
 		return validResponse.VisitListWorkspacePlacesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListPorts operation middleware
+func (sh *strictHandler) ListPorts(ctx echo.Context, id Id) error {
+	var request ListPortsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPorts(ctx.Request().Context(), request.(ListPortsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPorts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPortsResponseObject); ok {
+		return validResponse.VisitListPortsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// OpenPort operation middleware
+func (sh *strictHandler) OpenPort(ctx echo.Context, id Id, port int) error {
+	var request OpenPortRequestObject
+
+	request.Id = id
+	request.Port = port
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.OpenPort(ctx.Request().Context(), request.(OpenPortRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OpenPort")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(OpenPortResponseObject); ok {
+		return validResponse.VisitOpenPortResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -170,6 +170,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/places": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What operators say about this server's places; operators
+         * @description What config.json says is locked: it goes before what is kept here.
+         */
+        get: operations["getInstancePlaces"];
+        /**
+         * Change them; what is left out stays; operators
+         * @description A new key is tried first. One that is refused is not kept; one that cannot be tried now is, and `test` says so.
+         */
+        put: operations["setInstancePlaces"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/places/e2b/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Try the key and addresses of E2B, those that are kept or others, without spending; operators */
+        post: operations["testE2B"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/login": {
         parameters: {
             query?: never;
@@ -1666,6 +1707,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/fallback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let the workspace work on this server, in the strongest place allowed here, because its own cannot serve
+         * @description Its sessions must have ended, or its sandbox be out of reach. What has come home of its files and commits goes along. A workspace that could not be made is made there. It is told in the workspace's activity.
+         */
+        post: operations["fallBack"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/files": {
         parameters: {
             query: {
@@ -1825,6 +1888,48 @@ export interface paths {
         get: operations["listWorkspacePlaces"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/ports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Ports that programs in the sandbox listen on, and where they can be seen */
+        get: operations["listPorts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/ports/{port}/open": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                port: number;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * An address that shows a port of the sandbox to the caller's browser
+         * @description The address holds a ticket that is good once, for a minute. It leads to an origin of the port's own, where every request is checked.
+         */
+        post: operations["openPort"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2379,6 +2484,29 @@ export interface components {
             signing_key: string;
             webhook: components["schemas"]["Webhook"];
         };
+        E2BSettings: {
+            api_url: components["schemas"]["TextSetting"];
+            default_cpus: components["schemas"]["NumberSetting"];
+            default_memory_mb: components["schemas"]["NumberSetting"];
+            domain: components["schemas"]["TextSetting"];
+            fallback_to_local: components["schemas"]["YesSetting"];
+            idle_minutes: components["schemas"]["NumberSetting"];
+            key: {
+                last_four: string;
+                /** @description config.json or the environment gives it */
+                locked: boolean;
+                set: boolean;
+            };
+            max_session_minutes: components["schemas"]["NumberSetting"];
+            sandbox_url: components["schemas"]["TextSetting"];
+            template: components["schemas"]["TextSetting"];
+        };
+        /** @description What is left out is as it is kept */
+        E2BTrial: {
+            api_key?: string;
+            api_url?: string;
+            domain?: string;
+        };
         EnforcedLimit: {
             enforced: boolean;
             /** @description In words: how, or why not */
@@ -2582,6 +2710,48 @@ export interface components {
         };
         InputRequest: {
             text: string;
+        };
+        InstancePlaces: {
+            allow_user_choice: components["schemas"]["YesSetting"];
+            default_executor: components["schemas"]["TextSetting"];
+            e2b: components["schemas"]["E2BSettings"];
+            monthly_budget_usd: components["schemas"]["NumberSetting"];
+            pool: {
+                enabled: components["schemas"]["YesSetting"];
+                max: components["schemas"]["NumberSetting"];
+                min: components["schemas"]["NumberSetting"];
+            };
+            test?: components["schemas"]["PlaceTest"];
+        };
+        InstancePlacesPatch: {
+            allow_user_choice?: boolean;
+            default_executor?: string;
+            e2b?: {
+                /** @description Write-only; empty removes it */
+                api_key?: string;
+                api_url?: string;
+                /** Format: int64 */
+                default_cpus?: number;
+                /** Format: int64 */
+                default_memory_mb?: number;
+                domain?: string;
+                fallback_to_local?: boolean;
+                /** Format: int64 */
+                idle_minutes?: number;
+                /** Format: int64 */
+                max_session_minutes?: number;
+                sandbox_url?: string;
+                template?: string;
+            };
+            /** Format: int64 */
+            monthly_budget_usd?: number;
+            pool?: {
+                enabled?: boolean;
+                /** Format: int64 */
+                max?: number;
+                /** Format: int64 */
+                min?: number;
+            };
         };
         Interruption: {
             /** @description Prompts of the queue that wait for a person now */
@@ -2838,9 +3008,11 @@ export interface components {
             branch?: string;
             /** @description Default is the configured place */
             executor?: string;
+            /** @description It may start on this server when its place cannot serve, where the operator allows that: other costs, another boundary, the code stays here */
+            fallback_ok?: boolean;
             name: string;
             project_id: string;
-            /** @description Limits of its own */
+            /** @description Limits of its own; in a place with sizes, the size */
             resources?: components["schemas"]["ResourceLimits"];
             runner_id?: string;
         };
@@ -2874,6 +3046,11 @@ export interface components {
             /** @enum {string} */
             state: "too_large" | "refused" | "failed";
         };
+        NumberSetting: {
+            locked: boolean;
+            /** Format: int64 */
+            value: number;
+        };
         PasswordChange: {
             current_password: string;
             new_password: string;
@@ -2898,6 +3075,27 @@ export interface components {
              */
             price_nano_per_hour: number;
             /** @description Why it cannot be had, in words */
+            reason: string;
+        };
+        PlaceTest: {
+            /** @description Whose key it is, or what it may do, in words */
+            account?: string;
+            cure: string;
+            ok: boolean;
+            /** @description In words, when not ok */
+            reason: string;
+        };
+        PortAddress: {
+            url: string;
+        };
+        Ports: {
+            enabled: boolean;
+            items: {
+                port: number;
+                /** @description Where it is seen by who was let in; empty while previews are off */
+                url: string;
+            }[];
+            /** @description Why not, and what to do, in words */
             reason: string;
         };
         Problem: {
@@ -3514,6 +3712,8 @@ export interface components {
             name?: string;
         };
         TeamPlaces: {
+            /** @description The team lets its members choose; else its place is everybody's */
+            allow_user_choice: boolean;
             /** @description Workspaces whose place is weaker than that */
             below: components["schemas"]["WeakWorkspace"][];
             /** @description The place of workspaces that name none: a kind, auto, or empty for the instance's */
@@ -3530,6 +3730,7 @@ export interface components {
         };
         /** @description What is left out stays as it is */
         TeamPlacesPatch: {
+            allow_user_choice?: boolean;
             default_executor?: string;
             weakest_boundary?: components["schemas"]["Boundary"];
         };
@@ -3559,6 +3760,11 @@ export interface components {
             /** Format: int64 */
             printed: number;
             sessions: number;
+        };
+        TextSetting: {
+            /** @description config.json says it */
+            locked: boolean;
+            value: string;
         };
         Timing: {
             /** @description Times (ms): the first as it is, each other as what it adds to the one before */
@@ -3737,6 +3943,8 @@ export interface components {
             /** Format: int64 */
             deleted_at: number | null;
             executor: string;
+            /** @description It may start on this server when its place cannot serve */
+            fallback_ok?: boolean;
             id: string;
             /** @description The human id such as PW-1 */
             key: string;
@@ -3788,6 +3996,7 @@ export interface components {
         WorkspacePatch: {
             /** @description Moves it to another place, once its sessions have ended: the answer's place_changes say what that changed */
             executor?: string;
+            fallback_ok?: boolean;
             name?: string;
         };
         WorkspacePlaces: {
@@ -3804,6 +4013,10 @@ export interface components {
             /** Format: int64 */
             printed: number;
             sessions: components["schemas"]["SessionStorage"][];
+        };
+        YesSetting: {
+            locked: boolean;
+            value: boolean;
         };
     };
     responses: {
@@ -4114,6 +4327,77 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getInstancePlaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The settings */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstancePlaces"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setInstancePlaces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InstancePlacesPatch"];
+            };
+        };
+        responses: {
+            /** @description The settings as they are now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstancePlaces"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    testE2B: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["E2BTrial"];
+            };
+        };
+        responses: {
+            /** @description What came of it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceTest"];
+                };
             };
             default: components["responses"]["Problem"];
         };
@@ -6567,6 +6851,29 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    fallBack: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The workspace; place_changes say what that changed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Workspace"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     readFile: {
         parameters: {
             query: {
@@ -6872,6 +7179,53 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WorkspacePlaces"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listPorts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ports */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Ports"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    openPort: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                port: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The address */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortAddress"];
                 };
             };
             default: components["responses"]["Problem"];

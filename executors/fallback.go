@@ -1,0 +1,35 @@
+package executors
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// CannotServe is the code of the error that says why a place makes no sandbox now. Its details name the reason, for programs, and the ways on.
+const CannotServe = "place_cannot_serve"
+
+// UseFallback has fn asked when a workspace's place cannot serve: fn gives the workspace another place where its people agreed to that
+// beforehand, and says whether it did. It is called before Recover.
+func (m *Manager) UseFallback(fn func(ctx context.Context, workspaceID string, cause error) (bool, error)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hooks.fallBack = fn
+}
+
+// makeOrFallBack is make, and once more where the workspace has been given another place meanwhile.
+func (m *Manager) makeOrFallBack(ctx context.Context, r *room, workspaceID string) (*Place, error) {
+	p, err := m.make(ctx, r, workspaceID)
+	fallBack := m.registered().fallBack
+	if code := fault.CodeOf(err); err == nil || fallBack == nil || code != CannotServe && code != "executor_unavailable" {
+		return p, err
+	}
+	moved, ferr := fallBack(ctx, workspaceID, err)
+	if ferr != nil {
+		m.cfg.Log.WarnContext(ctx, "a workspace could not be given another place", "workspace_id", workspaceID, "error", ferr)
+	}
+	if !moved {
+		return nil, err
+	}
+	return m.make(ctx, r, workspaceID)
+}

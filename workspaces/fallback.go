@@ -1,0 +1,136 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// A workspace whose place is another machine may work on this server when that machine's provider cannot serve: by itself where an
+// operator allows it and the workspace's owner agreed beforehand, for it changes what the work costs, how it is isolated and where the
+// code goes; or because somebody asks for it at that moment.
+
+// hereChooser is an optional ability of a Chooser: the strongest place on this server.
+type hereChooser interface {
+	ChooseHere(ctx context.Context, teamID string) (executors.Kind, error)
+}
+
+// afar reports whether a place is another machine.
+func afar(ctx context.Context, c Chooser, kind string) bool {
+	caps, ok := c.Place(ctx, executors.Kind(kind))
+	return ok && caps.OwnDisk
+}
+
+// FallBack gives a workspace that is being made ready a place on this server where that was agreed beforehand, because its own cannot
+// serve for the cause given. It says whether it did; no sandbox of the workspace lives then.
+func (s *Service) FallBack(ctx context.Context, workspaceID string, cause error) (bool, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return false, err
+	}
+	c := s.chooser()
+	here, ok := c.(hereChooser)
+	if !ok || !w.FallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) || !afar(ctx, c, w.Executor) {
+		return false, nil
+	}
+	to, err := here.ChooseHere(ctx, w.TeamID)
+	if err != nil || string(to) == w.Executor {
+		return false, err
+	}
+	from := w.Executor
+	changes := s.changes(ctx, c, executors.Kind(from), to)
+	w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Executor = string(to); return nil })
+	if err != nil {
+		return false, fmt.Errorf("storing the workspace's place: %w", err)
+	}
+	s.fellBack(ctx, "", w, from, to, reason(cause)+" Its owner agreed that it then works on this server.", changes)
+	return true, nil
+}
+
+// FallBackNow is the same because somebody asks for it. A workspace that could not be made is made there.
+func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspaceID string) (Workspace, []string, error) {
+	w, release, err := s.take(ctx, workspaceID)
+	if err != nil {
+		return Workspace{}, nil, err
+	}
+	defer release()
+	if err := s.Movable(ctx, w); err != nil {
+		return Workspace{}, nil, err
+	}
+	c := s.chooser()
+	here, ok := c.(hereChooser)
+	if !ok || !afar(ctx, c, w.Executor) {
+		return Workspace{}, nil, fault.New(fault.Conflict, "already_here", "%s works on this server already.", w.Key())
+	}
+	to, err := here.ChooseHere(ctx, w.TeamID)
+	if err != nil {
+		return Workspace{}, nil, err
+	}
+	if s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) {
+		// Then it is a choice like any other, for those who may choose.
+		if to, err = c.Choose(ctx, w.TeamID, to); err != nil {
+			return Workspace{}, nil, err
+		}
+	}
+	failed, from := w.State == Failed, w.Executor
+	w, changes, err := s.moveTo(ctx, actor, w, c, to)
+	if err != nil {
+		return Workspace{}, nil, err
+	}
+	s.fellBack(ctx, actor.User.ID, w, from, to, "Asked for, because its place could not serve.", changes)
+	if failed {
+		w, err = s.RetryCreate(ctx, w.ID)
+	}
+	return w, changes, err
+}
+
+// fellBack tells of it where people look, and in the log.
+func (s *Service) fellBack(ctx context.Context, actorID string, w Workspace, from string, to executors.Kind, why string, changes []string) {
+	s.cfg.Log.InfoContext(ctx, "workspace works on this server now because its place cannot serve", "workspace_id", w.ID, "actor_id", actorID, "from", from, "to", to, "reason", why)
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actorID, Kind: "workspace.fell_back",
+		Text: fmt.Sprintf("Works on this server now (%s instead of %s). %s", to, from, why), Data: map[string]any{"from": from, "to": string(to), "changes": changes}})
+}
+
+// AgreeToFallBack keeps whether the workspace may work on this server when its place cannot serve. Only who made it decides that.
+func (s *Service) AgreeToFallBack(ctx context.Context, actor accounts.Actor, workspaceID string, ok bool) (Workspace, error) {
+	return s.edit(ctx, workspaceID, func(w *Workspace) error {
+		if w.CreatedBy != actor.User.ID && ok != w.FallbackOK {
+			return fault.New(fault.Forbidden, "not_the_owner", "Only who made %s decides whether it may work elsewhere: it changes cost, isolation and where the code goes.", w.Key()).With("field", "fallback_ok")
+		}
+		w.FallbackOK = ok
+		return nil
+	})
+}
+
+// CheckPlace says why a new workspace could have no place to work, for those wishes.
+func (s *Service) CheckPlace(ctx context.Context, teamID string, wish, project executors.Kind, fallbackOK bool) error {
+	c := s.chooser()
+	if c == nil {
+		return nil
+	}
+	_, err := s.chooseOrFallBack(ctx, c, teamID, wish, project, fallbackOK)
+	return err
+}
+
+// chooseOrFallBack is Choose. What cannot be used now may be chosen where it is agreed what then happens.
+func (s *Service) chooseOrFallBack(ctx context.Context, c Chooser, teamID string, wish, project executors.Kind, fallbackOK bool) (executors.Kind, error) {
+	kind, err := c.Choose(ctx, teamID, wish, project)
+	if fault.CodeOf(err) != "executor_unavailable" || !fallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) {
+		return kind, err
+	}
+	here, ok := c.(hereChooser)
+	asked := wish
+	if asked == "" {
+		asked = project
+	}
+	if !ok || !afar(ctx, c, string(asked)) {
+		return kind, err
+	}
+	if _, herr := here.ChooseHere(ctx, teamID); herr != nil {
+		return kind, err
+	}
+	return asked, nil // it is given another place once its own is seen not to serve, and told so
+}
