@@ -35,7 +35,9 @@ func (c *clouds) Choose(ctx context.Context, team string, wishes ...executors.Ki
 	return c.choosers.Choose(ctx, team, wishes...)
 }
 
-func (c *clouds) ChooseHere(context.Context, string) (executors.Kind, error) { return "bubblewrap", nil }
+func (c *clouds) ChooseHere(context.Context, string) (executors.Kind, error) {
+	return "bubblewrap", nil
+}
 
 func cloudHouse(t *testing.T, allowed *bool) (*house, *clouds) {
 	h := sqliteHouse(t, func(c *workspaces.Config) { c.FallBackAllowed = func(context.Context) bool { return *allowed } })
