@@ -175,6 +175,7 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 	d.checkLeast("sandboxing.bubblewrap.tmpMB", int(s.Bubblewrap.TmpMB), 16)
 	d.checkLimits("sandboxing.limits.default", s.Limits.Default)
 	d.checkLimits("sandboxing.limits.maximum", s.Limits.Maximum)
+	d.checkLeast("sandboxing.limits.diskEverySeconds", s.Limits.DiskEverySeconds, 1)
 	if h := s.Docker.Host; h != "" {
 		if u, err := url.Parse(h); err != nil || !slices.Contains([]string{"unix", "tcp", "ssh", "http", "https"}, u.Scheme) {
 			d.problem("sandboxing.docker.host", "must be an address such as unix:///var/run/docker.sock")

@@ -107,6 +107,8 @@ type Local struct {
 type Limits struct {
 	Default SandboxLimits `json:"default"`
 	Maximum SandboxLimits `json:"maximum"`
+	// DiskEverySeconds is how often it is looked at what a sandbox has on the disk.
+	DiskEverySeconds int `json:"diskEverySeconds"`
 }
 
 // SandboxLimits bound one sandbox; 0 = no bound.
@@ -216,7 +218,7 @@ func Default() *Config {
 		Sandboxing: Sandboxing{
 			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480},
 			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
-			Limits: Limits{Default: SandboxLimits{Processes: 4096}},
+			Limits: Limits{Default: SandboxLimits{Processes: 4096}, DiskEverySeconds: 20},
 			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true},
 			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
 				MaxSessionDuration: 86400, AutoShutdownIdle: 1800},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
@@ -55,7 +56,7 @@ func (h *house) buildMeters(publisher events.Publisher, bus *events.Bus) error {
 	var err error
 	h.meters, err = h.places.UseMeters(executors.MetersConfig{Limits: h.workspaces, Default: limitsOn(h.cfg.Sandboxing.Limits.Default),
 		Maximum: limitsOn(h.cfg.Sandboxing.Limits.Maximum), ByKind: map[executors.Kind]executors.Limits{executors.Local: localLimits(h.cfg)},
-		Folders: h.diskOf, Tell: h.tellLimit, Groups: h.groups, Events: publisher, Heard: bus.Heard, Log: h.log.With("room", "limits")})
+		DiskEvery: time.Duration(h.cfg.Sandboxing.Limits.DiskEverySeconds) * time.Second, Folders: h.diskOf, Tell: h.tellLimit, Groups: h.groups, Events: publisher, Heard: bus.Heard, Log: h.log.With("room", "limits")})
 	return err
 }
 
