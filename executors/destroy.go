@@ -8,10 +8,11 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// Destroy ends the workspace's sandbox and everything in it. Idempotent: without a sandbox there is nothing to do. When the
+// Destroy ends the workspace's sandbox and everything in it; one that is being made is given up. Idempotent: without a sandbox there is nothing to do. When the
 // place cannot be destroyed now it stays stored as stopping, and is tried again by the health check.
 func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 	r := m.room(workspaceID)
+	r.cancelMaking()
 	release, err := r.take(ctx)
 	if err != nil {
 		return err
@@ -25,6 +26,16 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 		return m.destroyStray(ctx, r, workspaceID)
 	}
 	return m.end(ctx, r, p, "It was destroyed.")
+}
+
+// cancelMaking has a making under way given up: who waits for its place is told so.
+func (r *room) cancelMaking() {
+	r.mu.Lock()
+	f := r.flight
+	r.mu.Unlock()
+	if f != nil {
+		f.cancel(errMakingCancelled)
+	}
 }
 
 // stop ends this sandbox of the workspace, and none that came after it, for the reason its people are told: "stopped: ...".
@@ -62,7 +73,7 @@ func (m *Manager) end(ctx context.Context, r *room, p *Place, reason string) err
 	}
 	m.publish(ctx, rec)
 	m.takeLeave(ctx, p)
-	if err := p.sandbox.Destroy(ctx); err != nil {
+	if err := p.box().Destroy(ctx); err != nil {
 		r.mu.Lock()
 		r.place, r.stray = nil, &rec
 		m.setPaused(p, nil)

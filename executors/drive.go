@@ -119,10 +119,11 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 		case <-sctx.Done():
 		}
 	}()
-	if err := c.cfg.Places.Permit(sctx, r.snapshot().WorkspaceID); err != nil {
+	asked := r.snapshot()
+	if err := c.cfg.Places.Permit(sctx, asked.WorkspaceID); err != nil {
 		return nil, err
 	}
-	place, err := c.cfg.Places.Ensure(sctx, r.snapshot().WorkspaceID)
+	place, err := c.cfg.Places.EnsureFor(sctx, asked.WorkspaceID, ForExecution, asked.ActorID)
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +165,7 @@ var (
 // follow reads a running command's outputs until it has ended, and concludes it. When this server stops, it lets go and
 // leaves the record open.
 func (c *Commands) follow(ctx context.Context, r *running, place *Place, timeout time.Duration) {
+	defer place.use()() // what runs is not idle, however quiet it is
 	rctx, stopReading := context.WithCancel(ctx)
 	defer stopReading()
 	var readers sync.WaitGroup

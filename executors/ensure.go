@@ -12,7 +12,6 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // makeTimeout bounds the making of a place, whoever asked for it.
@@ -23,9 +22,11 @@ const settleTimeout = 30 * time.Second
 
 // flight is one Ensure under way, joined by everybody who asks meanwhile.
 type flight struct {
-	done  chan struct{}
-	place *Place
-	err   error
+	done   chan struct{}
+	cancel context.CancelCauseFunc
+	making *making // nil until there is a row; under the room's mu
+	place  *Place
+	err    error
 }
 
 // Ensure returns the workspace's live place and makes one when there is none. Concurrent calls join. A caller who leaves
@@ -42,16 +43,17 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 		if why := p.paused.Load(); why != nil {
 			return nil, errPaused(*why)
 		}
+		m.usedFor(ctx, r, p, askerOf(ctx))
 		return p, nil
 	}
 	f := r.flight
 	if f == nil {
-		f = &flight{done: make(chan struct{})}
-		r.flight = f
 		// The flight is shared, so it may not end with the request that happened to be first.
-		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout)
+		detached, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+		f = &flight{done: make(chan struct{}), cancel: cancel}
+		r.flight = f
 		m.work.Go(func() {
-			defer cancel()
+			defer cancel(nil)
 			place, err := m.makeOrFallBack(detached, r, workspaceID)
 			r.mu.Lock()
 			f.place, f.err, r.flight = place, err, nil
@@ -78,7 +80,9 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 	if p := r.current(); p != nil {
 		return p, nil
 	}
-	if p, err := m.reclaim(ctx, r); p != nil || err != nil {
+	rctx, cancel := context.WithTimeout(ctx, makeTimeout)
+	defer cancel()
+	if p, err := m.reclaim(rctx, r); p != nil || err != nil {
 		return p, err
 	}
 	spec, kind, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
@@ -93,16 +97,18 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 	if err != nil {
 		return nil, err
 	}
-	spec.ID, spec.WorkspaceID = id.New("sbx"), workspaceID
-	rec := Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID,
-		State: Starting, StartedAt: m.now()}
+	who := askerOf(ctx)
+	spec.ID, spec.WorkspaceID, spec.UserID = id.New("sbx"), workspaceID, who.userID
+	k := m.newMaking(Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID,
+		State: Starting, StartedAt: m.now(), UserID: who.userID, Purpose: who.purpose}, caps)
+	rec := k.record()
 	err = m.cfg.Store.InsertSandbox(ctx, rec)
 	if fault.Is(err, fault.Conflict) {
 		// A row is open that this process does not know yet: find its sandbox again instead of making a second.
 		if err := m.adoptOpen(ctx, r, workspaceID); err != nil {
 			return nil, err
 		}
-		if p, err := m.reclaim(ctx, r); p != nil || err != nil {
+		if p, err := m.reclaim(rctx, r); p != nil || err != nil {
 			return p, err
 		}
 		err = m.cfg.Store.InsertSandbox(ctx, rec)
@@ -110,81 +116,20 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 	if err != nil {
 		return nil, fmt.Errorf("storing the new sandbox of workspace %s: %w", workspaceID, err)
 	}
+	r.mu.Lock()
+	if r.flight != nil {
+		r.flight.making = k
+	}
+	r.mu.Unlock()
 	m.publish(ctx, rec)
-	return m.create(ctx, r, e, caps, spec, rec)
-}
-
-// create makes the sandbox of rec, whose row is stored already, and puts it into the room.
-func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabilities, spec Spec, rec Record) (*Place, error) {
-	killpoint.Reach(killpoint.SandboxStored)
-	began := m.now()
-	sb, err := m.construct(ctx, e, caps, spec)
-	if err != nil {
-		m.finish(ctx, rec, Failed, "It could not be made: "+err.Error())
-		if fault.KindOf(err) != fault.Internal {
-			return nil, err
-		}
-		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
-			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
-	}
-	rec.Handle = sb.Handle()
-	if err := m.began(ctx, stretch(rec), true); err != nil {
-		m.dismantle(ctx, sb, rec, err)
-		return nil, err
-	}
-	killpoint.Reach(killpoint.SandboxMade)
-	p, err := m.first(ctx, sb, rec)
-	if err == nil && p.OwnDisk {
-		if err = m.arrive(ctx, p, spec, func(string, string, int64, int64) {}); err != nil {
-			p.Guest.Close()
-			m.dismantle(ctx, sb, rec, err)
-			return nil, err
-		}
-	}
-	if err != nil {
-		m.dismantle(ctx, sb, rec, err)
-		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_failed",
-			"The place for this workspace was made but did not answer. Try again.")
-	}
-	m.took(e.Kind(), m.now()-began)
-	m.cfg.Counters.Created(e.Kind(), m.now()-began)
-	m.settle(ctx, r, p)
-	return p, nil
-}
-
-// construct has the spec filled in and the sandbox made.
-func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, spec Spec) (Sandbox, error) {
-	if err := m.outfit(ctx, caps, &spec); err != nil {
-		return nil, err
-	}
-	sb, err := e.Create(ctx, spec)
-	if err != nil {
-		m.doubt(e)
-	}
-	return sb, err
-}
-
-// first stores a new sandbox's handle, before first use, says hello to it, and stores it as running.
-func (m *Manager) first(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
-	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
-		return nil, fmt.Errorf("storing the handle of sandbox %s: %w", rec.Handle.ID, err)
-	}
-	p, err := m.connect(ctx, sb, rec)
-	if err != nil {
-		return nil, err
-	}
-	p.record.State, p.record.HealthAt = Running, m.now()
-	if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
-		p.Guest.Close()
-		return nil, fmt.Errorf("storing sandbox %s as running: %w", p.SandboxID, err)
-	}
-	return p, nil
+	return m.create(ctx, r, e, caps, spec, k)
 }
 
 // connect says hello to a sandbox.
 func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
 	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind, OwnDisk: m.ownDisk(ctx, rec.Handle.Kind),
-		sandbox: sb, record: rec, ending: make(chan struct{}), done: make(chan struct{})}
+		record: rec, ending: make(chan struct{}), done: make(chan struct{})}
+	p.setBox(sb)
 	narrow, _ := sb.(Narrow)
 	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now,
 		OnePipe: narrow != nil && narrow.OnePipe()})
@@ -201,7 +146,7 @@ func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, 
 // processes learn within moments that it is gone.
 func (m *Manager) dialer(p *Place) func(context.Context) (io.ReadWriteCloser, error) {
 	return func(ctx context.Context) (io.ReadWriteCloser, error) {
-		pipe, err := p.sandbox.Dial(ctx)
+		pipe, err := p.box().Dial(ctx)
 		if err != nil && ctx.Err() == nil {
 			m.worry(p)
 		}
@@ -271,20 +216,20 @@ func (m *Manager) settle(ctx context.Context, r *room, p *Place) {
 
 // dismantle takes down a sandbox that was made but cannot be used.
 func (m *Manager) dismantle(ctx context.Context, sb Sandbox, rec Record, cause error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
-	if err := sb.Destroy(ctx); err != nil {
-		// Once its row is closed the reaper finds it and tries again.
-		m.cfg.Log.Error("half-made sandbox could not be destroyed", "sandbox_id", rec.Handle.ID, "error", err)
+	m.remove(ctx, sb) // once its row is closed the reaper finds what is left, and tries again
+	if errors.Is(cause, errMakingCancelled) {
+		m.finish(ctx, rec, Gone, "Its making was cancelled.")
+		return
 	}
-	m.finish(ctx, rec, Failed, "It did not answer: "+cause.Error())
+	m.finish(ctx, rec, Failed, "It did not answer: "+reasonOf(cause))
 }
 
 // finish closes a sandbox's row and tells the team.
 func (m *Manager) finish(ctx context.Context, rec Record, state State, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
-	rec.State, rec.Reason, rec.EndedAt = state, cleanReason(reason), m.now()
+	rec.State, rec.Reason, rec.EndedAt, rec.PausedFor = state, cleanReason(reason), m.now(), ""
+	rec.Steps = endSteps(rec.Steps, errors.New(reason), rec.EndedAt)
 	if m.fresh(rec.Handle.ID) { // it was found gone
 		m.stoodGone(ctx, rec.Handle)
 	} else {

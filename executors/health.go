@@ -180,7 +180,7 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 	if !errors.Is(cause, ErrGone) {
 		rctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
 		defer cancel()
-		_, err = m.byKind[p.Kind].Recover(rctx, p.sandbox.Handle())
+		_, err = m.byKind[p.Kind].Recover(rctx, p.box().Handle())
 	} else {
 		err = cause
 	}

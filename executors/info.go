@@ -64,6 +64,7 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 	if err != nil {
 		return SandboxInfo{}, err
 	}
+	rec.Steps = m.stepsNow(rec)
 	info := SandboxInfo{ID: rec.Handle.ID, WorkspaceID: workspaceID, Executor: rec.Handle.Kind, State: rec.State,
 		Reason: rec.Reason, StartedAt: rec.StartedAt, LastHealthAt: rec.HealthAt, EndedAt: rec.EndedAt, Ports: []int{},
 		Steps: rec.Steps, Purpose: rec.Purpose, CPUs: rec.CPUs, MemoryMB: rec.MemoryMB, PriceNano: rec.PriceNano, Pooled: rec.Pooled, UserID: rec.UserID}
@@ -104,6 +105,28 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 		}
 	}
 	return info, nil
+}
+
+// stepsNow are a sandbox's steps: what is being made knows better than its row how far it is.
+func (m *Manager) stepsNow(rec Record) []Step {
+	if rec.State != Starting {
+		return rec.Steps
+	}
+	r := m.room(rec.WorkspaceID)
+	r.mu.Lock()
+	f := r.flight
+	var k *making
+	if f != nil {
+		k = f.making
+	}
+	r.mu.Unlock()
+	if k == nil {
+		return rec.Steps
+	}
+	if now := k.record(); now.Handle.ID == rec.Handle.ID {
+		return now.Steps
+	}
+	return rec.Steps
 }
 
 // measured fills in what the host itself has counted.

@@ -76,7 +76,7 @@ type ManagerConfig struct {
 	Now          func() time.Time
 	After        func(time.Duration) <-chan time.Time // the clock of health checks and reaper; default time.After
 	HealthEvery  time.Duration                        // default 15 s
-	ReapEvery    time.Duration                        // default 5 min
+	ReapEvery    time.Duration                        // default 1 min
 	KeepRemains  time.Duration                        // how long what a gone sandbox left stays readable; default 15 min
 	DialTimeout  time.Duration                        // of one hello; default 5 s
 	Fallback     func(context.Context, Kind) bool     // whether a place of this server may stand in for the kind; optional
@@ -103,7 +103,7 @@ func (c *ManagerConfig) Validate() error {
 		c.HealthEvery = 15 * time.Second
 	}
 	if c.ReapEvery <= 0 {
-		c.ReapEvery = 5 * time.Minute
+		c.ReapEvery = time.Minute
 	}
 	if c.KeepRemains <= 0 {
 		c.KeepRemains = 15 * time.Minute
@@ -174,7 +174,7 @@ type Place struct {
 
 	OwnDisk bool // the worktree inside is a copy: see OnArrive
 
-	sandbox Sandbox
+	sandbox atomic.Pointer[Sandbox]
 	record  Record                 // under the room's mu once the place is live
 	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not
 	frozen  atomic.Pointer[string] // likewise, and its guest cannot answer
@@ -196,6 +196,11 @@ type Place struct {
 	busy  int    // commands of ours that run in it now
 	uses  uint64 // how often somebody asked for it, or one of them began or ended
 }
+
+// box is the place's sandbox.
+func (p *Place) box() Sandbox { return *p.sandbox.Load() }
+
+func (p *Place) setBox(sb Sandbox) { p.sandbox.Store(&sb) }
 
 // Ending is closed when the place's end has begun, at the latest with Done: before anything in it is ended on purpose, so that what
 // fails from then on is no news.

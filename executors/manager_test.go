@@ -87,7 +87,17 @@ func newHouse(t *testing.T) *house {
 func (h *house) restart() {
 	h.ex = fake.New(h.world)
 	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store,
-		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: time.Second})
+		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: time.Second, After: soon})
+}
+
+// soon is a clock for which the waits between two tries are over at once.
+func soon(d time.Duration) <-chan time.Time {
+	if d > 2*time.Second {
+		return time.After(d)
+	}
+	at := make(chan time.Time, 1)
+	at <- time.Now()
+	return at
 }
 
 func (h *house) ensure() *executors.Place {

@@ -74,7 +74,8 @@ type metered struct {
 
 // stretch is what the ledger is told of a sandbox.
 func stretch(r Record) Stretch {
-	return Stretch{SandboxID: r.Handle.ID, TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, Kind: r.Handle.Kind}
+	return Stretch{SandboxID: r.Handle.ID, TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID, Kind: r.Handle.Kind,
+		Purpose: string(r.Purpose), CPUs: r.CPUs, MemoryMB: r.MemoryMB, PriceNano: r.PriceNano}
 }
 
 // afford refuses to let something paid begin that there is no money for.

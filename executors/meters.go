@@ -258,7 +258,7 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 		t.setLimits(l)
 		return true, "", nil
 	}
-	lim, ok := p.sandbox.(Limiter)
+	lim, ok := p.box().(Limiter)
 	if ok {
 		err = lim.SetLimits(l)
 	}
@@ -376,7 +376,7 @@ func (mt *Meters) readOne(ctx context.Context, p *Place) {
 
 // figuresOf asks the host, not the guest.
 func figuresOf(p *Place) (Figures, bool) {
-	mtd, ok := p.sandbox.(Metered)
+	mtd, ok := p.box().(Metered)
 	if !ok {
 		return Figures{}, false
 	}

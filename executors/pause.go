@@ -106,7 +106,7 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseTimeout)
 	defer cancel()
-	if pz, ok := p.sandbox.(Pauser); ok && p.frozen.Load() != nil {
+	if pz, ok := p.box().(Pauser); ok && p.frozen.Load() != nil {
 		if err := pz.Resume(ctx); err != nil {
 			return fault.Wrap(err, fault.Unavailable, "wake_failed", "The sandbox could not be woken. Try again.")
 		}
@@ -125,7 +125,7 @@ func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
 func (m *Manager) freeze(ctx context.Context, p *Place, reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseTimeout)
 	defer cancel()
-	pz, ok := p.sandbox.(Pauser)
+	pz, ok := p.box().(Pauser)
 	if !ok {
 		return fmt.Errorf("sandbox %s cannot pause", p.SandboxID)
 	}
@@ -187,7 +187,7 @@ func (m *Manager) mark(ctx context.Context, r *room, p *Place, state State, reas
 
 // pauser returns a place's ability to stand still, when it has it.
 func (m *Manager) pauser(ctx context.Context, p *Place) (Pauser, bool) {
-	pz, ok := p.sandbox.(Pauser)
+	pz, ok := p.box().(Pauser)
 	if !ok {
 		return nil, false
 	}

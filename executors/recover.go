@@ -52,11 +52,11 @@ func (m *Manager) Recover(ctx context.Context) error {
 // ErrGone the record is closed; on any other error the record becomes the room's stray.
 func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, error) {
 	p, err := m.find(ctx, rec)
-	if err == nil && rec.State == Stopping {
-		// The server died, or failed, half-way through destroying it: finish that.
+	if err == nil && (rec.State == Stopping || rec.State == Starting && p.OwnDisk) {
+		// The server died, or failed, half-way through destroying it, or through bringing the workspace there: it is of no use to anybody.
 		p.Guest.Close()
 		m.runsOn(ctx, rec, m.ranSince(ctx, rec.Handle))
-		if err = p.sandbox.Destroy(ctx); err == nil {
+		if err = p.box().Destroy(ctx); err == nil {
 			m.stood(ctx, rec.Handle.ID, 0, ByServer)
 			err = ErrGone
 		}

@@ -80,7 +80,7 @@ func (h handlers) WakeSandbox(ctx context.Context, req api.WakeSandboxRequestObj
 	if err := h.cfg.Places.Wake(ctx, req.Id); err != nil {
 		return nil, err
 	}
-	if _, err := h.cfg.Places.Ensure(ctx, req.Id); err != nil {
+	if _, err := h.cfg.Places.EnsureFor(ctx, req.Id, "", callOf(ctx).actor.User.ID); err != nil {
 		return nil, err
 	}
 	sb, err := h.sandbox(ctx, req.Id)

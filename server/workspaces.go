@@ -43,6 +43,9 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	if err := h.checkPlace(ctx, b.ProjectId, val(b.Executor), val(b.FallbackOk)); err != nil {
 		return nil, err
 	}
+	if err := h.checkSize(ctx, b.ProjectId, val(b.Executor), limitsOf(b.Resources)); err != nil {
+		return nil, err
+	}
 	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
 		Branch: val(b.Branch), Executor: val(b.Executor), Limits: limitsOf(b.Resources), FallbackOK: val(b.FallbackOk)})
 	if err != nil {
@@ -54,12 +57,24 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 
 // checkPlace is asked before anything is made: a workspace that cannot have a sandbox is of no use. project may be a name nobody knows.
 func (h handlers) checkPlace(ctx context.Context, projectID, executor string, fallbackOK bool) error {
-	team := callOf(ctx).team.ID
-	var wish string
-	if p, err := h.cfg.Workspaces.Project(ctx, projectID); err == nil && p.TeamID == team {
-		wish = p.Executor
+	return h.cfg.Workspaces.CheckPlace(ctx, callOf(ctx).team.ID, executors.Kind(executor), h.projectPlace(ctx, projectID), fallbackOK)
+}
+
+// projectPlace is the place a project of the team asks for, "" for none.
+func (h handlers) projectPlace(ctx context.Context, projectID string) executors.Kind {
+	if p, err := h.cfg.Workspaces.Project(ctx, projectID); err == nil && p.TeamID == callOf(ctx).team.ID {
+		return executors.Kind(p.Executor)
 	}
-	return h.cfg.Workspaces.CheckPlace(ctx, team, executors.Kind(executor), executors.Kind(wish), fallbackOK)
+	return ""
+}
+
+// checkSize refuses a size the place has not. Without a place, which may yet be another one, there is nothing to say.
+func (h handlers) checkSize(ctx context.Context, projectID, executor string, l executors.Limits) error {
+	kind, err := h.cfg.Places.Choose(ctx, callOf(ctx).team.ID, executors.Kind(executor), h.projectPlace(ctx, projectID))
+	if err != nil {
+		return nil
+	}
+	return h.cfg.Places.CheckSize(ctx, kind, l)
 }
 
 func (h handlers) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {

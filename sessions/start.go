@@ -58,7 +58,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if err := s.cfg.Places.Permit(ctx, w.ID); err != nil {
 		return Session{}, err
 	}
-	place, err := s.cfg.Places.Ensure(ctx, w.ID)
+	place, err := s.cfg.Places.Ensure(executors.As(ctx, executors.ForAgent, actor.User.ID), w.ID)
 	if err != nil {
 		return Session{}, err
 	}
@@ -225,7 +225,7 @@ func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script
 	if err := s.cfg.Places.Permit(ctx, w.ID); err != nil {
 		return "", err
 	}
-	place, err := s.cfg.Places.Ensure(ctx, w.ID)
+	place, err := s.cfg.Places.Ensure(executors.As(ctx, executors.ForAgent, w.CreatedBy), w.ID)
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/hostgit"
@@ -297,7 +298,7 @@ func (s *Service) buildSandbox(ctx context.Context, w Workspace) (outcome, error
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{}, places.Ensure(ctx, w.ID)
+	return outcome{}, places.Ensure(executors.As(ctx, executors.ForAgent, w.CreatedBy), w.ID)
 }
 
 // buildSetup runs the project's setup script as a session everybody can watch.

@@ -26,6 +26,8 @@ const Kind executors.Kind = "fake"
 
 // World is where fake sandboxes live: it outlives the Executors of "restarted servers". Safe for concurrent use.
 type World struct {
+	Now func() time.Time // the clock of leases; nil = time.Now. Set before use
+
 	dir string
 	log *slog.Logger
 
@@ -40,6 +42,12 @@ type box struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	dir    string
+
+	// Of a Cloud's, under the world's mu.
+	still     bool
+	leaseEnds int64 // ms UTC, 0 = never
+	runEnds   int64
+	runs      int
 }
 
 // NewWorld makes a World that keeps its guests' files below dir.
@@ -95,6 +103,18 @@ type Knobs struct {
 	Kind        executors.Kind
 	Boundary    executors.Boundary          // what Capabilities claims; "" = none
 	Probe       func(context.Context) error // called by Capabilities, which fails with its error
+	CreateErrs  []error                     // how many Creates that come next end; nil = well. Those after them as CreateErr says
+	Creating    func(context.Context)       // called by Create
+
+	// Of a Cloud.
+	Sizes     []executors.Size
+	PriceNano int64
+	Lease     time.Duration // 0 = for ever
+	Run       time.Duration // 0 = for ever
+	PauseErr  error         // Pause fails
+	ResumeErr error         // Resume, and so Recover, fails
+	ExtendErr error         // Extend fails
+	AsleepErr error         // Asleep fails
 }
 
 // Executor makes fake sandboxes in a World.
@@ -104,6 +124,7 @@ type Executor struct {
 	mu      sync.Mutex
 	knobs   Knobs
 	creates int
+	specs   []executors.Spec
 }
 
 // New makes an Executor over w. A second one over the same World is the executor of a restarted server.
@@ -114,6 +135,13 @@ func (e *Executor) Set(k Knobs) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.knobs = k
+}
+
+// Specs are what sandboxes were asked for with, in order.
+func (e *Executor) Specs() []executors.Spec {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.specs)
 }
 
 // Creates says how many sandboxes were asked for.
@@ -154,7 +182,14 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	e.mu.Lock()
 	e.creates++
 	k := e.knobs
+	if len(k.CreateErrs) > 0 {
+		k.CreateErr, e.knobs.CreateErrs = k.CreateErrs[0], k.CreateErrs[1:]
+	}
+	e.specs = append(e.specs, s)
 	e.mu.Unlock()
+	if k.Creating != nil {
+		k.Creating(ctx)
+	}
 	if k.CreateDelay > 0 {
 		select {
 		case <-time.After(k.CreateDelay):
@@ -267,8 +302,9 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	s.e.w.mu.Lock()
 	b := s.e.w.boxes[s.handle.ID]
+	still := b != nil && s.e.w.standsStill(b)
 	s.e.w.mu.Unlock()
-	if b == nil {
+	if b == nil || still {
 		return nil, errors.New("nobody is there")
 	}
 	return b.listen.dial(ctx)
@@ -287,6 +323,9 @@ type memListener struct {
 	conns chan net.Conn
 	once  sync.Once
 	done  chan struct{}
+
+	mu   sync.Mutex
+	open []net.Conn
 }
 
 func newMemListener() *memListener {
@@ -313,12 +352,25 @@ func (l *memListener) dial(ctx context.Context) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
 	case l.conns <- there:
+		l.mu.Lock()
+		l.open = append(l.open, there)
+		l.mu.Unlock()
 		return here, nil
 	case <-l.done:
 		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// cut breaks every pipe there is.
+func (l *memListener) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.open {
+		_ = c.Close()
+	}
+	l.open = nil
 }
 
 type memAddr struct{}

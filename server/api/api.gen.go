@@ -4581,7 +4581,7 @@ type ServerInterface interface {
 	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error
-	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays
+	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx echo.Context, id Id) error
 	// GetDiff Unified diff of one file against the base
@@ -13372,7 +13372,7 @@ type StrictServerInterface interface {
 	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx context.Context, request ListConversationsRequestObject) (ListConversationsResponseObject, error)
-	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays
+	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx context.Context, request DestroySandboxRequestObject) (DestroySandboxResponseObject, error)
 	// GetDiff Unified diff of one file against the base

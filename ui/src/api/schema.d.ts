@@ -1658,7 +1658,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End the sandbox and everything that runs in it; the worktree stays */
+        /** End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up */
         post: operations["destroySandbox"];
         delete?: never;
         options?: never;

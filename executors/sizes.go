@@ -1,0 +1,75 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// fit chooses a sandbox's size in a place that has sizes: the smallest that can be had with as much as the limits say, the default where
+// they say nothing.
+func fit(c Capabilities, l Limits) (Size, error) {
+	if len(c.Sizes) == 0 {
+		return Size{}, nil
+	}
+	wish := l.CPUs > 0 || l.MemoryMB > 0
+	var missed *Size // would do, and cannot be had
+	for i, s := range c.Sizes {
+		if wish && (float64(s.CPUs) < l.CPUs || s.MemoryMB < l.MemoryMB) || !wish && !s.Default {
+			continue
+		}
+		if s.Available {
+			return s, nil
+		}
+		if missed == nil {
+			missed = &c.Sizes[i]
+		}
+	}
+	if missed != nil {
+		return Size{}, fault.New(fault.Unavailable, "size_unavailable", "%s cannot make a sandbox with %s now: %s. %s", c.Name, missed.words(),
+			strings.TrimSuffix(missed.Reason, "."), missed.Cure).With("field", "resources").With("sizes", sizeList(c))
+	}
+	return Size{}, noSuchSize(c)
+}
+
+// CheckSize refuses what a workspace asks of a place that has sizes when there is no such size. Only CPUs and memory are looked at.
+func (m *Manager) CheckSize(ctx context.Context, k Kind, l Limits) error {
+	e, ok := m.byKind[k]
+	if !ok || l.CPUs == 0 && l.MemoryMB == 0 {
+		return nil
+	}
+	c := m.capabilities(ctx, e)
+	if len(c.Sizes) == 0 {
+		return nil
+	}
+	for _, s := range c.Sizes {
+		if (l.CPUs == 0 || float64(s.CPUs) == l.CPUs) && (l.MemoryMB == 0 || s.MemoryMB == l.MemoryMB) {
+			_, err := fit(Capabilities{Name: c.Name, Sizes: []Size{s}}, l)
+			return err
+		}
+	}
+	return noSuchSize(c)
+}
+
+func noSuchSize(c Capabilities) error {
+	var all []string
+	for _, s := range c.Sizes {
+		all = append(all, s.words())
+	}
+	return fault.New(fault.Invalid, "size_unknown", "%s has no sandboxes of this size. There are: %s.", c.Name, strings.Join(all, "; ")).
+		With("field", "resources").With("sizes", sizeList(c))
+}
+
+func sizeList(c Capabilities) []map[string]any {
+	out := []map[string]any{}
+	for _, s := range c.Sizes {
+		out = append(out, map[string]any{"cpus": s.CPUs, "memory_mb": s.MemoryMB, "available": s.Available})
+	}
+	return out
+}
+
+func (s Size) words() string {
+	return fmt.Sprintf("%s, %s", cpuWords(float64(s.CPUs)), MemoryWords(s.MemoryMB))
+}
