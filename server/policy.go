@@ -158,7 +158,7 @@ var policy = map[string]rule{
 	"disallowHost":   of(accounts.AllowHost, byWorkspace),
 	"getSandbox":     of(accounts.ViewWorkspace, byWorkspace),
 	"listPorts":      of(accounts.ViewWorkspace, byWorkspace),
-	"openPort":       of(accounts.ViewWorkspace, byWorkspace),
+	"openPort":       of(accounts.EditWorkspace, byWorkspace), // what a page asks of a program there is work
 	"fallBack":       of(accounts.EditWorkspace, byWorkspace),
 	"getLimits":      of(accounts.ViewWorkspace, byWorkspace),
 	"setLimits":      of(accounts.EditWorkspace, byWorkspace),

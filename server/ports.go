@@ -2,34 +2,126 @@ package server
 
 import (
 	"context"
+	"net"
+	"net/http"
+	"strings"
 
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/preview"
 	"github.com/parawork/parawork/server/api"
 )
 
+// newPreview makes the proxy to ports of sandboxes: below the configured domain, or below localhost where the server listens on this
+// machine alone. nil = off.
+func (s *Server) newPreview() *preview.Proxy {
+	domain := s.cfg.PreviewDomain
+	if domain == "" && s.cfg.Loopback && (s.public == nil || loopbackHost(s.public.Host)) {
+		domain = "localhost"
+	}
+	if domain == "" {
+		return nil
+	}
+	return preview.New(preview.Config{Domain: domain, Dial: s.dialPort, Check: s.mayVisit, Secure: s.previewSecure, Now: s.cfg.Now, Log: s.log})
+}
+
+// front hands requests for the origins of ports to the preview, and all others to the API and the web app.
+func (s *Server) front(next http.Handler) http.Handler {
+	if s.preview == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !s.preview.Serves(r.Host):
+			next.ServeHTTP(w, r)
+		case s.ready() != nil:
+			http.Error(w, "The server is starting or stopping. Try again in a moment.", http.StatusServiceUnavailable)
+		default:
+			s.preview.ServeHTTP(w, r)
+		}
+	})
+}
+
+// previewSecure is secure for the names of ports: those follow publicUrl.
+func (s *Server) previewSecure(r *http.Request) bool {
+	return s.secure(r) || s.public != nil && s.public.Scheme == "https" && !loopbackHost(r.Host)
+}
+
+// mayVisit asks again whether who opened a port may: the same sign-in, and still a right to work in the workspace, for what a page asks
+// of a program there is work.
+func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) error {
+	cred, ok := who.(credential)
+	if !ok {
+		return errSignedOut
+	}
+	actor, err := s.authenticate(ctx, cred)
+	if err != nil {
+		return err
+	}
+	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	return accounts.Can(actor, accounts.EditWorkspace, w.TeamID)
+}
+
+// dialPort connects to a port of a workspace's sandbox.
+func (s *Server) dialPort(ctx context.Context, workspaceID string, port int, wake bool) (net.Conn, error) {
+	place, live := s.cfg.Places.Live(workspaceID)
+	if wake {
+		var err error
+		if place, err = s.cfg.Places.Ensure(ctx, workspaceID); err != nil {
+			return nil, err
+		}
+	} else if !live {
+		return nil, fault.New(fault.Conflict, "sandbox_not_running", "The workspace's sandbox does not run now.")
+	}
+	return place.Guest.DialPort(ctx, port)
+}
+
 const previewsOff = "Previews of ports are off. An operator turns them on with preview.baseDomain in config.json."
 
-func (h handlers) ListPorts(ctx context.Context, req api.ListPortsRequestObject) (api.ListPortsResponseObject, error) {
-	out := api.ListPorts200JSONResponse{Reason: previewsOff, Items: []struct {
-		Port int    `json:"port"`
-		Url  string `json:"url"`
-	}{}}
-	sb, err := h.cfg.Places.Sandbox(ctx, req.Id)
-	if fault.Is(err, fault.NotFound) {
-		return out, nil
+// address is where a port is seen from the browser that asks.
+func (h handlers) address(r *http.Request, workspaceID string, port int) string {
+	scheme, host := "http", r.Host
+	if h.public != nil && !loopbackHost(r.Host) {
+		scheme, host = h.public.Scheme, h.public.Host
+	} else if h.secure(r) {
+		scheme = "https"
 	}
+	return h.preview.Address(scheme, host, workspaceID, port)
+}
+
+func (h handlers) ListPorts(ctx context.Context, req api.ListPortsRequestObject) (api.ListPortsResponseObject, error) {
+	out := api.Ports{Enabled: h.preview != nil, Items: []api.Port{}}
+	if !out.Enabled {
+		out.Reason = previewsOff
+	}
+	sb, err := h.cfg.Places.Sandbox(ctx, req.Id)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	if sb.State == executors.Running {
+		for _, port := range sb.Ports {
+			p := api.Port{Port: port}
+			if out.Enabled {
+				p.Url = h.address(callOf(ctx).request, req.Id, port)
+			}
+			out.Items = append(out.Items, p)
+		}
+	}
+	return api.ListPorts200JSONResponse(out), nil
+}
+
+func (h handlers) OpenPort(ctx context.Context, req api.OpenPortRequestObject) (api.OpenPortResponseObject, error) {
+	if h.preview == nil {
+		return nil, fault.New(fault.Unsupported, "preview_off", previewsOff)
+	}
+	call := callOf(ctx)
+	ticket, err := h.preview.Ticket(call.cred, req.Id, req.Port)
 	if err != nil {
 		return nil, err
 	}
-	for _, port := range sb.Ports {
-		out.Items = append(out.Items, struct {
-			Port int    `json:"port"`
-			Url  string `json:"url"`
-		}{Port: port})
-	}
-	return out, nil
-}
-
-func (h handlers) OpenPort(context.Context, api.OpenPortRequestObject) (api.OpenPortResponseObject, error) {
-	return nil, fault.New(fault.Unsupported, "preview_off", previewsOff)
+	return api.OpenPort200JSONResponse{Url: strings.TrimSuffix(h.address(call.request, req.Id, req.Port), "/") + "/" + ticket}, nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/preview"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/settings"
@@ -59,7 +60,9 @@ type Config struct {
 	Caches   *executors.Caches // what teams share; nil = nothing
 	Settings *settings.Service // what operators say about places
 	TryE2B   TryE2B            // optional
-	UI       http.Handler      // everything outside /api/
+
+	PreviewDomain string       // below which ports of sandboxes are seen; "" = off, or localhost where Loopback
+	UI            http.Handler // everything outside /api/
 
 	Drain time.Duration // how long requests under way may take when the server stops; default 10 s
 	Now   func() time.Time
@@ -103,6 +106,7 @@ type Server struct {
 	crossOrigin *http.CrossOriginProtection
 	phase       atomic.Int32
 	sockets     *sockets
+	preview     *preview.Proxy // nil = off
 	melody      *melody.Melody // while Serve runs
 
 	life context.Context // of every request; ends when Serve gives up waiting for them
@@ -126,6 +130,7 @@ func New(cfg Config) (*Server, error) {
 			return nil, fmt.Errorf("trusting server.publicUrl: %w", err)
 		}
 	}
+	s.preview = s.newPreview()
 	s.echo = s.routes()
 	return s, nil
 }
@@ -149,7 +154,7 @@ func (s *Server) ready() error {
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.melody = newMelody()
 	web := &http.Server{
-		Handler:           s.echo,
+		Handler:           s.front(s.echo),
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
@@ -188,6 +193,9 @@ func (s *Server) stop(web *http.Server) {
 		s.log.Info("requests under way are cut", "error", err)
 	}
 	s.sockets.wait(ctx) // Shutdown knows nothing of them
+	if s.preview != nil {
+		s.preview.Close()
+	}
 	s.end(errStopping)
 	// Whoever is still there sees the end of its context; a moment later the connection goes.
 	last, cancelLast := context.WithTimeout(context.Background(), goodbye)

@@ -221,7 +221,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings,
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, PreviewDomain: h.cfg.Preview.BaseDomain,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }

@@ -2754,6 +2754,14 @@ type PlaceTest struct {
 	Reason string `json:"reason"`
 }
 
+// Port defines model for Port.
+type Port struct {
+	Port int `json:"port"`
+
+	// Url Where it is seen by who was let in; empty while previews are off
+	Url string `json:"url"`
+}
+
 // PortAddress defines model for PortAddress.
 type PortAddress struct {
 	Url string `json:"url"`
@@ -2761,13 +2769,8 @@ type PortAddress struct {
 
 // Ports defines model for Ports.
 type Ports struct {
-	Enabled bool `json:"enabled"`
-	Items   []struct {
-		Port int `json:"port"`
-
-		// Url Where it is seen by who was let in; empty while previews are off
-		Url string `json:"url"`
-	} `json:"items"`
+	Enabled bool   `json:"enabled"`
+	Items   []Port `json:"items"`
 
 	// Reason Why not, and what to do, in words
 	Reason string `json:"reason"`

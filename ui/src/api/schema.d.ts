@@ -3085,16 +3085,17 @@ export interface components {
             /** @description In words, when not ok */
             reason: string;
         };
+        Port: {
+            port: number;
+            /** @description Where it is seen by who was let in; empty while previews are off */
+            url: string;
+        };
         PortAddress: {
             url: string;
         };
         Ports: {
             enabled: boolean;
-            items: {
-                port: number;
-                /** @description Where it is seen by who was let in; empty while previews are off */
-                url: string;
-            }[];
+            items: components["schemas"]["Port"][];
             /** @description Why not, and what to do, in words */
             reason: string;
         };

@@ -1,0 +1,105 @@
+package server
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/server/api"
+)
+
+func TestPortsOfASandboxAreSeenByWhoMayWorkInIt(t *testing.T) {
+	t.Parallel()
+	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "served to "+r.Host)
+	}))
+	t.Cleanup(program.Close)
+	_, port, err := net.SplitHostPort(program.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHouse(t)
+	h.serve()
+	p := h.people(t)
+	ws := "/api/v1/workspaces/" + p.ids["workspace"]
+	member := bearer(p.tokens["member"])
+	if r := h.do("POST", ws+"/exec", `{"command":"true"}`, member...); r.StatusCode != 200 { // it has a sandbox
+		t.Fatalf("a command: %d %s", r.StatusCode, r.body)
+	}
+	var ports api.Ports
+	h.do("GET", ws+"/ports", "", member...).into(t, &ports)
+	if !ports.Enabled || ports.Reason != "" {
+		t.Errorf("on loopback: %+v", ports)
+	}
+	if r := h.do("POST", ws+"/ports/"+port+"/open", "", bearer(p.tokens["viewer"])...); r.StatusCode != 403 {
+		t.Errorf("a viewer: %d %s", r.StatusCode, r.body)
+	}
+	var opened api.PortAddress
+	h.do("POST", ws+"/ports/"+port+"/open", "", member...).into(t, &opened)
+	u, err := url.Parse(opened.Url)
+	if err != nil || !strings.HasPrefix(u.Host, port+"-"+strings.TrimPrefix(p.ids["workspace"], "ws_")+".localhost:") {
+		t.Fatalf("address %q, %v", opened.Url, err)
+	}
+	visit := func(path, cookie string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", h.url+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = u.Host
+		if cookie != "" {
+			req.Header.Set("Cookie", cookie)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	if r := visit("/api/v1/me", ""); r.StatusCode != 401 || strings.Contains(r.Header.Get("Content-Type"), "json") {
+		t.Errorf("the origin of a port answers for the app: %d %v", r.StatusCode, r.Header)
+	}
+	in := visit(u.RequestURI(), "")
+	if in.StatusCode != http.StatusSeeOther || len(in.Cookies()) != 1 {
+		t.Fatalf("with the ticket: %d %v", in.StatusCode, in.Header)
+	}
+	cookie := in.Cookies()[0].Name + "=" + in.Cookies()[0].Value
+	page := visit("/", cookie)
+	if b, err := io.ReadAll(page.Body); string(b) != "served to localhost:"+port {
+		t.Errorf("the page: %d %q, %v", page.StatusCode, b, err)
+	}
+	// The cookie of a port signs nobody in, and the app's own name serves no port.
+	if r := h.do("GET", "/api/v1/me", "", "Cookie", cookie); r.StatusCode != 401 {
+		t.Errorf("the app with a port's cookie: %d", r.StatusCode)
+	}
+	closed := strconv.Itoa(1)
+	h.do("POST", ws+"/ports/"+closed+"/open", "", member...).into(t, &opened)
+	if u, err = url.Parse(opened.Url); err != nil {
+		t.Fatal(err)
+	}
+	in = visit(u.RequestURI(), "")
+	if r := visit("/", in.Cookies()[0].Name+"="+in.Cookies()[0].Value); r.StatusCode != http.StatusBadGateway {
+		t.Errorf("a port nobody listens at: %d", r.StatusCode)
+	}
+}
+
+func TestWithoutADomainOfTheirOwnPortsAreNotSeenFromElsewhere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, func(c *Config) { c.Loopback = false })
+	h.serve()
+	p := h.people(t)
+	ws := "/api/v1/workspaces/" + p.ids["workspace"]
+	var ports api.Ports
+	h.do("GET", ws+"/ports", "", bearer(p.tokens["member"])...).into(t, &ports)
+	if ports.Enabled || !strings.Contains(ports.Reason, "preview.baseDomain") {
+		t.Errorf("%+v", ports)
+	}
+	if r := h.do("POST", ws+"/ports/3000/open", "", bearer(p.tokens["member"])...); r.code() != "preview_off" {
+		t.Errorf("opening one: %d %s", r.StatusCode, r.body)
+	}
+}
