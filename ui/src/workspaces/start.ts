@@ -1,4 +1,5 @@
 import { api, data, type Schemas, type Session } from "@/api/client";
+import { noteProblem } from "@/places/problem";
 import { isCoarse } from "@/state/look";
 
 /** Starts a session, sized for this window; on a phone the server's own size is kept. */
@@ -7,7 +8,7 @@ export function startSession(
   body: Omit<Schemas["NewSession"], "cols" | "rows">,
   idempotencyKey: string = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`,
 ): Promise<Session> {
-  return data(
+  const started = data(
     api.POST("/workspaces/{id}/sessions", {
       params: { path: { id: workspaceId }, header: { "Idempotency-Key": idempotencyKey } },
       body: {
@@ -23,6 +24,8 @@ export function startSession(
       },
     }),
   );
+  started.catch((error) => noteProblem(workspaceId, error));
+  return started;
 }
 
 /** What the terminal of this window will hold, so that a program draws its first screen in the right size. */

@@ -13,6 +13,8 @@ import { Combobox } from "@/kit/combobox";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { Field, TextArea, TextField } from "@/kit/field";
 import { Empty, Failure, FormError, Skeleton } from "@/kit/states";
+import type { Place as PlaceInfo } from "@/places/far";
+import { chosenSize, sizeId } from "@/places/far-words";
 import { isString, recall, remember } from "@/state/remember";
 import { addPendingStart } from "@/workspaces/pending-start";
 import { COMMAND, SHELL } from "@/workspaces/sessions";
@@ -87,6 +89,8 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const [command, setCommand] = useState("");
   const [chosen, setChosen] = useState<PermissionChoice | undefined>(undefined); // undefined: as config.json says
   const [executor, setExecutor] = useState<string | undefined>(undefined);
+  const [size, setSize] = useState<string | undefined>(undefined); // undefined: the last one here, else the place's own
+  const [fallback, setFallback] = useState(false);
   const [tries, setTries] = useState<Try[] | undefined>(undefined); // several agents; undefined: one
 
   const agents = useQuery(agentsQuery(team.slug));
@@ -97,6 +101,8 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const settled = useSettled(name.trim(), 200);
   const suggestion = useQuery(branchNameQuery(project.id, settled));
   const place = executor ?? defaultPlace(executors.data, recall(`place.${project.id}`, isString));
+  const there: PlaceInfo | undefined = executors.data?.find((e) => e.kind === place);
+  const wanted = chosenSize(there, size ?? recall(`size.${project.id}.${place}`, isString));
   const argv = splitCommand(command);
   const talks = choice.agent !== "" && choice.agent !== SHELL && choice.agent !== COMMAND;
 
@@ -111,6 +117,8 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             ...(base ? { base } : {}),
             ...(branch?.trim() ? { branch: branch.trim() } : {}),
             ...(place ? { executor: place } : {}),
+            ...(wanted ? { resources: { cpus: wanted.cpus, memory_mb: wanted.memory_mb } } : {}),
+            ...(there?.own_disk && there.fallback && fallback ? { fallback_ok: true } : {}),
           },
         }),
       ),
@@ -119,6 +127,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
       remember(`agent.${project.id}`, choice.agent);
       if (choice.account) remember(`account.${project.id}.${choice.agent}`, choice.account);
       if (place) remember(`place.${project.id}`, place);
+      if (wanted) remember(`size.${project.id}.${place}`, sizeId(wanted));
       if (choice.agent) {
         addPendingStart({
           workspaceId: w.id,
@@ -164,11 +173,11 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   });
   const [runKey, setRunKey] = useState(newKey);
   const permissions = chosen ?? { all: choice.info?.default_permissions === "all", confirmed: false };
-  const isolated = executors.data?.find((e) => e.kind === place)?.isolated ?? false;
+  const isolated = there?.isolated ?? false;
   const unsure = choice.info?.takes_permissions === true && permissions.all && !isolated && !permissions.confirmed;
   const several = tries !== undefined;
   const field = (f: string) => fieldError(several ? run.error : create.error, f);
-  const named = ["name", "base", "branch", "executor"].some(field);
+  const named = ["name", "base", "branch", "executor", "resources"].some(field);
   const ready = several
     ? prompt.trim() !== "" && tries.length > 0 && !run.isPending
     : name.trim() !== "" &&
@@ -276,7 +285,20 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             onChange={(e) => setCommand(e.target.value)}
           />
         )}
-        <PlaceChoice query={executors} value={place} onChange={setExecutor} error={field("executor")} />
+        <PlaceChoice
+          query={executors}
+          value={place}
+          onChange={(kind) => {
+            setExecutor(kind);
+            setSize(undefined);
+            setFallback(false); // agreed for the place it was asked about
+          }}
+          error={field("executor") ?? field("resources")}
+          size={wanted && sizeId(wanted)}
+          onSize={several ? undefined : setSize}
+          fallback={fallback}
+          onFallback={several ? undefined : setFallback}
+        />
         {!several && choice.info?.takes_permissions && (
           <Permissions value={permissions} onChange={setChosen} isolated={isolated} />
         )}

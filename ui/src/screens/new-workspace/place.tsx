@@ -1,22 +1,48 @@
 import type { UseQueryResult } from "@tanstack/react-query";
-import type { Schemas } from "@/api/client";
+import { lazy, type ReactNode, Suspense } from "react";
 import { Choice } from "@/kit/field";
 import { Failure, Skeleton } from "@/kit/states";
+import type { Place as PlaceInfo } from "@/places/far";
+import { chosenSize, costWords } from "@/places/far-words";
 import { sentence } from "@/places/words";
 
-type Executor = Schemas["Executor"];
+const PlaceTerms = lazy(() => import("../place/terms"));
 
 interface Props {
-  places: Executor[];
+  places: PlaceInfo[];
   value: string;
   onChange: (kind: string) => void;
   error?: string;
-  legend?: string;
+  legend?: ReactNode;
   name?: string;
+  /** A first row for no place of one's own: whoever stands above says it. */
+  above?: { label: string; hint: string };
+  /** The chosen size, as sizeId tells it; undefined: the place's own. Absent: no size can be chosen here. */
+  size?: string;
+  onSize?: (id: string) => void;
+  /** Whether it may start on this server when the place cannot serve. Absent: not asked here. */
+  fallback?: boolean;
+  onFallback?: (yes: boolean) => void;
+  readOnly?: boolean;
 }
 
 /** Where a workspace lives, each place with its boundary in words; one that cannot be used says why and what would help. */
-export function Place({ places, value, onChange, error, legend = "Place", name = "executor" }: Props) {
+export function Place({
+  places,
+  value,
+  onChange,
+  error,
+  legend = "Place",
+  name = "executor",
+  above,
+  size,
+  onSize,
+  fallback,
+  onFallback,
+  readOnly,
+}: Props) {
+  const chosen = places.find((e) => e.kind === value);
+  const terms = chosen && ((onSize && chosen.sizes?.length) || (onFallback && chosen.own_disk && chosen.fallback));
   return (
     <div>
       <Choice
@@ -24,31 +50,47 @@ export function Place({ places, value, onChange, error, legend = "Place", name =
         legend={legend}
         value={value}
         onChange={onChange}
-        options={places.map((e) => ({
-          value: e.kind,
-          disabled: !e.available || !e.allowed,
-          label: (
-            <>
-              <span>{e.name}</span>
-              {!e.isolated && e.available && e.allowed && <span className="text-meta text-needs">not isolated</span>}
-              {e.boundary_name !== e.name && e.isolated && (
-                <span className="text-meta text-fg3">{e.boundary_name}</span>
-              )}
-              {e.price_nano_per_hour > 0 && (
-                <span className="text-meta text-fg3">${(e.price_nano_per_hour / 1e9).toFixed(2)} an hour</span>
-              )}
-            </>
-          ),
-          hint: hint(e),
-        }))}
+        options={[
+          ...(above ? [{ value: "", label: above.label, hint: above.hint, disabled: readOnly }] : []),
+          ...places.map((e) => ({
+            value: e.kind,
+            disabled: readOnly || !e.available || !e.allowed,
+            label: <Label place={e} cost={costWords(e, chosenSize(e, e.kind === value ? size : undefined))} />,
+            hint: hint(e),
+          })),
+        ]}
       />
       {error && <p className="mt-1 text-meta text-failed">{error}</p>}
+      {terms && (
+        <Suspense fallback={<Skeleton rows={2} label="Loading the sizes" />}>
+          <PlaceTerms
+            key={chosen.kind}
+            place={chosen}
+            places={places}
+            size={size}
+            onSize={onSize}
+            fallback={fallback}
+            onFallback={onFallback}
+          />
+        </Suspense>
+      )}
     </div>
   );
 }
 
+function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {
+  return (
+    <>
+      <span>{e.name}</span>
+      {!e.isolated && e.available && e.allowed && <span className="text-meta text-needs">not isolated</span>}
+      {e.boundary_name !== e.name && e.isolated && <span className="text-meta text-fg3">{e.boundary_name}</span>}
+      {cost && <span className="text-meta text-fg2 tabular-nums">{cost}</span>}
+    </>
+  );
+}
+
 /** What a place promises, or why it cannot be chosen. */
-function hint(e: Executor): string {
+function hint(e: PlaceInfo): string {
   if (!e.available) return [sentence(e.reason), sentence(e.cure)].filter(Boolean).join(" ");
   if (!e.allowed) return sentence(e.forbidden || "your team asks for a stronger boundary");
   const more = [
@@ -60,7 +102,7 @@ function hint(e: Executor): string {
 }
 
 /** The same while the places are looked for. */
-export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query: UseQueryResult<Executor[]> }) {
+export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query: UseQueryResult<PlaceInfo[]> }) {
   if (query.isPending) return <Skeleton rows={2} label="Looking where workspaces can live" />;
   if (query.isError && !query.data)
     return <Failure what="The places could not be listed." error={query.error} retry={() => void query.refetch()} />;

@@ -4,9 +4,10 @@ import { api, data, type Project, type Schemas } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
-import { Check, Choice, Field, inputClass, TextArea } from "@/kit/field";
-import { FormError } from "@/kit/states";
+import { Check, Choice, TextArea } from "@/kit/field";
+import { Failure, FormError, Skeleton } from "@/kit/states";
 import { NETWORKS, networkName, whole } from "@/places/words";
+import { Place } from "@/screens/new-workspace/place";
 import { LimitsForm } from "@/screens/place/limits-form";
 import { toast } from "@/state/toasts";
 import { Image } from "./image";
@@ -52,25 +53,21 @@ function PlaceOf({ project: p, readOnly }: Props) {
       <h2 id="project-place" className="mb-2 text-title font-semibold">
         Place
       </h2>
-      <Field label="New workspaces live in" hint="Workspaces that exist stay where they are.">
-        {(ids) => (
-          <select
-            {...ids}
-            className={inputClass}
-            disabled={readOnly || save.isPending}
-            value={p.executor}
-            onChange={(e) => save.mutate({ executor: e.target.value })}
-          >
-            <option value="">What the team says</option>
-            {(places.data ?? []).map((e) => (
-              <option key={e.kind} value={e.kind} disabled={!e.available || !e.allowed}>
-                {e.name}
-                {!e.available ? " (cannot be used now)" : !e.allowed ? " (too weak for the team)" : ""}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+      {places.isPending ? (
+        <Skeleton rows={3} label="Looking where workspaces can live" />
+      ) : places.isError && !places.data ? (
+        <Failure what="The places could not be listed." error={places.error} retry={() => void places.refetch()} />
+      ) : (
+        <Place
+          name="project-executor"
+          legend="New workspaces live in"
+          places={places.data}
+          above={{ label: "What the team says", hint: "Workspaces that exist stay where they are." }}
+          value={p.executor ?? ""}
+          readOnly={readOnly || save.isPending}
+          onChange={(executor) => save.mutate({ executor })}
+        />
+      )}
       <Check
         className="mt-2"
         label="Share the team's caches"

@@ -5,6 +5,7 @@ import { keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
+import { noteProblem } from "@/places/problem";
 import { toastError } from "@/state/toasts";
 import type { Exit } from "@/terminal/state";
 import { COMMAND, endOf, hasEnded, isShell, SETUP, sessionMark } from "@/workspaces/sessions";
@@ -37,7 +38,10 @@ export function EndedBar({ session, exit }: { session: Session; exit: Exit | und
       void client.invalidateQueries({ queryKey: keys.sessions(s.workspace_id) });
       await navigate({ search: (x) => ({ ...x, session: next.id }) });
     },
-    onError: (error) => toastError(`${s.agent_name} did not start again`, error, () => resume.mutate()),
+    onError: (error) =>
+      // What its place says is shown above the terminal.
+      noteProblem(s.workspace_id, error) ||
+      toastError(`${s.agent_name} did not start again`, error, () => resume.mutate()),
   });
   const afresh = isShell(s) || s.agent === COMMAND;
   return (

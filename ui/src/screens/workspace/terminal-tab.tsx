@@ -19,6 +19,8 @@ import { StartDialog } from "./start-dialog";
 
 const TerminalPane = lazy(() => import("./terminal-pane"));
 const AnswerMode = lazy(() => import("./answer-mode"));
+const PlaceStrip = lazy(() => import("../place/strip"));
+const PlaceFirst = lazy(() => import("../place/whole"));
 
 /** The sessions of a workspace, agents or shells, one of them in front. */
 export default function TerminalTab({ workspace: w, kind }: { workspace: Workspace; kind: "agent" | "shell" }) {
@@ -51,7 +53,11 @@ export default function TerminalTab({ workspace: w, kind }: { workspace: Workspa
           retry={() => void all.refetch()}
         />
       ) : sessions.length === 0 || (onlySetup && shown?.agent !== SETUP) ? (
-        <NoSessions workspace={w} kind={kind} may={may} shell={shell} onStarted={open} />
+        <Suspense fallback={<Skeleton label="Loading the place" />}>
+          <PlaceFirst workspace={w}>
+            <NoSessions workspace={w} kind={kind} may={may} shell={shell} onStarted={open} />
+          </PlaceFirst>
+        </Suspense>
       ) : (
         <>
           <SessionStrip
@@ -61,6 +67,9 @@ export default function TerminalTab({ workspace: w, kind }: { workspace: Workspa
             busy={shell.isPending}
             kind={kind}
           />
+          <Suspense>
+            <PlaceStrip workspace={w} />
+          </Suspense>
           {shown && (
             <div className="min-h-0 flex-1">
               {onlySetup && may ? (

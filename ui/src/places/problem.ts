@@ -1,0 +1,50 @@
+import { ApiError } from "@/api/problem";
+import { Store } from "@/state/store";
+
+/** What somebody can do about a place that cannot serve. */
+export type Way = "retry" | "local" | "upgrade" | "settings";
+
+export interface ServeProblem {
+  /** no_key, bad_key, quota, capacity, outage, rate_limited, template_missing, budget, timeout; "" when it was not told. */
+  reason: string;
+  message: string;
+  ways: readonly Way[];
+  requestId: string;
+}
+
+const WAYS: readonly Way[] = ["retry", "local", "upgrade", "settings"];
+
+/** The problem an answer tells, where it is one of a place that cannot serve. */
+export function serveProblem(error: unknown): ServeProblem | undefined {
+  if (!(error instanceof ApiError) || error.code !== "place_cannot_serve") return undefined;
+  const { reason, ways } = error.details;
+  return {
+    reason: typeof reason === "string" ? reason : "",
+    message: error.message,
+    ways: Array.isArray(ways) ? WAYS.filter((w) => ways.includes(w)) : ["retry", "local"],
+    requestId: error.requestId,
+  };
+}
+
+/** What a sandbox that was not made left behind: its words alone. */
+export const fromWords = (message: string): ServeProblem => ({
+  reason: "",
+  message,
+  ways: ["retry", "local", "settings"],
+  requestId: "",
+});
+
+/** The newest problem of each workspace on this page, so that its panel knows more than a sandbox's record does. */
+export const problems = new Store<Record<string, ServeProblem>>({});
+
+/** Keeps what an answer told of a workspace's place. Reports whether it was such a problem. */
+export function noteProblem(workspaceId: string, error: unknown): boolean {
+  const p = serveProblem(error);
+  if (p) problems.update((all) => ({ ...all, [workspaceId]: p }));
+  return p !== undefined;
+}
+
+export function clearProblem(workspaceId: string): void {
+  if (!(workspaceId in problems.get())) return;
+  problems.update(({ [workspaceId]: _, ...rest }) => rest);
+}
