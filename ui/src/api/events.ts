@@ -164,6 +164,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "sandbox":
       // Figures alone change nothing of the lists.
       return e.type === "sandbox.usage" ? [keys.sandbox(workspace)] : [...lists, keys.sandbox(workspace)];
+    case "sync":
+      return [["workspace", workspace, "sync"], keys.sandbox(workspace)];
     case "network":
       return [["workspace", workspace, "network"]];
     case "image_build":

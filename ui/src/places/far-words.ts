@@ -14,7 +14,7 @@ export const sizeId = (s: { cpus: number; memory_mb: number }): string => `${s.c
 
 /** The size that is chosen: the one asked for where it can be had, else the place's own. */
 export function chosenSize(place: Place | undefined, id: string | undefined): Size | undefined {
-  const can = place?.sizes?.filter((s) => s.available) ?? [];
+  const can = place?.sizes.filter((s) => s.available) ?? [];
   return can.find((s) => sizeId(s) === id) ?? can.find((s) => s.default) ?? can[0];
 }
 
@@ -47,7 +47,7 @@ export function fallbackChanges(from: Place, to: Place): string[] {
   return [
     `Its code stays on this server instead of going to ${from.name}.`,
     `Isolation: ${lower(to.isolation || to.boundary_name)}`.replace(/\.?$/, "."),
-    from.price_nano_per_hour > 0 || (from.sizes?.some((s) => s.price_nano_per_hour > 0) ?? false)
+    from.price_nano_per_hour > 0 || from.sizes.some((s) => s.price_nano_per_hour > 0)
       ? "It costs nothing by the hour."
       : "",
   ].filter(Boolean);

@@ -1,41 +1,11 @@
 import { queryOptions } from "@tanstack/react-query";
 import { raw, type Schemas, type Workspace } from "@/api/client";
 
-/** One size a place offers. */
-export interface Size {
-  cpus: number;
-  memory_mb: number;
-  price_nano_per_hour: number;
-  available: boolean;
-  reason: string;
-  cure: string;
-  default: boolean;
-}
+export type Size = Schemas["PlaceSize"];
+export type MakingStep = Schemas["SandboxStep"];
 
-/** A place as the team may use it; what only places with a disk of their own have may be absent. */
-export type Place = Schemas["Executor"] & {
-  own_disk?: boolean;
-  pause_free?: boolean;
-  sizes?: Size[];
-  lease_ms?: number;
-  run_ms?: number;
-  idle_minutes?: number;
-  /** An admin allows that a workspace starts on this server when this place cannot serve. */
-  fallback?: boolean;
-  budget_left_nano?: number | null;
-};
-
-export interface MakingStep {
-  name: string;
-  title: string;
-  state: "pending" | "running" | "done" | "failed" | "cancelled";
-  detail: string;
-  /** Bytes done of all; all is 0 while it is not known. */
-  done: number;
-  all: number;
-  started_at: number | null;
-  ended_at: number | null;
-}
+/** A place as the team may use it. */
+export type Place = Schemas["Executor"] & { budget_left_nano?: number | null };
 
 export interface SyncSummary {
   state: "synced" | "syncing" | "behind";
@@ -46,22 +16,7 @@ export interface SyncSummary {
   conflicts: number;
 }
 
-/** A sandbox; what only places with a disk of their own have may be absent. */
-export type FarSandbox = Schemas["Sandbox"] & {
-  own_disk?: boolean;
-  steps?: MakingStep[];
-  purpose?: string;
-  paused_for?: "" | "person" | "idle" | "limit" | "ceiling" | "lease";
-  paused_at?: number | null;
-  size?: { cpus: number; memory_mb: number };
-  price_nano_per_hour?: number;
-  run_ends_at?: number | null;
-  lease_until?: number | null;
-  idle_at?: number | null;
-  pooled?: boolean;
-  user_id?: string;
-  sync?: SyncSummary | null;
-};
+export type FarSandbox = Schemas["Sandbox"] & { sync?: SyncSummary | null };
 
 export interface NotSynced {
   path: string;

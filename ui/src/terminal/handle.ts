@@ -19,7 +19,7 @@ import { readProgress } from "./progress";
 import { fontFor, MIN_COLS, MIN_ROWS } from "./size";
 import { parseExit, parseState, type TerminalView } from "./state";
 import { DARK, LIGHT } from "./theme";
-import { cleanTitle, readOsc52 } from "./untrusted";
+import { cleanTitle, isGesture, readOsc52 } from "./untrusted";
 import { withWebgl } from "./webgl";
 
 const FONT = '"JetBrains Mono Variable", "DejaVu Sans Mono", ui-monospace, monospace';
@@ -52,6 +52,7 @@ export class TerminalHandle {
   private followed: number | undefined; // where the place was scrolled to by us
   private measuring = false; // the size of the letters is changing
   private disposed = false;
+  private asleep: (() => void) | undefined; // what typing does while the place stands still
   private writerAt = -1; // the server's clock: only whether it moved counts; -1 = not told yet
   private restored = false; // the screen as it was is there: what comes now is new
   private sized: { cols: number; rows: number } | undefined;
@@ -201,11 +202,13 @@ export class TerminalHandle {
 
   /** Types text as it is: no paste rules. */
   type(text: string): boolean {
+    this.asleep?.();
     return this.mayType && this.link.type(this.latched(text));
   }
 
   /** Pastes by the rules: bracketed where the program asks for it, with a question for long or strange text elsewhere. */
   paste(text: string): void {
+    this.asleep?.();
     if (this.mayType) void pasteInto(this.link, text, this.term.modes.bracketedPasteMode, () => this.term.focus());
   }
 
@@ -290,16 +293,36 @@ export class TerminalHandle {
     return true;
   }
 
+  /**
+   * While its place stands still nothing is typed: a program that does not run would get it late, or never. What is typed calls
+   * onType instead. Returns how to end that.
+   */
+  whileAsleep(onType: () => void): () => void {
+    this.asleep = onType;
+    return () => {
+      if (this.asleep === onType) this.asleep = undefined;
+    };
+  }
+
   private get mayType(): boolean {
     const { exit, replaying, keyboard } = this.view.get();
-    return this.config.writer && this.link.live && !exit && !replaying && (keyboard === undefined || keyboard.mine);
+    return (
+      !this.asleep &&
+      this.config.writer &&
+      this.link.live &&
+      !exit &&
+      !replaying &&
+      (keyboard === undefined || keyboard.mine)
+    );
   }
 
   private wire(): void {
     const { term } = this;
     swallowQuestions(term);
     term.onData((text) => {
-      if (this.mayType) this.link.type(this.latched(text));
+      if (this.asleep) {
+        if (!isGesture(text)) this.asleep();
+      } else if (this.mayType) this.link.type(this.latched(text));
     });
     term.onBinary((text) => {
       if (this.mayType) this.link.send(binaryInput(text));

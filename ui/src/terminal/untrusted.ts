@@ -67,3 +67,6 @@ function names(shown: string, url: URL): boolean {
     return false;
   }
 }
+
+/** Whether what a terminal sends tells of the mouse or the focus only: to look is not to type. */
+export const isGesture = (text: string): boolean => /^\x1b\[(?:[IO]$|<|M)/.test(text);

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { useRef, useState } from "react";
+import { lazy, Suspense, useRef, useState } from "react";
 import { api, type ChangeSet, data, type Workspace } from "@/api/client";
 import { changesQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
@@ -17,6 +17,8 @@ import { DiffView, type DiffViewHandle } from "./diff-view";
 import { FileList } from "./file-list";
 import { Toolbar } from "./toolbar";
 import { useReview } from "./use-review";
+
+const SyncNotes = lazy(() => import("../place/sync-notes"));
 
 /** What differs from the base: the files, their lines, and the commit. */
 export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
@@ -46,7 +48,14 @@ function Changes({ workspace: w, live }: { workspace: Workspace; live: ChangeSet
   const [current, setCurrent] = useState(0);
   const sync = useSync(w.id);
 
-  const problem = live.error && <SyncProblem set={live} onLook={() => sync.mutate()} busy={sync.isPending} />;
+  const problem = (
+    <>
+      {live.error && <SyncProblem set={live} onLook={() => sync.mutate()} busy={sync.isPending} />}
+      <Suspense>
+        <SyncNotes workspace={w} />
+      </Suspense>
+    </>
+  );
   if (live.items.length === 0 && view.files.length === 0)
     return (
       <div className="flex h-full flex-col">

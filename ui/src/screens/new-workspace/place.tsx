@@ -42,7 +42,7 @@ export function Place({
   readOnly,
 }: Props) {
   const chosen = places.find((e) => e.kind === value);
-  const terms = chosen && ((onSize && chosen.sizes?.length) || (onFallback && chosen.own_disk && chosen.fallback));
+  const terms = chosen && ((onSize && chosen.sizes.length > 0) || (onFallback && chosen.own_disk && chosen.fallback));
   return (
     <div>
       <Choice

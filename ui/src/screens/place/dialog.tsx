@@ -8,13 +8,17 @@ import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody } from "@/kit/dialog";
 import { Failure, FormError, Skeleton } from "@/kit/states";
+import { portsQuery } from "@/places/far";
 import { limitsQuery, placeKeys, sandboxQuery } from "@/places/queries";
 import { limitsInWords, sentence, whole } from "@/places/words";
 import { toast } from "@/state/toasts";
+import { FarPanel } from "./far-panel";
 import { LimitsForm } from "./limits-form";
 import { Meters } from "./meters";
 import { Move } from "./move";
 import { Network } from "./network";
+import { Ports } from "./ports";
+import { StepRow } from "./steps";
 
 /** Where a workspace lives: how far its agents are kept in, what they use, what they may reach. */
 export default function PlaceDialog({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {
@@ -39,7 +43,8 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
           </p>
         )}
         {place?.warning && <p className="text-needs">{place.warning}</p>}
-        <Now workspace={w} />
+        <Now workspace={w} name={place?.name ?? w.executor} />
+        <PortsOf workspace={w} />
         <section aria-labelledby="place-network">
           <h2 id="place-network" className="mb-2 text-title font-semibold">
             Network
@@ -58,7 +63,7 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
 }
 
 /** The sandbox as it is, with its figures. */
-function Now({ workspace: w }: { workspace: Workspace }) {
+function Now({ workspace: w, name }: { workspace: Workspace; name: string }) {
   const team = useTeam();
   const client = useQueryClient();
   const now = useNow();
@@ -86,10 +91,18 @@ function Now({ workspace: w }: { workspace: Workspace }) {
         <Skeleton rows={2} label="Loading the sandbox" />
       ) : !s ? (
         <p className="text-fg2">Nothing runs here yet. The place is made with the first session or command.</p>
+      ) : s.own_disk && s.state === "starting" ? (
+        <ol>
+          {s.steps.map((step) => (
+            <StepRow key={step.name} step={step} />
+          ))}
+        </ol>
       ) : !live ? (
         <p className="text-fg2">
           Nothing runs here now. {s.state_reason} The place is made again with the next session or command.
         </p>
+      ) : s.own_disk ? (
+        <FarPanel workspace={w} sandbox={s} name={name} />
       ) : (
         <>
           <p className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-2 text-fg2">
@@ -127,6 +140,21 @@ function Now({ workspace: w }: { workspace: Workspace }) {
         </>
       )}
       <FormError error={pause.error ?? wake.error} />
+    </section>
+  );
+}
+
+/** What can be looked at of what runs there. */
+function PortsOf({ workspace: w }: { workspace: Workspace }) {
+  const sandbox = useQuery(sandboxQuery(w.id, true));
+  const ports = useQuery({ ...portsQuery(w.id, true), enabled: sandbox.data?.state === "running" });
+  if (sandbox.data?.state !== "running" || !ports.data) return null;
+  return (
+    <section aria-labelledby="place-ports">
+      <h2 id="place-ports" className="mb-2 text-title font-semibold">
+        Ports
+      </h2>
+      <Ports workspace={w} ports={ports.data} />
     </section>
   );
 }

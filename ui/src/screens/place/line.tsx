@@ -1,7 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Schemas, Workspace } from "@/api/client";
 import { count } from "@/format/text";
+import { sleeps } from "@/places/far-words";
 import { networkQuery, sandboxQuery } from "@/places/queries";
+import { FarLine } from "./far-line";
 import { usageLine } from "./meters";
 
 interface Props {
@@ -41,7 +43,7 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
           {w.place_blocked ? "must be moved" : w.boundary === "none" ? "no boundary" : "see its place"}
         </button>
       )}
-      {s?.state === "paused" && (
+      {s?.state === "paused" && !sleeps(s) && (
         <span className="text-needs">
           <span aria-hidden>❚❚ </span>paused
         </span>
@@ -56,6 +58,12 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
         <span className="text-needs">
           <span aria-hidden>▲ </span>out of memory
         </span>
+      )}
+      {s?.own_disk && <FarLine workspace={w} sandbox={s} />}
+      {s?.state === "running" && s.ports.length > 0 && (
+        <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-accent hover:underline">
+          · {s.ports.length === 1 ? `port ${s.ports[0]} open` : `${count(s.ports.length)} ports open`}
+        </button>
       )}
       {refused > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-needs hover:underline">

@@ -41,7 +41,7 @@ export default function Starting({
         Starting {name}
       </h2>
       <ol className="mt-2" aria-live="polite">
-        {(s.steps ?? []).map((step) => (
+        {s.steps.map((step) => (
           <StepRow key={step.name} step={step} />
         ))}
       </ol>
@@ -70,7 +70,7 @@ export function StartingBar({
   const team = useTeam();
   const now = useNow(1000);
   const cancel = useCancelStart(w.id);
-  const steps = s.steps ?? [];
+  const { steps } = s;
   const at = steps.find((x) => x.state === "running");
   const progress = at ? progressWords(at) : "";
   const ask = async () => {

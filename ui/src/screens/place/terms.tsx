@@ -16,7 +16,7 @@ interface Props {
 
 /** What there is to say about a place that costs: which size, how long it stays awake, what happens when it cannot serve. */
 export default function PlaceTerms({ place, places, size, onSize, fallback, onFallback }: Props) {
-  const sizes = place.sizes ?? [];
+  const { sizes } = place;
   const chosen = chosenSize(place, size);
   const local = fallbackPlace(places);
   return (
@@ -36,9 +36,9 @@ export default function PlaceTerms({ place, places, size, onSize, fallback, onFa
             }))}
           />
           <SizeCommands sizes={sizes} />
-          {(place.idle_minutes ?? 0) > 0 && place.pause_free && (
+          {place.idle_minutes > 0 && place.pause_free && (
             <p className="mt-1 text-meta text-fg3">
-              Falls asleep after {minutes(place.idle_minutes!)} without use, and costs nothing while it sleeps.
+              Falls asleep after {minutes(place.idle_minutes)} without use, and costs nothing while it sleeps.
             </p>
           )}
         </div>

@@ -31,20 +31,20 @@ export function useWatched(w: Workspace): Watched {
   // A record of another place, or of none by now, says nothing of this one.
   const gone = query.error instanceof ApiError && query.error.status === 404;
   const sandbox: FarSandbox | undefined = gone ? undefined : query.data;
-  const here = sandbox?.executor === w.executor;
-  const far = place?.own_disk ?? (here && sandbox?.own_disk) ?? false;
+  const here = sandbox !== undefined && sandbox.executor === w.executor;
+  const far = place?.own_disk ?? (here && sandbox.own_disk);
   const told = useStore(problems)[w.id];
-  const serves = here && (sandbox?.state === "running" || sandbox?.state === "starting");
+  const serves = here && (sandbox.state === "running" || sandbox.state === "starting");
   useEffect(() => {
     if (serves) clearProblem(w.id);
   }, [serves, w.id]);
-  const failed = far && here && sandbox?.state === "failed" ? fromWords(sandbox.state_reason) : undefined;
+  const failed = far && here && sandbox.state === "failed" ? fromWords(sandbox.state_reason) : undefined;
   return {
     place,
     name: place?.name ?? w.executor,
     sandbox,
     far,
-    starting: far && sandbox?.state === "starting" && (sandbox.steps?.length ?? 0) > 0,
+    starting: far && sandbox?.state === "starting" && sandbox.steps.length > 0,
     problem: serves ? undefined : (told ?? failed),
   };
 }

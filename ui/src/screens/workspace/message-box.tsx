@@ -8,6 +8,7 @@ import { Button, IconButton } from "@/kit/button";
 import { cx } from "@/kit/cx";
 import { Icon } from "@/kit/icon";
 import { Menu, MenuItem, MenuLine } from "@/kit/menu";
+import { wakeFor } from "@/places/acts";
 import { forget, isString, recall, remember } from "@/state/remember";
 import { toast, toastError } from "@/state/toasts";
 import { openPrompts, promptsQuery, queueWords } from "@/steer/prompts";
@@ -56,6 +57,7 @@ export default function MessageBox({ session: s, ended, may }: Props) {
     onMutate: () => setText(""),
     onSuccess: async (p) => {
       void client.invalidateQueries({ queryKey: keys.prompts(s.workspace_id, p.session_id) });
+      wakeFor(client, s.workspace_id);
       setTold(resumes ? `${s.agent_name} is resumed` : "Queued");
       if (p.session_id !== s.id) {
         await client.invalidateQueries({ queryKey: keys.sessions(s.workspace_id) });

@@ -20,6 +20,7 @@ import { ACTIVE_TAB } from "./tabs";
 const QuestionSlot = lazy(() => import("@/attention/question-slot"));
 const MessageBox = lazy(() => import("./message-box"));
 
+const AsleepBar = lazy(() => import("../place/asleep-bar"));
 const OlderOutput = lazy(() => import("./older-output"));
 
 interface Props {
@@ -128,6 +129,11 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
         <p role="alert" className="border-t border-hairline bg-bg1 px-4 py-1 text-failed">
           {view.error}
         </p>
+      )}
+      {!readOnly && !ended && (
+        <Suspense>
+          <AsleepBar workspaceId={workspaceId} handle={handle} />
+        </Suspense>
       )}
       {ended && session && !readOnly && <EndedBar session={session} exit={view.exit} />}
       {!readOnly && session && !shell && session.agent !== SETUP && (

@@ -10,6 +10,7 @@ import { Icon } from "@/kit/icon";
 import { Shape } from "@/kit/mark";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
+import { serveProblem } from "@/places/problem";
 import { toastError } from "@/state/toasts";
 import { isShell, SETUP, SHELL, sessionMark } from "@/workspaces/sessions";
 import { startSession } from "@/workspaces/start";
@@ -146,7 +147,7 @@ function useStartShell(workspaceId: string) {
       void client.invalidateQueries({ queryKey: keys.sessions(workspaceId) });
       await navigate({ search: (x) => ({ ...x, tab: "shell", session: s.id }) });
     },
-    onError: (error) => toastError("The shell did not open", error, () => mutation.mutate()),
+    onError: (error) => serveProblem(error) || toastError("The shell did not open", error, () => mutation.mutate()),
   });
   return mutation;
 }

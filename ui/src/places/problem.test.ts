@@ -1,0 +1,28 @@
+import { expect, it } from "vitest";
+import { ApiError } from "@/api/problem";
+import { clearProblem, noteProblem, problems, serveProblem } from "./problem";
+
+const error = (code: string, details: Record<string, unknown>) =>
+  new ApiError(503, { code, message: "E2B has no room now.", details, request_id: "req_1" });
+
+it("reads why a place cannot serve, and only ways it knows", () => {
+  const told = serveProblem(error("place_cannot_serve", { reason: "capacity", ways: ["local", "retry", "dance", 7] }));
+  expect(told).toEqual({
+    reason: "capacity",
+    message: "E2B has no room now.",
+    ways: ["retry", "local"],
+    requestId: "req_1",
+  });
+  expect(serveProblem(error("place_cannot_serve", {}))?.ways).toEqual(["retry", "local"]);
+  expect(serveProblem(error("sandbox_failed", { ways: ["retry"] }))).toBeUndefined();
+  expect(serveProblem(new Error("no"))).toBeUndefined();
+});
+
+it("keeps the newest of each workspace until it is cleared", () => {
+  expect(noteProblem("ws_1", error("place_cannot_serve", { reason: "quota" }))).toBe(true);
+  expect(noteProblem("ws_2", new Error("no"))).toBe(false);
+  expect(problems.get().ws_1?.reason).toBe("quota");
+  clearProblem("ws_1");
+  clearProblem("ws_1");
+  expect(problems.get()).toEqual({});
+});

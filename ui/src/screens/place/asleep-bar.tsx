@@ -1,0 +1,52 @@
+import { useQuery } from "@tanstack/react-query";
+import { useEffect } from "react";
+import { useTeam } from "@/app/team";
+import { useNow } from "@/format/now";
+import { Button } from "@/kit/button";
+import { useSandboxActs } from "@/places/acts";
+import type { FarSandbox } from "@/places/far";
+import { sleeps, stillWords } from "@/places/far-words";
+import { sandboxQuery } from "@/places/queries";
+import type { TerminalHandle } from "@/terminal/handle";
+
+/** Under a terminal whose place stands still: since when, and what makes it go on. The screen stays as it was. */
+export default function AsleepBar({ workspaceId, handle }: { workspaceId: string; handle: TerminalHandle }) {
+  const sandbox = useQuery(sandboxQuery(workspaceId, true));
+  const s = sandbox.data;
+  if (!s?.own_disk || s.state !== "paused") return null;
+  return <Still workspaceId={workspaceId} sandbox={s} handle={handle} />;
+}
+
+function Still({
+  workspaceId,
+  sandbox: s,
+  handle,
+}: {
+  workspaceId: string;
+  sandbox: FarSandbox;
+  handle: TerminalHandle;
+}) {
+  const team = useTeam();
+  const now = useNow();
+  const { wake } = useSandboxActs(workspaceId);
+  const may = team.can("terminal.type");
+  const light = sleeps(s);
+  const { mutate, isPending } = wake;
+  useEffect(
+    () => handle.whileAsleep(may && light ? () => !isPending && mutate() : () => {}),
+    [handle, may, light, isPending, mutate],
+  );
+  return (
+    <div className="flex min-h-9 flex-wrap items-center gap-x-3 gap-y-1 border-t border-hairline bg-bg2 px-4 py-1">
+      <p role="status" className="min-w-0 flex-1 basis-60 text-fg2">
+        <span aria-hidden>❚❚ </span>
+        {isPending ? "Waking. What you type now is not sent." : stillWords(s, now)}
+      </p>
+      {may && (
+        <Button busy={isPending && "Waking"} onClick={() => mutate()}>
+          Wake
+        </Button>
+      )}
+    </div>
+  );
+}
