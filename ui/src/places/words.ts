@@ -77,3 +77,6 @@ export const NETWORKS: readonly { value: Schemas["Network"]["mode"]; name: strin
 ];
 
 export const networkName = (mode: string): string => NETWORKS.find((n) => n.value === mode)?.name ?? mode;
+
+/** Words that name commands between backquotes, without those. */
+export const plain = (s: string): string => s.replaceAll("`", "");

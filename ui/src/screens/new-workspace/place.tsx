@@ -4,7 +4,7 @@ import { Choice } from "@/kit/field";
 import { Failure, Skeleton } from "@/kit/states";
 import type { Place as PlaceInfo } from "@/places/far";
 import { chosenSize, costWords } from "@/places/far-words";
-import { sentence } from "@/places/words";
+import { plain, sentence } from "@/places/words";
 
 const PlaceTerms = lazy(() => import("../place/terms"));
 
@@ -91,7 +91,7 @@ function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {
 
 /** What a place promises, or why it cannot be chosen. */
 function hint(e: PlaceInfo): string {
-  if (!e.available) return [sentence(e.reason), sentence(e.cure)].filter(Boolean).join(" ");
+  if (!e.available) return plain([sentence(e.reason), sentence(e.cure)].filter(Boolean).join(" "));
   if (!e.allowed) return sentence(e.forbidden || "your team asks for a stronger boundary");
   const more = [
     e.limits ? "limits are kept" : "limits are not kept",

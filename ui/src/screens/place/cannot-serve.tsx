@@ -5,11 +5,12 @@ import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useMe, useTeam } from "@/app/team";
 import { Button, buttonClass } from "@/kit/button";
-import { FormError } from "@/kit/states";
+import { CopyLine, FormError } from "@/kit/states";
 import { fallBack, type Place } from "@/places/far";
-import { fallbackPlace, reasonTitle, upgradeWords } from "@/places/far-words";
+import { commandIn, fallbackPlace, reasonTitle, upgradeWords } from "@/places/far-words";
 import { clearProblem, noteProblem, type ServeProblem } from "@/places/problem";
 import { workspacePlacesQuery } from "@/places/queries";
+import { plain } from "@/places/words";
 import { confirm } from "@/state/confirm";
 import { toast } from "@/state/toasts";
 
@@ -81,6 +82,7 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
   const can = (way: ServeProblem["ways"][number]) => problem.ways.includes(way);
   const may = team.can("workspace.edit");
   const operator = me.user.operator;
+  const command = commandIn(problem.message);
   return (
     <section
       role="alert"
@@ -93,7 +95,8 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
         </span>
         {reasonTitle(problem.reason, name)}
       </h2>
-      <p className="mt-1 break-words text-fg2">{problem.message}</p>
+      <p className="mt-1 break-words text-fg2">{plain(problem.message)}</p>
+      {command && <CopyLine text={command} label="the command" />}
       <p className="mt-1 text-fg2">Your files are safe: what was synced is on this server.</p>
       <div className="mt-3 flex flex-wrap gap-2">
         {can("retry") && may && (

@@ -1,24 +1,27 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { keys } from "@/api/queries";
-import { useTeam } from "@/app/team";
+import { useMe, useTeam } from "@/app/team";
 import { bytes } from "@/format/text";
 import { Button } from "@/kit/button";
-import { Choice, Field, inputClass } from "@/kit/field";
+import { Check, Choice, Field, inputClass } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { cachesQuery, placeKeys, policyQuery } from "@/places/queries";
-import { BOUNDARIES, sentence } from "@/places/words";
+import { BOUNDARIES, plain, sentence } from "@/places/words";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 
-type Policy = Schemas["TeamPlaces"];
+const InstancePlacesSettings = lazy(() => import("./instance-places"));
+
+type Policy = Schemas["TeamPlaces"] & { allow_user_choice?: boolean };
 
 /** Where the team's workspaces may live. */
 export default function PlacesSettings() {
   const team = useTeam();
+  const me = useMe();
   const policy = useQuery(policyQuery(team.slug));
   if (policy.isPending) return <Skeleton rows={6} label="Looking at the places" />;
   if (policy.isError && !policy.data)
@@ -29,6 +32,11 @@ export default function PlacesSettings() {
       <Rules key={team.id} policy={policy.data} />
       <Below policy={policy.data} />
       <Caches />
+      {me.user.operator && (
+        <Suspense fallback={<Skeleton rows={5} label="Loading the server's places" />}>
+          <InstancePlacesSettings />
+        </Suspense>
+      )}
     </div>
   );
 }
@@ -62,7 +70,7 @@ function PlaceList({ places }: { places: Policy["executors"] }) {
             ) : (
               <>
                 <p className="text-fg2">{sentence(p.reason)}</p>
-                <p className="text-meta text-fg3">{sentence(p.cure)}</p>
+                <p className="text-meta text-fg3">{plain(sentence(p.cure))}</p>
               </>
             )}
           </li>
@@ -110,12 +118,17 @@ function Rules({ policy }: { policy: Policy }) {
   const manage = team.can("team.manage");
   const [weakest, setWeakest] = useState<Schemas["Boundary"]>(policy.weakest_boundary || "none");
   const [place, setPlace] = useState(policy.default_executor);
+  const [choice, setChoice] = useState(policy.allow_user_choice);
   const save = useMutation({
     mutationFn: () =>
       data(
         api.PUT("/teams/{team}/places", {
           params: { path: { team: team.slug } },
-          body: { weakest_boundary: weakest, default_executor: place },
+          body: {
+            weakest_boundary: weakest,
+            default_executor: place,
+            ...(choice === undefined ? {} : { allow_user_choice: choice }),
+          },
         }),
       ),
     onSuccess: (saved) => {
@@ -169,6 +182,14 @@ function Rules({ policy }: { policy: Policy }) {
             </select>
           )}
         </Field>
+        {choice !== undefined && (
+          <Check
+            label="Members may choose another place for their workspaces"
+            hint="Without this the place above is everybody's; admins may still choose for projects."
+            checked={choice}
+            onChange={(e) => setChoice(e.target.checked)}
+          />
+        )}
       </fieldset>
       <FormError error={save.error} />
       {manage ? (

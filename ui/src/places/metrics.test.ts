@@ -1,0 +1,37 @@
+import { expect, it } from "vitest";
+import { amount, poolCostWords, wrongNumber } from "./instance";
+import { budgetSaid, percent, took } from "./metrics";
+
+it("tells parts and times without pretending", () => {
+  expect([0, 0.0004, 0.05, 0.5, 0.994, 0.9999, 1].map(percent)).toEqual([
+    "0 %",
+    "<0.1 %",
+    "5.0 %",
+    "50 %",
+    "99.4 %",
+    ">99.9 %",
+    "100 %",
+  ]);
+  expect([0, 240, 2440, 61_000].map(took)).toEqual(["–", "240 ms", "2.4 s", "61 s"]);
+});
+
+it("says when a budget needs a look", () => {
+  const of = (spent: number, limit: number) =>
+    budgetSaid({ limit_nano: limit * 1e9, spent_nano: spent * 1e9, left_nano: (limit - spent) * 1e9 });
+  expect(of(10, 0)).toMatchObject({ words: "$10.00 this month; no budget is set", mark: "done" });
+  expect(of(10, 500)).toMatchObject({ words: "$10.00 of $500.00 this month, $490.00 left", mark: "done" });
+  expect(of(460, 500).mark).toBe("needs");
+  expect(of(510, 500)).toMatchObject({ mark: "failed", words: "$510.00 of $500.00 this month, $0.00 left" });
+});
+
+it("reads numbers of a form", () => {
+  expect([amount(0), amount(30)]).toEqual(["", "30"]);
+  expect(["", " 30 ", "3.5", "-1", "x"].map((t) => wrongNumber(t) === undefined)).toEqual([
+    true,
+    true,
+    false,
+    false,
+    false,
+  ]);
+  expect(poolCostWords(100_800_000, 3)).toBe("3 ready at the default size: $0.30 an hour, about $220.75 a month.");
+});
