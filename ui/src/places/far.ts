@@ -1,5 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
-import { raw, type Schemas, type Workspace } from "@/api/client";
+import { api, data, raw, type Schemas } from "@/api/client";
 
 export type Size = Schemas["PlaceSize"];
 export type MakingStep = Schemas["SandboxStep"];
@@ -7,41 +7,12 @@ export type MakingStep = Schemas["SandboxStep"];
 /** A place as the team may use it. */
 export type Place = Schemas["Executor"] & { budget_left_nano?: number | null };
 
-export interface SyncSummary {
-  state: "synced" | "syncing" | "behind";
-  synced_at: number | null;
-  pending: number;
-  reason: string;
-  not_synced: number;
-  conflicts: number;
-}
+export type SyncSummary = Schemas["SyncSummary"];
+export type FarSandbox = Schemas["Sandbox"];
+export type NotSynced = Schemas["NotSynced"];
+export type Conflict = Schemas["SyncConflict"];
 
-export type FarSandbox = Schemas["Sandbox"] & { sync?: SyncSummary | null };
-
-export interface NotSynced {
-  path: string;
-  state: string;
-  reason: string;
-  size: number;
-}
-
-export interface Conflict {
-  id: string;
-  path: string;
-  kept_path: string;
-  found_at: number;
-}
-
-export interface SyncState extends Omit<SyncSummary, "not_synced" | "conflicts"> {
-  not_synced: NotSynced[];
-  conflicts: Conflict[];
-}
-
-export interface Ports {
-  enabled: boolean;
-  reason: string;
-  items: { port: number; url: string }[];
-}
+export type Ports = Schemas["Ports"];
 
 /** A call the generated client does not know. */
 export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
@@ -52,8 +23,6 @@ export async function ask<T>(method: string, path: string, body?: unknown): Prom
   return (r.status === 204 ? undefined : await r.json()) as T;
 }
 
-const at = (id: string): string => `/workspaces/${encodeURIComponent(id)}`;
-
 export const farKeys = {
   sync: (id: string) => ["workspace", id, "sync"] as const,
   ports: (id: string) => ["workspace", id, "ports"] as const,
@@ -62,20 +31,23 @@ export const farKeys = {
 };
 
 export const syncQuery = (id: string) =>
-  queryOptions({ queryKey: farKeys.sync(id), queryFn: () => ask<SyncState>("GET", `${at(id)}/sync`), retry: false });
+  queryOptions({
+    queryKey: farKeys.sync(id),
+    queryFn: () => data(api.GET("/workspaces/{id}/sync", { params: { path: { id } } })),
+  });
 
-export const settleConflict = (conflict: string) =>
-  ask<void>("DELETE", `/sync-conflicts/${encodeURIComponent(conflict)}`);
+export const settleConflict = (id: string) => api.DELETE("/sync-conflicts/{id}", { params: { path: { id } } });
 
 export const portsQuery = (id: string, live: boolean) =>
   queryOptions({
     queryKey: farKeys.ports(id),
-    queryFn: () => ask<Ports>("GET", `${at(id)}/ports`),
+    queryFn: () => data(api.GET("/workspaces/{id}/ports", { params: { path: { id } } })),
     refetchInterval: live ? 5000 : false,
     retry: false,
   });
 
-export const openPort = (id: string, port: number) => ask<{ url: string }>("POST", `${at(id)}/ports/${port}/open`);
+export const openPort = (id: string, port: number) =>
+  data(api.POST("/workspaces/{id}/ports/{port}/open", { params: { path: { id, port } } }));
 
 /** Moves a workspace whose place cannot serve to this server, because a person said so. */
-export const fallBack = (id: string) => ask<Workspace>("POST", `${at(id)}/fallback`);
+export const fallBack = (id: string) => data(api.POST("/workspaces/{id}/fallback", { params: { path: { id } } }));

@@ -16,7 +16,7 @@ import { toast, toastError } from "@/state/toasts";
 
 const InstancePlacesSettings = lazy(() => import("./instance-places"));
 
-type Policy = Schemas["TeamPlaces"] & { allow_user_choice?: boolean };
+type Policy = Schemas["TeamPlaces"];
 
 /** Where the team's workspaces may live. */
 export default function PlacesSettings() {
@@ -127,7 +127,7 @@ function Rules({ policy }: { policy: Policy }) {
           body: {
             weakest_boundary: weakest,
             default_executor: place,
-            ...(choice === undefined ? {} : { allow_user_choice: choice }),
+            allow_user_choice: choice,
           },
         }),
       ),
@@ -182,14 +182,12 @@ function Rules({ policy }: { policy: Policy }) {
             </select>
           )}
         </Field>
-        {choice !== undefined && (
-          <Check
-            label="Members may choose another place for their workspaces"
-            hint="Without this the place above is everybody's; admins may still choose for projects."
-            checked={choice}
-            onChange={(e) => setChoice(e.target.checked)}
-          />
-        )}
+        <Check
+          label="Members may choose another place for their workspaces"
+          hint="Without this the place above is everybody's; admins may still choose for projects."
+          checked={choice}
+          onChange={(e) => setChoice(e.target.checked)}
+        />
       </fieldset>
       <FormError error={save.error} />
       {manage ? (
