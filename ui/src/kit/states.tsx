@@ -125,7 +125,7 @@ export function Busy({ children }: { children: ReactNode }) {
 export function CopyLine({ text, label }: { text: string; label: string }) {
   return (
     <div className="flex items-center gap-1 rounded-md border border-hairline bg-bg2 pl-2.5">
-      <code className="min-w-0 flex-1 overflow-x-auto py-1 text-[12px] whitespace-nowrap select-all">{text}</code>
+      <code className="min-w-0 flex-1 py-1 text-[12px] break-words whitespace-pre-wrap select-all">{text}</code>
       <button
         type="button"
         aria-label={`Copy ${label}`}

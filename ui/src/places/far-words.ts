@@ -134,32 +134,6 @@ export function stillWords(s: FarSandbox, now: number): string {
   return `Asleep${since}.${why} Wakes when you type or press Wake.`;
 }
 
-/** Why a place could not serve, in a few words for a title. */
-export function reasonTitle(reason: string, place: string): string {
-  switch (reason) {
-    case "no_key":
-      return `${place} has no key yet`;
-    case "bad_key":
-      return `${place} refused this server's key`;
-    case "quota":
-      return `${place}'s plan allows no more sandboxes now`;
-    case "capacity":
-      return `${place} has no room now`;
-    case "outage":
-      return `${place} cannot be reached`;
-    case "rate_limited":
-      return `${place} asks for a pause between requests`;
-    case "template_missing":
-      return `${place} has no template of this size`;
-    case "budget":
-      return "This month's budget is spent";
-    case "timeout":
-      return `${place} took too long to answer`;
-    default:
-      return `${place} could not serve`;
-  }
-}
-
 /** Who raises what is used up, and where. */
 export function upgradeWords(reason: string, operator: boolean): string {
   if (reason === "budget")

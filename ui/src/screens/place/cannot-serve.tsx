@@ -7,7 +7,7 @@ import { useMe, useTeam } from "@/app/team";
 import { Button, buttonClass } from "@/kit/button";
 import { CopyLine, FormError } from "@/kit/states";
 import { fallBack, type Place } from "@/places/far";
-import { commandIn, fallbackPlace, reasonTitle, upgradeWords } from "@/places/far-words";
+import { commandIn, fallbackPlace, upgradeWords } from "@/places/far-words";
 import { clearProblem, noteProblem, type ServeProblem } from "@/places/problem";
 import { workspacePlacesQuery } from "@/places/queries";
 import { plain } from "@/places/words";
@@ -93,7 +93,7 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
         <span aria-hidden className="text-failed">
           ▲
         </span>
-        {reasonTitle(problem.reason, name)}
+        {name} cannot serve now
       </h2>
       <p className="mt-1 break-words text-fg2">{plain(problem.message)}</p>
       {command && <CopyLine text={command} label="the command" />}

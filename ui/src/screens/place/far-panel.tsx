@@ -3,7 +3,7 @@ import type { Workspace } from "@/api/client";
 import { useTeam } from "@/app/team";
 import { useNow } from "@/format/now";
 import { plural } from "@/format/text";
-import { ago, clock } from "@/format/time";
+import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { useSandboxActs } from "@/places/acts";
@@ -76,6 +76,11 @@ export function FarPanel({
       )}
       {live && <Meters sandbox={s} />}
       <dl className="mt-3 grid grid-cols-2 gap-x-6 gap-y-3 sm:grid-cols-4">
+        {sync && (
+          <Fact label="Files" more={s.sync?.state === "behind" ? sentence(s.sync.reason) : undefined}>
+            <Mark kind={sync.mark} word={sync.text} className="whitespace-normal" />
+          </Fact>
+        )}
         {s.size.cpus > 0 && <Fact label="Size">{sizeName(s.size)}</Fact>}
         {(w.cost_nano > 0 || s.price_nano_per_hour > 0) && (
           <Fact
@@ -91,13 +96,8 @@ export function FarPanel({
           </Fact>
         )}
         {live && s.run_ends_at && (
-          <Fact label="This run ends" more={`${clock(s.run_ends_at, now)}: it is saved and goes on in a new run`}>
+          <Fact label="This run ends" more="saved, then it goes on in a new run">
             {until(s.run_ends_at, now)}
-          </Fact>
-        )}
-        {sync && (
-          <Fact label="Files" more={s.sync?.state === "behind" ? sentence(s.sync.reason) : undefined}>
-            <Mark kind={sync.mark} word={sync.text} className="whitespace-normal" />
           </Fact>
         )}
       </dl>

@@ -65,7 +65,7 @@ export function Network({ workspace: w }: { workspace: Workspace }) {
           <Link
             to="/$team/p/$project"
             params={{ team: team.slug, project: w.project_id }}
-            className="min-h-6 text-accent hover:underline"
+            className="min-h-6 text-accent underline underline-offset-2"
           >
             Change it for the project
           </Link>

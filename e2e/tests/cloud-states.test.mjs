@@ -1,0 +1,192 @@
+// What the browser shows of a workspace in a cloud place, state by state, in both themes and on a phone.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { farAway, place, sandbox, steps } from "../lib/faraway.mjs";
+import { House, password } from "../lib/house.mjs";
+
+describe("cloud states", { skip: !haveChromium && "Chromium is not installed" }, () => {
+  let house;
+  let browser;
+  let workspace;
+  let session;
+  before(async () => {
+    if (!haveChromium) return;
+    house = await House.start();
+    await house.setUp();
+    workspace = await house.workspace("Far away");
+    session = await house.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo the kept screen; exec cat"] });
+    browser = await launch(["--disable-3d-apis"]);
+  });
+  after(async () => {
+    await browser?.close();
+    await house?.stop();
+  });
+
+  const LOOKS = { wide: ["dark", 1440, 900], phone: ["light", 390, 844] };
+  const open = async (look, state, path = "") => {
+    const [colorScheme, width, height] = LOOKS[look];
+    const page = await newPage(browser, { colorScheme, viewport: { width, height }, reducedMotion: "reduce" });
+    await signIn(page, house, password);
+    const full = { place: place(), sandbox: sandbox(), ...state };
+    await farAway(page, workspace.id, full);
+    await page.goto(`${house.url}/${house.team}${path || `/w/${workspace.key}`}`);
+    return page;
+  };
+  const done = async (page, name) => {
+    await shot(page, name);
+    assert.deepEqual(await axe(page), []);
+    assert.deepEqual(page.problems, []);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(wide <= 0, `the page is ${wide} px too wide`);
+    await page.context().close();
+  };
+
+  for (const look of ["wide", "phone"]) {
+    test(`a place is chosen with its size, price, budget and what happens when it cannot serve, ${look}`, async () => {
+      const page = await open(look, {}, `/w?new=${workspace.project_id}`);
+      const choice = page.getByRole("group", { name: "Place" });
+      await choice.getByRole("radio", { name: /E2B/ }).check();
+      await choice.getByText("$0.13 an hour while it runs, $412.10 of this month's budget left").waitFor();
+      const size = page.getByRole("group", { name: "Size" });
+      assert.ok(await size.getByRole("radio", { name: /2 cores, 2 GB/ }).isChecked());
+      assert.ok(await size.getByRole("radio", { name: /8 cores/ }).isDisabled());
+      await size.getByRole("radio", { name: /4 cores, 4 GB/ }).check();
+      await choice.getByText("$0.26 an hour while it runs").waitFor();
+      await page.getByText("Command for the missing size").click();
+      await page.getByText("parawork e2b template build -cpus 8 -memory 8192", { exact: true }).waitFor();
+      await page.getByText("Command for the missing size").scrollIntoViewIfNeeded();
+      const consent = page.getByRole("checkbox", { name: /start on this server instead/ });
+      assert.equal(await consent.isChecked(), false);
+      await consent.check();
+      await page.getByText(/Its code stays on this server instead of going to E2B/).waitFor();
+      let sent;
+      await page.route(/\/api\/v1\/teams\/[^/]+\/workspaces$/, (r) => {
+        if (r.request().method() !== "POST") return r.fallback();
+        sent = r.request().postDataJSON();
+        return r.fulfill({ status: 503, contentType: "application/problem+json", body: JSON.stringify({ code: "place_cannot_serve", message: "E2B asks for fewer requests. Try again in a moment.", details: {}, request_id: "r" }) });
+      });
+      await page.getByLabel("Name", { exact: true }).fill("In the cloud");
+      await page.getByRole("button", { name: "Create" }).click();
+      await page.getByText("E2B asks for fewer requests").waitFor();
+      assert.deepEqual([sent.executor, sent.resources, sent.fallback_ok], ["e2b", { cpus: 4, memory_mb: 4096 }, true]);
+      await done(page, `cloud-choice-${look}`);
+    });
+
+    test(`a place that starts shows its steps, and can be cancelled, ${look}`, async () => {
+      let cancelled = 0;
+      const state = { sandbox: sandbox({ state: "starting", started_at: Date.now() - 9000, steps: steps("done", "done", "running") }) };
+      state.answers = { [`/workspaces/${workspace.id}/destroy-sandbox`]: (r, json) => (cancelled++, json(r, state.sandbox)) };
+      const page = await open(look, state, `/w/${workspace.key}?tab=shell`);
+      await page.getByRole("heading", { name: "Starting E2B" }).waitFor();
+      await page.getByText("12 MB of 80 MB").waitFor();
+      assert.equal(await page.getByRole("progressbar", { name: "Send the repository" }).getAttribute("aria-valuenow"), "16");
+      await page.getByText("You may leave this page; it goes on.").waitFor();
+      await page.getByRole("button", { name: "Cancel", exact: true }).click();
+      await page.getByRole("button", { name: "Cancel", exact: true }).waitFor();
+      assert.equal(cancelled, 1);
+      await done(page, `cloud-starting-${look}`);
+    });
+
+    test(`a place that cannot serve says why and what can be done, ${look}`, async () => {
+      const problem = { code: "place_cannot_serve", message: "E2B's plan allows no more sandboxes at once. Pause a workspace that nobody uses.", details: { reason: "quota", ways: ["retry", "upgrade", "local"] }, request_id: "req_9" };
+      let moved = 0;
+      const state = { sandbox: sandbox({ state: "failed", state_reason: "It could not be made: E2B's plan allows no more.", steps: steps("failed") }) };
+      state.answers = {
+        [`/workspaces/${workspace.id}/wake`]: (r, json) => json(r, problem, 503),
+        [`/workspaces/${workspace.id}/fallback`]: (r, json) => (moved++, json(r, { ...workspace, executor: "local", place_changes: ["Agents share this server's kernel."] })),
+      };
+      const page = await open(look, state, `/w/${workspace.key}?tab=shell`);
+      const panel = page.getByRole("alert").filter({ hasText: "Your files are safe" });
+      await panel.getByRole("heading", { name: "E2B cannot serve now" }).waitFor();
+      await panel.getByRole("button", { name: "Retry" }).click();
+      await panel.getByText("Pause a workspace that nobody uses.").waitFor();
+      await panel.getByRole("button", { name: "Upgrade plan" }).click();
+      await panel.getByText(/Raise it in E2B's dashboard/).waitFor();
+      await shot(page, `cloud-cannot-${look}`);
+      assert.deepEqual(await axe(page), []);
+      await panel.getByRole("button", { name: "Try local mode" }).click();
+      const ask = page.getByRole("alertdialog");
+      await ask.getByText("Agents are no longer in a virtual machine of their own.").waitFor();
+      await ask.getByRole("button", { name: "Try local mode" }).click();
+      await page.getByText("Agents share this server's kernel.").first().waitFor();
+      assert.equal(moved, 1);
+      await done(page, `cloud-moved-${look}`);
+    });
+
+    test(`a sandbox shows what it uses, what is home, what it costs and when it ends, ${look}`, async () => {
+      const soon = Date.now() + 200_000;
+      const page = await open(look, { sandbox: sandbox({ idle_at: soon }) }, `/w/${workspace.key}?dialog=place`);
+      const dialog = page.getByRole("dialog", { name: /Place of/ });
+      await dialog.getByText(/Synced \d+ s ago/).waitFor();
+      await dialog.getByText("$0.84").waitFor();
+      await dialog.getByText("at $0.13 an hour").waitFor();
+      await dialog.getByText("2 cores, 2 GB", { exact: true }).waitFor();
+      for (const name of ["Sync now", "Pause", "End"]) await dialog.getByRole("button", { name, exact: true }).waitFor();
+      await dialog.getByText("Previews are off. Set preview.baseDomain to a domain of its own.").waitFor();
+      await shot(page, `cloud-panel-${look}`);
+      assert.deepEqual(await axe(page), []);
+      await dialog.getByRole("button", { name: "Close" }).click();
+      if (look === "wide") {
+        await page.getByText(/sleeps in \d+ min/).waitFor();
+        await page.getByText(/\$0.84 at \$0.13 an hour/).waitFor();
+        await page.getByText(/42 % CPU/).waitFor();
+      }
+      await done(page, `cloud-head-${look}`);
+    });
+
+    test(`a sandbox that sleeps keeps its screen and wakes when somebody types, ${look}`, async () => {
+      let woken = 0;
+      const state = { sandbox: sandbox({ state: "paused", paused_for: "idle", paused_at: Date.now() - 3_600_000, state_reason: "Nobody used it for 30 minutes." }) };
+      state.answers = { [`/workspaces/${workspace.id}/wake`]: (r, json) => ((woken++, Object.assign(state.sandbox, sandbox())), json(r, state.sandbox)) };
+      const page = await open(look, state, `/w/${workspace.key}?session=${session.id}&live=1`);
+      await page.getByText("the kept screen").waitFor();
+      await page.getByText(/Asleep since .*\. Wakes when you type or press Wake\./).waitFor();
+      await shot(page, `cloud-asleep-${look}`);
+      assert.deepEqual(await axe(page), []);
+      if (look === "wide") {
+        await page.locator(".xterm-helper-textarea").focus();
+        await page.keyboard.press("x");
+      } else await page.getByRole("button", { name: "Wake", exact: true }).click();
+      await page.getByText(/Asleep since/).waitFor({ state: "detached" });
+      assert.equal(woken, 1);
+      assert.doesNotMatch(await house.output(session.id), /x/); // what woke it is not typed into a program that did not run
+      await done(page, `cloud-awake-${look}`);
+    });
+
+    test(`files that did not come home are named, and conflicts are dealt with, ${look}`, async () => {
+      const settled = [];
+      const state = { sandbox: sandbox({ sync: { state: "behind", synced_at: Date.now() - 65_000, pending: 3, reason: "the disk of the server is full", not_synced: 1, conflicts: 1 } }) };
+      state.sync = {
+        ...state.sandbox.sync,
+        not_synced: [{ path: "data/dump.bin", state: "too_large", reason: "larger than 100 MB", size: 240e6 }],
+        conflicts: [{ id: "con_1", path: "README.md", kept_path: "README.md.server-2026-11-22", found_at: Date.now() - 300_000 }],
+      };
+      state.answers = {
+        "/sync-conflicts/con_1": (r) => {
+          settled.push(r.request().method());
+          state.sync.conflicts = [];
+          state.sandbox.sync.conflicts = 0;
+          return r.fulfill({ status: 204 });
+        },
+      };
+      const page = await open(look, state, `/w/${workspace.key}?tab=changes`);
+      await page.getByText("Sync is behind, 3 files to go, last 1 min ago", { exact: true }).waitFor();
+      await page.getByText("The disk of the server is full.").waitFor();
+      await page.getByText("1 file changed on both sides, 1 file not synced").click();
+      await page.getByText("Larger than 100 MB.").waitFor();
+      await shot(page, `cloud-conflicts-${look}`);
+      assert.deepEqual(await axe(page), []);
+      await page.getByRole("button", { name: "Open the server's README.md.server-2026-11-22" }).click();
+      await page.waitForURL(/file=README.md.server/);
+      if (look === "phone") {
+        await page.goBack();
+        await page.getByText("1 file changed on both sides, 1 file not synced").click();
+      }
+      await page.getByRole("button", { name: "README.md is dealt with" }).click();
+      await page.getByText("Changed on both sides").waitFor({ state: "detached" });
+      assert.deepEqual(settled, ["DELETE"]);
+      await done(page, `cloud-settled-${look}`);
+    });
+  }
+});
