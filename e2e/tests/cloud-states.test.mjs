@@ -39,6 +39,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
     assert.deepEqual(page.problems, []);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(wide <= 0, `the page is ${wide} px too wide`);
+    await page.unrouteAll({ behavior: "ignoreErrors" });
     await page.context().close();
   };
 
@@ -179,12 +180,10 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       assert.deepEqual(await axe(page), []);
       await page.getByRole("button", { name: "Open the server's README.md.server-2026-11-22" }).click();
       await page.waitForURL(/file=README.md.server/);
-      if (look === "phone") {
-        await page.goBack();
-        await page.getByText("1 file changed on both sides, 1 file not synced").click();
-      }
+      await page.goto(`${house.url}/${house.team}/w/${workspace.key}?tab=changes`);
+      await page.getByText("1 file changed on both sides, 1 file not synced").click();
       await page.getByRole("button", { name: "README.md is dealt with" }).click();
-      await page.getByText("Changed on both sides").waitFor({ state: "detached" });
+      await page.getByRole("heading", { name: "Changed on both sides" }).waitFor({ state: "detached" });
       assert.deepEqual(settled, ["DELETE"]);
       await done(page, `cloud-settled-${look}`);
     });

@@ -178,7 +178,6 @@ export const SECTIONS = [
   "team",
   "team-agents",
   "places",
-  "metrics",
   "about",
 ] as const;
 export type Section = (typeof SECTIONS)[number];

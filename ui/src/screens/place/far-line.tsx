@@ -1,5 +1,6 @@
 import type { Workspace } from "@/api/client";
 import { useNow } from "@/format/now";
+import { plural } from "@/format/text";
 import { Shape } from "@/kit/mark";
 import type { FarSandbox } from "@/places/far";
 import { sleeps, syncSaid, until } from "@/places/far-words";
@@ -10,7 +11,15 @@ const SOON = 5 * 60_000;
 const RUN_SOON = 30 * 60_000;
 
 /** What the head of a workspace says of a sandbox elsewhere: whether its files are home, what is about to happen, what it cost. */
-export function FarLine({ workspace: w, sandbox: s }: { workspace: Workspace; sandbox: FarSandbox }) {
+export function FarLine({
+  workspace: w,
+  sandbox: s,
+  onOpen,
+}: {
+  workspace: Workspace;
+  sandbox: FarSandbox;
+  onOpen: () => void;
+}) {
   const now = useNow(1000);
   const live = s.state === "running";
   const sync = s.sync && (live || s.state === "paused") ? syncSaid(s.sync, now) : undefined;
@@ -30,10 +39,10 @@ export function FarLine({ workspace: w, sandbox: s }: { workspace: Workspace; sa
         </span>
       )}
       {trouble > 0 && (
-        <span className="text-needs">
+        <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-needs hover:underline">
           <span aria-hidden>◆ </span>
-          {trouble === 1 ? "1 file needs a look" : `${trouble} files need a look`}
-        </span>
+          {plural(trouble, "file needs a look", "files need a look")}
+        </button>
       )}
       {live && s.idle_at && s.idle_at - now < SOON && (
         <span className="text-needs tabular-nums">· sleeps {until(s.idle_at, now)}</span>

@@ -59,7 +59,7 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
           <span aria-hidden>▲ </span>out of memory
         </span>
       )}
-      {s?.own_disk && <FarLine workspace={w} sandbox={s} />}
+      {s?.own_disk && <FarLine workspace={w} sandbox={s} onOpen={onOpen} />}
       {s?.state === "running" && s.ports.length > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-accent hover:underline">
           · {s.ports.length === 1 ? `port ${s.ports[0]} open` : `${count(s.ports.length)} ports open`}
