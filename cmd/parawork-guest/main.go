@@ -3,10 +3,12 @@
 //
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen-fd 3 --token-file FILE
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --call SOCKET --token-file FILE
+//	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen SOCKET --letter FILE
+//	parawork-guest bridge [--wait DURATION] SOCKET [ID]
 //	parawork-guest hook [--wait DURATION] AGENT
 //	parawork-guest connect HOST PORT
 //
-// The second is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. The third is what ssh runs to
+// "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
 //
@@ -33,6 +35,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/parawork/parawork/guest/bridge"
 	"github.com/parawork/parawork/guest/call"
 	"github.com/parawork/parawork/guest/changes"
 	"github.com/parawork/parawork/guest/daemon"
@@ -44,7 +47,8 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --call SOCKET] [--token-file FILE | --token-fd FD] [--egress SOCKET] [--own-env] [--make-root]
+const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --letter FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--make-root]
+       parawork-guest bridge [--wait DURATION] SOCKET [ID]
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest connect HOST PORT
        parawork-guest version
@@ -65,6 +69,8 @@ func main() {
 		err = serve(args[1:])
 	case "launch":
 		err = launch.Run()
+	case "bridge":
+		err = runBridge(args[1:])
 	case "hook":
 		err = runHook(args[1:])
 	case "connect":
@@ -88,6 +94,13 @@ func runHook(args []string) error {
 	return hook.Run(ctx, args, os.Getenv, os.Stdin, os.Stdout)
 }
 
+// runBridge joins standard input and output with a guest.
+func runBridge(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	return bridge.Run(ctx, args, os.Stdin, os.Stdout)
+}
+
 // connect joins standard input and output with a host outside.
 func connect(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -99,6 +112,7 @@ func connect(args []string) error {
 type options struct {
 	dir, root, home, sandbox, tokenFile string
 	egress, call                        string
+	listen, letter, log, ended          string
 	listenFD, tokenFD                   int
 	ownEnv, makeRoot                    bool
 }
@@ -113,6 +127,10 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.sandbox, "sandbox", "", "id of the sandbox")
 	fs.IntVar(&o.listenFD, "listen-fd", 3, "inherited listening socket")
 	fs.StringVar(&o.call, "call", "", "the host's unix socket, to be called instead of listening")
+	fs.StringVar(&o.listen, "listen", "", "unix socket to listen at, made anew")
+	fs.StringVar(&o.letter, "letter", "", "file with the token and what all processes are given, removed when it was read")
+	fs.StringVar(&o.log, "log", "", "file for what the guest itself says, instead of standard error")
+	fs.StringVar(&o.ended, "ended", "", "file that is made when a host had the guest end")
 	fs.BoolVar(&o.ownEnv, "own-env", false, "the environment is the place's own, as an image's is: processes get all of it")
 	fs.StringVar(&o.tokenFile, "token-file", "", "file with the token")
 	fs.IntVar(&o.tokenFD, "token-fd", -1, "inherited descriptor to read the token from")
@@ -131,13 +149,17 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	token, err := readToken(o)
+	token, given, err := secrets(o)
 	if err != nil {
 		return err
 	}
 	spare()
 	stock()
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	words, err := openLog(o.log)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(words, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	if os.Getpid() == 1 {
 		// The first process of a box has no session of its own yet, and what it starts beside the agents' programs is known by it.
 		if _, err := syscall.Setsid(); err != nil && !errors.Is(err, syscall.EPERM) {
@@ -153,6 +175,10 @@ func serve(args []string) error {
 	var l net.Listener
 	if o.call != "" {
 		l = call.Listen(o.call, token)
+	} else if o.listen != "" {
+		if l, err = listenAt(o.listen); err != nil {
+			return err
+		}
 	} else if l, err = inherited(o.listenFD); err != nil {
 		return err
 	}
@@ -177,14 +203,18 @@ func serve(args []string) error {
 	}
 	defer out.close()
 	d, err := daemon.New(daemon.Config{Dir: o.dir, Root: o.root, Home: o.home, SandboxID: o.sandbox, Token: token, Build: version,
-		Env: os.Environ(), OwnEnv: o.ownEnv, Self: self, Gate: o.egress, Proxy: out.url, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
+		Env: append(os.Environ(), given...), OwnEnv: o.ownEnv, Self: self, Gate: o.egress, Proxy: out.url, Changes: poller, Reap: runtime.GOOS == "linux", Log: log})
 	if err != nil {
 		return err
 	}
 	if err := daemon.WriteIdentity(o.dir, version, time.Now()); err != nil {
 		return err
 	}
-	return d.Serve(ctx, l)
+	err = d.Serve(ctx, l)
+	if err == nil && ctx.Err() == nil && o.ended != "" { // a host asked for it
+		return os.WriteFile(o.ended, nil, 0o600)
+	}
+	return err
 }
 
 // spare keeps the program small: it moves bytes, and what it holds at rest is little. The runtime gives memory back

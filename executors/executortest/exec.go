@@ -60,6 +60,9 @@ func (s *shop) open(t *testing.T, cfg Config) {
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{cfg.New(t, s.dir)}, Store: s.store,
 		Workspaces: Workspaces{s.ws: s.root}, Log: log})
+	if cfg.Deliver != nil {
+		s.m.OnArrive(func(ctx context.Context, a executors.Arrival) error { return cfg.Deliver(ctx, a.Place.Guest, s.root) })
+	}
 	s.commands = executors.NewCommands(executors.CommandsConfig{Places: s.m, Store: s.store, Log: log})
 	if err := s.m.Recover(s.ctx); err != nil {
 		t.Fatalf("Manager.Recover: %v", err)

@@ -31,6 +31,9 @@ type Config struct {
 	New func(t *testing.T, dir string) executors.Executor
 	// Root makes a worktree on the host for a sandbox; default GitRoot.
 	Root func(t *testing.T) string
+	// Deliver brings what lies in a root on the host into the worktree of a sandbox with a disk of its own: see Deliver. nil = the
+	// sandbox shows the root itself.
+	Deliver func(ctx context.Context, c *client.Client, root string) error
 }
 
 // Run runs the whole suite.
@@ -105,7 +108,9 @@ type box struct {
 	spec executors.Spec
 	dir  string
 	wire *wire
-	c    *client.Client
+
+	inside string // where the worktree is in the sandbox
+	c      *client.Client
 }
 
 // wire dials a sandbox and can cut every pipe it has dialed.
@@ -162,6 +167,7 @@ func makeBox(t *testing.T, cfg Config) *box {
 	}
 	b.sb = sb
 	b.c, b.wire = newClient(sb)
+	b.inside = b.spec.Root
 	t.Cleanup(func() {
 		b.c.Close()
 		if err := b.sb.Destroy(ctx); err != nil {
@@ -169,6 +175,17 @@ func makeBox(t *testing.T, cfg Config) *box {
 		}
 		cancel()
 	})
+	if cfg.Deliver == nil {
+		return b
+	}
+	if err := cfg.Deliver(ctx, b.c, b.spec.Root); err != nil {
+		t.Fatalf("Deliver: %v", err)
+	}
+	h, err := b.c.Hello(ctx)
+	if err != nil {
+		t.Fatalf("Hello: %v", err)
+	}
+	b.inside = h.Root
 	return b
 }
 

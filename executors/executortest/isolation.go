@@ -229,7 +229,7 @@ func (h *host) tries() []try {
 func (h *host) attempt(t *testing.T, b *box, a try) (string, int) {
 	t.Helper()
 	name, tty := strings.CutPrefix(a.name, "tty ")
-	spec := guest.ProcessSpec{ID: id.New("p"), Argv: []string{filepath.Join(b.spec.Root, "attacker"), name}, Tty: tty, TimeoutMs: 20_000}
+	spec := guest.ProcessSpec{ID: id.New("p"), Argv: []string{filepath.Join(b.inside, "attacker"), name}, Tty: tty, TimeoutMs: 20_000}
 	if a.arg != "" {
 		spec.Argv = append(spec.Argv, a.arg)
 	}

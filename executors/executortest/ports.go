@@ -30,7 +30,7 @@ func testPorts(t *testing.T, cfg Config) {
 	}
 	t.Run("a program that listens inside is reached from the host", func(t *testing.T) {
 		b := newBox(t, made)
-		p := b.start(guest.ProcessSpec{Argv: []string{filepath.Join(b.spec.Root, "listener"), "serve"}})
+		p := b.start(guest.ProcessSpec{Argv: []string{filepath.Join(b.inside, "listener"), "serve"}})
 		out := b.watch(p.ID, guest.Stdout, 0)
 		out.expect("the program's port", func(s string) bool { return strings.Contains(s, "\n") })
 		text, _ := out.text()

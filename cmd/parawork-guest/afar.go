@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/guest/letter"
+)
+
+// secrets are the token and what all processes are given.
+func secrets(o options) (token string, given []string, err error) {
+	if o.letter == "" {
+		token, err = readToken(o)
+		return token, nil, err
+	}
+	l, err := letter.Take(o.letter)
+	if err == nil && l.Token == "" {
+		err = errors.New("no token is in the letter")
+	}
+	return l.Token, l.Env, err
+}
+
+// listenAt listens at a unix socket only its user can reach. One that is there is of a guest that has died.
+func listenAt(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of the socket: %w", err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("removing an old socket: %w", err)
+	}
+	old := unix.Umask(0o077)
+	l, err := net.Listen("unix", path)
+	unix.Umask(old)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	return l, nil
+}
+
+// maxLog is how much of what the guest says is kept, twice.
+const maxLog = 1 << 20
+
+// openLog opens the file the guest writes what it says to: standard error without a name.
+func openLog(path string) (io.Writer, error) {
+	if path == "" {
+		return os.Stderr, nil
+	}
+	l := &logFile{path: path}
+	return l, l.open()
+}
+
+// logFile is a file that begins anew when it is full; what was in it is kept once.
+type logFile struct {
+	path string
+	mu   sync.Mutex
+	f    *os.File
+	size int64
+}
+
+func (l *logFile) open() error {
+	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the guest's log: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	l.f, l.size = f, info.Size()
+	return nil
+}
+
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size+int64(len(p)) > maxLog {
+		_ = l.f.Close()
+		_ = os.Rename(l.path, l.path+".1")
+		if err := l.open(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.f.Write(p)
+	l.size += int64(n)
+	return n, err
+}
