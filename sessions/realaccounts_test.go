@@ -1,14 +1,12 @@
 package sessions_test
 
 import (
-	"bufio"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/testmodel"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 )
@@ -16,24 +14,7 @@ import (
 // modelFor starts a scripted model that answers one key alone.
 func modelFor(t *testing.T, key string) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "modelserver")
-	if out, err := exec.Command("go", "build", "-o", bin, "../e2e/modelserver").CombinedOutput(); err != nil {
-		t.Fatalf("building the model server: %v\n%s", err, out)
-	}
-	cmd := exec.Command(bin, "-token", key)
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(pipe).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	return testmodel.Start(t, "-token", key)
 }
 
 // account adds an account of an agent to the house; the first is found by the agent's name, as the default is.

@@ -1,60 +1,23 @@
 package sessions_test
 
 import (
-	"bufio"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/testmodel"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 )
 
-// realAgent returns the path of an agent's real CLI, which scripts/test-setup.sh installs; the test is skipped without it.
-func realAgent(t *testing.T, name string) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("real agents take a while")
-	}
-	for _, dir := range []string{os.Getenv("PARAWORK_TEST_AGENTS"), "../.cache/agents/node_modules/.bin"} {
-		path, err := filepath.Abs(filepath.Join(dir, name))
-		if dir == "" || err != nil {
-			continue
-		}
-		if exec.Command(path, "--version").Run() == nil {
-			return path
-		}
-	}
-	t.Skipf("%s is not installed: run scripts/test-setup.sh, or name its folder in PARAWORK_TEST_AGENTS", name)
-	return ""
-}
+// realAgent returns the path of an agent's real program.
+func realAgent(t *testing.T, name string) string { return testmodel.Agent(t, name) }
 
 // model starts the scripted model server and returns its address.
-func model(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "modelserver")
-	if out, err := exec.Command("go", "build", "-o", bin, "../e2e/modelserver").CombinedOutput(); err != nil {
-		t.Fatalf("building the model server: %v\n%s", err, out)
-	}
-	cmd := exec.Command(bin)
-	pipe, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(pipe).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-}
+func model(t *testing.T) string { return testmodel.Start(t) }
 
 func (h *house) file(name string) string {
 	raw, _ := os.ReadFile(filepath.Join(h.ws.Path, name))

@@ -27,7 +27,10 @@ func TestRealStates(t *testing.T) {
 		for _, c := range all {
 			switch c.name {
 			case "works", "permission-yes", "permission-escape", "question", "interrupt", "error-400", "error-401", "no-login":
-				t.Run(agent+"/"+c.name, func(t *testing.T) { perform(t, address, agent, c, true) })
+				t.Run(agent+"/"+c.name, func(t *testing.T) {
+					t.Parallel()
+					perform(t, address, agent, c, true)
+				})
 			}
 		}
 	}

@@ -1,52 +1,24 @@
 package testkit_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/parawork/parawork/internal/testkit"
+	"github.com/parawork/parawork/internal/testmodel"
 )
 
-// realAgent returns the path of an agent's real CLI, which scripts/test-setup.sh installs; the test is skipped without it.
-func realAgent(t *testing.T, name string) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("real agents take a while")
-	}
-	for _, dir := range []string{os.Getenv("PARAWORK_TEST_AGENTS"), "../../.cache/agents/node_modules/.bin"} {
-		path, err := filepath.Abs(filepath.Join(dir, name))
-		if dir != "" && err == nil && exec.Command(path, "--version").Run() == nil {
-			return path
-		}
-	}
-	t.Skipf("%s is not installed: run scripts/test-setup.sh, or name its folder in PARAWORK_TEST_AGENTS", name)
-	return ""
-}
+// realAgent returns the path of an agent's real program.
+func realAgent(t *testing.T, name string) string { return testmodel.Agent(t, name) }
 
 // scripted starts the scripted model server and returns its address.
-func scripted(t *testing.T) string { return scriptedAt(t, "127.0.0.1") }
+func scripted(t *testing.T) string { return testmodel.Start(t) }
 
-func scriptedAt(t *testing.T, host string) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "modelserver")
-	if out, err := exec.Command("go", "build", "-o", bin, "../../e2e/modelserver").CombinedOutput(); err != nil {
-		t.Fatalf("building the model server: %v\n%s", err, out)
-	}
-	cmd := exec.Command(bin, "-listen", host+":0")
-	pipe, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	line, err := bufio.NewReader(pipe).ReadString('\n')
-	must(t, err)
-	return strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
-}
+func scriptedAt(t *testing.T, host string) string { return testmodel.Start(t, "-listen", host+":0") }
 
 // tool is a step of a script in which the model uses a tool.
 func tool(name string, input any) map[string]any {

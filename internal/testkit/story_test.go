@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/parawork/parawork/internal/testkit"
+	"github.com/parawork/parawork/internal/testmodel"
 	"github.com/parawork/parawork/store/storetest"
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	testkit.Cleanup()
+	testmodel.Cleanup()
 	os.Exit(code)
 }
 
