@@ -68,12 +68,15 @@ test-setup:
 
 # On a small machine one package at a time: real agents, databases and a server each take more than a core.
 TEST_PACKAGES := $(shell n=$$(nproc 2>/dev/null || echo 2); if [ "$$n" -le 2 ]; then echo 1; else echo "$$n"; fi)
+# Tests of a package side by side: most of their time they wait for agents, shells and servers.
+TEST_PARALLEL := $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 
 ## test-go: Go tests with the race detector, stores on both databases; what fails is run again and named
 .PHONY: test-go
 test-go: $(GUEST) ui/dist/.built
 	@echo "==> go vet" && $(GO) vet ./...
-	@echo "==> go test -race" && $(GO) run ./internal/testpg -- $(GO) run ./internal/testrun -race -p $(TEST_PACKAGES) -timeout 20m $(GOTESTFLAGS)
+	@echo "==> compiling the tests, on all cores" && $(GO) list -race -test -deps -export ./... >/dev/null
+	@echo "==> go test -race" && $(GO) run ./internal/testpg -- $(GO) run ./internal/testrun -race -p $(TEST_PACKAGES) -parallel $(TEST_PARALLEL) -timeout 20m $(GOTESTFLAGS)
 
 ## test-gvisor: containers behind gVisor's kernel (builds runsc once, needs root)
 .PHONY: test-gvisor

@@ -32,9 +32,7 @@ func TestCommitsLeaveASandboxByThemselves(t *testing.T) {
 	}
 	head := strings.TrimSpace(d.execIn(ws, "git", "rev-parse", "HEAD"))
 	h.Wait("the commit is in the repository", func() bool { return repo("rev-parse", "refs/heads/"+ws.Branch) == head })
-	if repo("rev-parse", "refs/parawork/agent/"+ws.ID+"/tags/mine") != head {
-		t.Error("the tag did not come along")
-	}
+	h.Wait("the tag comes along", func() bool { return repo("rev-parse", "refs/parawork/agent/"+ws.ID+"/tags/mine") == head })
 	if _, err := os.Stat(filepath.Join(h.Dir, "data", "boxes", ws.ID, "git", "HEAD")); err != nil {
 		t.Errorf("it does not live in a box: %v", err)
 	}
@@ -51,9 +49,9 @@ func TestCommitsLeaveASandboxByThemselves(t *testing.T) {
 	h.Wait("the rebased branch is in the repository", func() bool {
 		return repo("rev-parse", "refs/heads/"+ws.Branch+"~1") == repo("rev-parse", "refs/heads/"+ws.Base)
 	})
-	if repo("for-each-ref", "--contains", head, "refs/parawork/agent", "refs/parawork/keep") == "" {
-		t.Error("the commit before the rebase is not kept")
-	}
+	h.Wait("the commit before the rebase is kept", func() bool {
+		return repo("for-each-ref", "--contains", head, "refs/parawork/agent", "refs/parawork/keep") != ""
+	})
 	h.API("POST", "/workspaces/"+ws.ID+"/merge", map[string]any{"strategy": "merge"}, nil)
 }
 

@@ -87,9 +87,7 @@ func TestWorkGoesOnWithoutServer(t *testing.T) {
 	if out := string(h.Output(ends.ID, 0)); out != "before\r\nafter\r\n" {
 		t.Errorf("output %q", out)
 	}
-	if _, ok := h.Changes(ws.ID).Find("made.txt"); !ok {
-		t.Error("the file made meanwhile is not a change")
-	}
+	h.Wait("the file made meanwhile is a change", func() bool { _, ok := h.Changes(ws.ID).Find("made.txt"); return ok })
 	h.API("POST", "/sessions/"+shell.ID+"/input", map[string]string{"text": "again\r"}, nil)
 	must(t, h.Attach(shell.ID, "from=0").See("got again"))
 }
