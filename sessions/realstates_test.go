@@ -40,7 +40,7 @@ func TestRealStates(t *testing.T) {
 func TestRealAgentKilled(t *testing.T) {
 	t.Parallel()
 	realAgent(t, "claude")
-	perform(t, model(t), agents.ClaudeCode, condition{prompt: script(`[{"delay_ms":60000,"text":"Never."}]`), play: func(r *recorder) {
+	perform(t, model(t), agents.ClaudeCode, condition{prompt: script(`[{"delay_ms":600000,"text":"Never."}]`), play: func(r *recorder) {
 		r.wait(`esc to interrupt`, 30*time.Second)
 		r.is("working", "")
 		row := r.s.get(t, r.id)

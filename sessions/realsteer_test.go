@@ -76,7 +76,7 @@ func steerReal(t *testing.T, h *house, agent string, run func(command string) st
 	h.touch("one")
 	has("A C B2")
 
-	s.queue(t, row.ID, run("echo D >> log.txt; sleep 60; echo late >> log.txt"))
+	s.queue(t, row.ID, run("echo D >> log.txt; sleep 6000; echo late >> log.txt"))
 	has("A C B2 D")
 	s.reaches(t, row.ID, sessions.Working)
 	e := s.queue(t, row.ID, run("echo E >> log.txt"))

@@ -211,7 +211,7 @@ var claudeConditions = []condition{
 		r.is("idle", "")
 		r.wait("", 8*time.Second)
 	}},
-	{name: "interrupt", prompt: script(`[{"delay_ms":60000,"text":"Never."}]`), play: func(r *recorder) {
+	{name: "interrupt", prompt: script(`[{"delay_ms":600000,"text":"Never."}]`), play: func(r *recorder) {
 		r.wait(`esc to interrupt`, 30*time.Second)
 		r.is("working", "")
 		r.wait("", 7*time.Second)
@@ -288,7 +288,7 @@ var codexConditions = []condition{
 		r.is("idle", "")
 		r.wait("", 10*time.Second)
 	}},
-	{name: "interrupt", prompt: script(`[{"delay_ms":60000,"text":"Never."}]`), play: func(r *recorder) {
+	{name: "interrupt", prompt: script(`[{"delay_ms":600000,"text":"Never."}]`), play: func(r *recorder) {
 		r.wait(`esc to interrupt`, 30*time.Second)
 		r.is("working", "")
 		r.wait("", 7*time.Second)

@@ -303,7 +303,7 @@ func TestResumeAndSend(t *testing.T) {
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.tells(t, row.ID)
-	s.queue(t, row.ID, "long 600")
+	s.queue(t, row.ID, "long 6000")
 	eventually(t, "it works", func() bool { return len(h.told()) == 1 })
 	s.queue(t, row.ID, "left 0")
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
@@ -318,8 +318,8 @@ func TestResumeAndSend(t *testing.T) {
 	if err != nil || p.SessionID == row.ID {
 		t.Fatalf("got %+v, %v", p, err)
 	}
-	eventually(t, "both arrive", func() bool { return strings.Join(h.told(), " ") == "long_600 left_0 more_0" })
-	if got := strings.Join(s.prompts(t, row.ID), ", "); got != "long 600:sent" {
+	eventually(t, "both arrive", func() bool { return strings.Join(h.told(), " ") == "long_6000 left_0 more_0" })
+	if got := strings.Join(s.prompts(t, row.ID), ", "); got != "long 6000:sent" {
 		t.Errorf("the old session has %s", got)
 	}
 }
@@ -372,7 +372,7 @@ func TestAnotherAgentInItsPlace(t *testing.T) {
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.queue(t, row.ID, "first 0")
 	eventually(t, "it is sent", func() bool { return len(h.told()) == 1 })
-	s.queue(t, row.ID, "second 600")
+	s.queue(t, row.ID, "second 6000")
 	eventually(t, "it is sent", func() bool { return len(h.told()) == 2 })
 	s.queue(t, row.ID, "third 0")
 	other := h.addWorkspace("other")
@@ -385,7 +385,7 @@ func TestAnotherAgentInItsPlace(t *testing.T) {
 		t.Errorf("an agent that cannot be started: %v, the first is %s", err, s.get(t, row.ID).State)
 	}
 	next, err := s.StartAfter(t.Context(), h.actor, h.ws.ID, req, sessions.From{ID: row.ID, Tell: true, Stop: true})
-	if err != nil || !s.get(t, row.ID).State.Ended() || next.Prompt != "first 0\n\nsecond 600" {
+	if err != nil || !s.get(t, row.ID).State.Ended() || next.Prompt != "first 0\n\nsecond 6000" {
 		t.Fatalf("got %q, %v", next.Prompt, err)
 	}
 	s.tells(t, next.ID)
