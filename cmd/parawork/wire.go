@@ -151,7 +151,9 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.kept = kept
 	mc := placeRules(cfg, h.accounts.CountTeams)
 	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = kinds, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
-	mc.Fallback = func(ctx context.Context, k executors.Kind) bool { return k == kindE2B && h.settings.Values(ctx).E2B.FallbackToLocal }
+	mc.Fallback = func(ctx context.Context, k executors.Kind) bool {
+		return k == kindE2B && h.settings.Values(ctx).E2B.FallbackToLocal
+	}
 	h.places = executors.NewManager(mc)
 	h.places.OnMaking(h.box)
 	h.shareCaches()
