@@ -27,6 +27,7 @@ type box struct {
 	env    map[string]string // of every call
 	gitDir string            // the worktree's own git dir, as the box sees it
 	index  string            // the temporary index
+	leave  bool              // the sandbox is about to end or to stand still: it is told nothing more
 }
 
 // openBox makes the sandbox if need be and a temporary index that holds HEAD, so that the agent's own is not disturbed.

@@ -49,6 +49,9 @@ func (s *Service) Box(ctx context.Context, workspaceID string) (executors.Box, e
 	if err != nil {
 		return executors.Box{}, err
 	}
+	if err := s.returnHome(ctx, w, ""); err != nil {
+		return executors.Box{}, err
+	}
 	uid := -1
 	if s.cfg.Chown {
 		n, err := s.store.BoxUser(ctx, w.ID)

@@ -77,10 +77,10 @@ func (m *moved) first(id, why string) bool {
 	return news
 }
 
-// HeadMoved says that a workspace's sandbox is at another commit or became live: if the workspace is boxed, its commits are brought
-// home under Run.
+// HeadMoved says that a workspace's sandbox is at another commit or became live: if the workspace is boxed or far, its commits are
+// brought home under Run.
 func (s *Service) HeadMoved(workspaceID string) {
-	if s.boxed(workspaceID) {
+	if s.apart(workspaceID) {
 		s.moved.add(workspaceID)
 	}
 }
@@ -107,6 +107,7 @@ const (
 
 // follow brings home what HeadMoved named, until ctx is done.
 func (s *Service) follow(ctx context.Context) {
+	s.farAgain()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	turns := make(chan struct{}, followAtOnce)
@@ -155,10 +156,14 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	if err != nil {
 		return err
 	}
-	places, _, err := s.rooms()
-	if err != nil || !places.Live(workspaceID) || !s.boxed(workspaceID) {
+	if done, err := s.endFar(ctx, w); done || err != nil {
 		return err
 	}
+	places, _, err := s.rooms()
+	if err != nil || !places.Live(workspaceID) || !s.apart(workspaceID) {
+		return err
+	}
+	s.stirred(workspaceID)
 	run := places.RunInBox
 	if live, is := places.(liveRunner); is {
 		run = live.RunLive // never waits for a sandbox whose end waits for this
@@ -201,7 +206,7 @@ func (s *Service) isLeaving(workspaceID string) bool {
 
 // comeHome brings home what a boxed workspace has committed, making its sandbox if need be. It asks nobody when nothing moved.
 func (s *Service) comeHome(ctx context.Context, p Project, w Workspace) error {
-	if s.isHome(p, w) || w.State != Ready && w.State != Paused || w.DeletedAt != 0 {
+	if s.isHome(ctx, w) || w.State != Ready && w.State != Paused || w.DeletedAt != 0 {
 		return nil
 	}
 	b, err := s.openBox(ctx, w)
@@ -213,7 +218,7 @@ func (s *Service) comeHome(ctx context.Context, p Project, w Workspace) error {
 
 // TakeLeave brings home what a sandbox that is about to end on purpose has: commits, and what is staged. run runs commands in it.
 func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(context.Context, executors.BoxCommand) (executors.BoxResult, error)) error {
-	if !s.boxed(workspaceID) {
+	if !s.apart(workspaceID) {
 		return nil
 	}
 	w, err := s.store.Workspace(ctx, workspaceID)
@@ -228,6 +233,7 @@ func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(co
 	if err != nil {
 		return err
 	}
+	b.leave = s.far(workspaceID)
 	staged, err := b.staged(ctx)
 	if err != nil {
 		s.cfg.Log.InfoContext(ctx, "what is staged could not be kept", "workspace_id", w.ID, "error", err)
@@ -240,6 +246,18 @@ func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(co
 	if err := s.bringHome(ctx, p, w, b, extra...); err != nil {
 		return err
 	}
+	if err := s.keepStaged(ctx, p, w, staged); err != nil {
+		return err
+	}
+	if f, ok := s.readFar(w.ID); ok && !f.Left {
+		f.Left = true
+		return s.writeFar(w.ID, f)
+	}
+	return nil
+}
+
+// keepStaged keeps what was staged in a sandbox that is left, "" = nothing.
+func (s *Service) keepStaged(ctx context.Context, p Project, w Workspace, staged string) error {
 	home := s.readHome(w.ID)
 	if staged == "" { // what was staged when it was left before is not any more
 		home.Index = ""
@@ -281,6 +299,11 @@ func (b *box) staged(ctx context.Context) (string, error) {
 func (s *Service) clearBox(w Workspace) error {
 	if !folderExists(s.boxDir(w.ID)) {
 		return nil
+	}
+	if s.far(w.ID) { // what came home is in the snapshot
+		if err := s.forgetFar(w.ID); err != nil {
+			return err
+		}
 	}
 	if s.boxed(w.ID) && s.boxStamp(w.ID) == s.readHome(w.ID).Stamp && s.readHome(w.ID).Stamp != "" {
 		if err := s.discard(s.privateGit(w.ID)); err != nil {

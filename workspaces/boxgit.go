@@ -33,11 +33,15 @@ func (s *Service) makePrivateGit(ctx context.Context, p Project, w Workspace, ob
 	if admin == "" {
 		return failed(errors.New("the repository does not know the worktree"))
 	}
-	refs, err := s.boxRefs(ctx, p, w, admin)
+	told, err := s.boxTold(ctx, p, w)
 	if err != nil {
 		return failed(err)
 	}
-	config, err := s.boxConfig(ctx, p, w, admin)
+	refs, err := s.boxRefs(ctx, p, w, admin, told)
+	if err != nil {
+		return failed(err)
+	}
+	config, err := s.boxConfig(ctx, p, admin, w.Path)
 	if err != nil {
 		return failed(err)
 	}
@@ -60,6 +64,7 @@ func (s *Service) makePrivateGit(ctx context.Context, p Project, w Workspace, ob
 	return s.noteTold(w.ID, refs.told)
 }
 
+// fillPrivateGit fills a new folder. Without objects to borrow it is for elsewhere, and gets objects of its own.
 func (s *Service) fillPrivateGit(ctx context.Context, p Project, dir, admin, config string, refs boxRefs, objects []objectDir) error {
 	for _, sub := range [...]string{"refs/heads", "refs/tags", "objects/info", "objects/pack", "info", "logs/refs"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
@@ -70,7 +75,10 @@ func (s *Service) fillPrivateGit(ctx context.Context, p Project, dir, admin, con
 	for _, o := range objects {
 		alternates.WriteString(o.path + "\n")
 	}
-	files := map[string]string{"config": config, "packed-refs": refs.packed(), "objects/info/alternates": alternates.String()}
+	files := map[string]string{"config": config, "packed-refs": refs.packed()}
+	if len(objects) > 0 {
+		files["objects/info/alternates"] = alternates.String()
+	}
 	if log := refs.stashLog(); log != "" {
 		files["logs/refs/stash"] = log
 	}
@@ -163,8 +171,9 @@ var keptConfig = []string{"core.filemode", "core.symlinks", "core.ignorecase", "
 	"core.trustctime", "core.checkstat", "core.sparsecheckout", "core.sparsecheckoutcone", "core.longpaths", "index.sparse", "index.version", "feature.manyfiles",
 	"core.untrackedcache", "user.name", "user.email", "i18n.commitencoding", "merge.conflictstyle", "merge.renames", "diff.renames", "pull.rebase", "rebase.autosquash"}
 
-// boxConfig is the private git dir's config: written by us, with what is harmless of the repository's.
-func (s *Service) boxConfig(ctx context.Context, p Project, w Workspace, admin string) (string, error) {
+// boxConfig is the private git dir's config: written by us, with what is harmless of the repository's. worktree says where the files
+// are, "" = around the git dir.
+func (s *Service) boxConfig(ctx context.Context, p Project, admin, worktree string) (string, error) {
 	format, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--show-object-format"}})
 	if err != nil {
 		return "", err
@@ -191,7 +200,10 @@ func (s *Service) boxConfig(ctx context.Context, p Project, w Workspace, admin s
 		version = 1
 		fmt.Fprintf(&b, "[extensions]\n\tobjectformat = %s\n", format)
 	}
-	fmt.Fprintf(&b, "[core]\n\trepositoryformatversion = %d\n\tbare = false\n\tworktree = %s\n\tlogallrefupdates = true\n", version, configValue(w.Path))
+	fmt.Fprintf(&b, "[core]\n\trepositoryformatversion = %d\n\tbare = false\n\tlogallrefupdates = true\n", version)
+	if worktree != "" {
+		fmt.Fprintf(&b, "\tworktree = %s\n", configValue(worktree))
+	}
 	for _, key := range keptConfig {
 		if v, ok := values[key]; ok && len(v) < 1000 && !strings.ContainsRune(v, 0) {
 			section, name, _ := strings.Cut(key, ".")
@@ -235,12 +247,8 @@ type boxRefs struct {
 const maxTold = 20_000
 
 // boxRefs reads them from the repository.
-func (s *Service) boxRefs(ctx context.Context, p Project, w Workspace, admin string) (boxRefs, error) {
-	r := boxRefs{local: make(map[string]string)}
-	var err error
-	if r.told, err = s.boxTold(ctx, p, w); err != nil {
-		return r, err
-	}
+func (s *Service) boxRefs(ctx context.Context, p Project, w Workspace, admin string, told map[string]string) (boxRefs, error) {
+	r := boxRefs{local: make(map[string]string), told: told}
 	heads := []string{w.Branch}
 	if at, err := s.git.Text(ctx, hostgit.Call{GitDir: admin, Args: []string{"symbolic-ref", "--quiet", "HEAD"}}); err == nil {
 		heads = append(heads, strings.TrimPrefix(at, headsPrefix))
@@ -371,7 +379,7 @@ func (r boxRefs) packed() string {
 	return b.String()
 }
 
-// stashLog is the log in which git keeps the older stashes.
+// stashLog is the log in which git keeps the older stashes. An entry of the very beginning of time is one that git does not show.
 func (r boxRefs) stashLog() string {
 	var b strings.Builder
 	was := strings.Repeat("0", 40)
@@ -379,7 +387,7 @@ func (r boxRefs) stashLog() string {
 		if len(c) != len(was) {
 			was = strings.Repeat("0", len(c))
 		}
-		fmt.Fprintf(&b, "%s %s Parawork <parawork@localhost> 0 +0000\tkept by Parawork\n", was, c)
+		fmt.Fprintf(&b, "%s %s Parawork <parawork@localhost> 1 +0000\tkept by Parawork\n", was, c)
 		was = c
 	}
 	return b.String()

@@ -42,7 +42,7 @@ type boxView struct {
 // and tells the sandbox what is new in the repository. extra are further commits to take. A workspace that is not boxed has
 // nothing to bring home. What a sandbox says is refused or checked: on an error the repository is as it was.
 func (s *Service) bringHome(ctx context.Context, p Project, w Workspace, b *box, extra ...string) error {
-	if !s.boxed(w.ID) {
+	if !s.apart(w.ID) {
 		return nil
 	}
 	unlock, err := s.homing.lock(ctx, w.ID)
@@ -61,6 +61,9 @@ func (s *Service) bringHome(ctx context.Context, p Project, w Workspace, b *box,
 		if err := s.takeHome(ctx, p, w, b, view, stamp, extra); err != nil {
 			return err
 		}
+		if b.leave {
+			return nil
+		}
 		// What is told moves refs in the sandbox: that these are home, too, is noted in another round.
 		if told, err := s.tellBox(ctx, p, w, b, view); err != nil || !told {
 			return err
@@ -74,7 +77,10 @@ const tellRounds = 3
 
 // isHome reports whether everything the sandbox has was brought home before. It is a hint: a sandbox that hides what it did only hides
 // its own work.
-func (s *Service) isHome(p Project, w Workspace) bool {
+func (s *Service) isHome(ctx context.Context, w Workspace) bool {
+	if s.far(w.ID) {
+		return s.asleep(ctx, w) // what came home is all there is
+	}
 	if !s.boxed(w.ID) {
 		return true
 	}
@@ -206,6 +212,13 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, 
 		add(id, true)
 	}
 	state := s.readHome(w.ID)
+	if len(tips) > 0 && s.far(w.ID) { // of a history that is cut not all that is known here is there
+		there, err := b.has(ctx, firstOf(known, maxNegatives))
+		if err != nil {
+			return err
+		}
+		known = there
+	}
 	if len(tips) > 0 {
 		n, err := s.takePack(ctx, p, b, tips, known, state.Bytes)
 		if err != nil {
@@ -227,6 +240,12 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, 
 		index = ""
 	}
 	return s.writeHome(w.ID, homeState{Stamp: stamp, Branch: v.branch, Head: v.head, Tip: tip, Index: index, Bytes: state.Bytes})
+}
+
+// firstOf returns the first n names.
+func firstOf(names map[string]bool, n int) []string {
+	ids := unique(sortedKeys(names))
+	return ids[:min(len(ids), n)]
 }
 
 // takePack has the sandbox pack what the tips reach, and takes it. before is how many bytes were taken of the workspace up to now; it

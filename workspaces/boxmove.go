@@ -151,12 +151,17 @@ func (s *Service) reachedFrom(ctx context.Context, p Project, id string, tips []
 
 // tellBox shows the sandbox the repository's branches as they are now: its objects it sees anyway. told says whether anything was new.
 func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v boxView) (told bool, err error) {
+	far := s.far(w.ID)
 	now, err := s.boxTold(ctx, p, w)
+	if far {
+		now, err = s.farTold(ctx, p, w)
+	}
 	if err != nil {
 		return false, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the branches")
 	}
 	was := s.readTold(w.ID)
 	var drop, set strings.Builder
+	var news []string
 	for name := range was {
 		if now[name] == "" && v.told[name] != "" {
 			drop.WriteString("delete " + name + "\n")
@@ -172,10 +177,17 @@ func (s *Service) tellBox(ctx context.Context, p Project, w Workspace, b *box, v
 			if own != was[name] || own == "" || v.branch == strings.TrimPrefix(name, headsPrefix) {
 				continue
 			}
+			news = append(news, id)
 			set.WriteString("update " + name + " " + id + " " + own + "\n")
 			continue
 		}
+		news = append(news, id)
 		set.WriteString("update " + name + " " + id + "\n")
+	}
+	if far && len(news) > 0 {
+		if err := s.supply(ctx, p, w, b, news); err != nil {
+			return false, err
+		}
 	}
 	for _, edits := range [...]string{drop.String(), set.String()} {
 		if edits == "" {

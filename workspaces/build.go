@@ -314,8 +314,7 @@ func (s *Service) buildSetup(ctx context.Context, p Project, w Workspace) (outco
 	if err != nil {
 		return outcome{}, err
 	}
-	sid, err := sessions.StartSetup(ctx, w, p.SetupScript, map[string]string{"PARAWORK_WORKSPACE": w.Key(), "PARAWORK_WORKSPACE_ID": w.ID,
-		"PARAWORK_BRANCH": w.Branch, "PARAWORK_BASE": w.Base, "PARAWORK_PROJECT": p.Name})
+	sid, err := sessions.StartSetup(ctx, w, p.SetupScript, setupEnv(p, w))
 	if err != nil {
 		return outcome{}, err
 	}

@@ -124,6 +124,7 @@ type copier struct {
 	patterns []string
 	copied   []string
 	bytes    int64
+	found    func(name string) // is told of a file instead of it being copied; nil = it is copied
 }
 
 func (c *copier) wanted(name string) bool {
@@ -188,7 +189,14 @@ func reaches(pattern, folder []string) bool {
 
 // file copies one regular file.
 func (c *copier) file(name string) error {
-	if !filepath.IsLocal(name) || !plainParents(c.src, name) || !plainParents(c.dst, name) {
+	if !filepath.IsLocal(name) || !plainParents(c.src, name) {
+		return nil
+	}
+	if c.found != nil {
+		c.found(name)
+		return nil
+	}
+	if !plainParents(c.dst, name) {
 		return nil
 	}
 	in, err := c.src.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)

@@ -74,9 +74,9 @@ func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (t
 }
 
 // hostHead is the commit the worktree is at, as the repository knows it; its branch's when the worktree is at none. Of a boxed
-// workspace it is what came home last.
+// or far workspace it is what came home last.
 func (s *Service) hostHead(ctx context.Context, p Project, w Workspace) (string, error) {
-	if s.boxed(w.ID) {
+	if s.apart(w.ID) {
 		if home := s.readHome(w.ID); home.Head != "" {
 			return home.Head, nil
 		}

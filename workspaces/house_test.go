@@ -32,6 +32,7 @@ type house struct {
 	data  string
 	box   *boxes
 	walls *walls // instead of box, where workspaces are boxed
+	away  *away  // instead of box, where workspaces are far
 	ses   *setups
 	bus   *bus
 	cfg   workspaces.Config
@@ -75,6 +76,10 @@ func (h *house) start() {
 	h.s.Connect(h.box, h.ses)
 	if h.walls != nil {
 		h.s.Connect(h.walls, h.ses)
+	}
+	if h.away != nil {
+		h.s.Connect(h.away, h.ses)
+		h.away.hook(h.s)
 	}
 	must(h.t, h.s.Recover(context.Background()))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -49,7 +49,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 	defer func() { _ = desk.Close() }()
 
 	warnings := s.freshBase(ctx, &p, target)
-	warnings = append(warnings, s.workspaceWarnings(ctx, w)...)
+	warnings = append(warnings, s.workspaceWarnings(ctx, p, w)...)
 	m := merger{s: s, desk: desk, actor: actor, p: p, w: w, target: target, req: r}
 	for range mergeAttempts {
 		res, err := m.plan(ctx)
@@ -100,27 +100,56 @@ func (s *Service) freshBase(ctx context.Context, p *Project, target string) []st
 const mergeFetchAge = 30_000
 
 // workspaceWarnings says what of the workspace's work a merge would not take along. It stays where it is.
-func (s *Service) workspaceWarnings(ctx context.Context, w Workspace) []string {
+func (s *Service) workspaceWarnings(ctx context.Context, p Project, w Workspace) []string {
+	if s.asleep(ctx, w) {
+		return s.asleepWarnings(ctx, p, w)
+	}
 	b, err := s.openBox(ctx, w)
 	if err != nil {
 		return []string{"Whether the workspace has uncommitted changes could not be seen: " + reason(err)}
 	}
 	var out []string
-	if _, branch, err := b.head(ctx); err == nil && branch != w.Branch {
-		at := "a detached HEAD"
-		if branch != "" {
-			at = "the branch " + branch
-		}
-		out = append(out, fmt.Sprintf("The workspace's folder is on %s: commits made there are not part of %s and are not merged.", at, w.Branch))
+	if _, branch, err := b.head(ctx); err == nil {
+		out = elsewhere(w, branch)
 	}
 	paths, err := b.uncommitted(ctx, "normal")
+	return append(out, uncommittedWords(len(paths), err)...)
+}
+
+// asleepWarnings are workspaceWarnings of a far workspace whose sandbox is not asked: as the host knows it.
+func (s *Service) asleepWarnings(ctx context.Context, p Project, w Workspace) []string {
+	var out []string
+	if s.unseen(ctx, w.ID) {
+		out = append(out, unseenWords)
+	}
+	if home := s.readHome(w.ID); home.Head != "" {
+		out = append(out, elsewhere(w, home.Branch)...)
+	}
+	paths, err := s.hostChanges(ctx, p, w)
+	return append(out, uncommittedWords(len(paths), err)...)
+}
+
+// elsewhere warns of a folder that is not on the workspace's branch.
+func elsewhere(w Workspace, branch string) []string {
+	if branch == w.Branch {
+		return nil
+	}
+	at := "a detached HEAD"
+	if branch != "" {
+		at = "the branch " + branch
+	}
+	return []string{fmt.Sprintf("The workspace's folder is on %s: commits made there are not part of %s and are not merged.", at, w.Branch)}
+}
+
+// uncommittedWords warns of what a merge leaves where it is.
+func uncommittedWords(n int, err error) []string {
 	switch {
 	case err != nil:
-		out = append(out, "Whether the workspace has uncommitted changes could not be seen: "+reason(err))
-	case len(paths) > 0:
-		out = append(out, fmt.Sprintf("%s in the workspace will not be merged; they stay as they are.", plural(len(paths), "uncommitted change", "uncommitted changes")))
+		return []string{"Whether the workspace has uncommitted changes could not be seen: " + reason(err)}
+	case n > 0:
+		return []string{fmt.Sprintf("%s in the workspace will not be merged; they stay as they are.", plural(n, "uncommitted change", "uncommitted changes"))}
 	}
-	return out
+	return nil
 }
 
 // uncommitted lists what differs from HEAD in the worktree, untracked files included.

@@ -143,8 +143,11 @@ func (s *Service) moveOut(ctx context.Context, c Chooser, w Workspace, to execut
 	if err != nil {
 		return err
 	}
+	if s.far(w.ID) {
+		return s.moveFromAfar(ctx, c, places, w)
+	}
 	caps, _ := c.Place(ctx, to)
-	open := s.boxed(w.ID) && !caps.Isolated
+	open := s.boxed(w.ID) && (!caps.Isolated || caps.OwnDisk)
 	if open {
 		if err := places.Ensure(ctx, w.ID); err != nil { // what is not home then, Unbox says
 			s.cfg.Log.WarnContext(ctx, "sandbox could not be asked for its commits before the workspace is moved", "workspace_id", w.ID, "error", err)
@@ -158,6 +161,21 @@ func (s *Service) moveOut(ctx context.Context, c Chooser, w Workspace, to execut
 		return nil
 	}
 	return s.Unbox(ctx, w.ID)
+}
+
+// moveFromAfar ends the sandbox of a far workspace. One that stands still with work that is not home is woken for that; where its place
+// cannot be reached any more, what came home is all there is.
+func (s *Service) moveFromAfar(ctx context.Context, c Chooser, places Places, w Workspace) error {
+	if s.unseen(ctx, w.ID) && !c.Lost(ctx, w.ID) {
+		if err := places.Ensure(ctx, w.ID); err != nil {
+			return err
+		}
+	}
+	defer s.leave(w.ID)() // nothing new may start in the old place
+	if err := c.Leave(ctx, w.ID); err != nil {
+		return err
+	}
+	return s.returnHome(ctx, w, "")
 }
 
 // changes says in words what another place changes for a workspace.

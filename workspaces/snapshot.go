@@ -23,7 +23,10 @@ func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (*Snapsh
 	} else if err != nil {
 		return nil, diskFault(err, "Reading the workspace's folder")
 	}
-	made, err := s.snapshotInBox(ctx, p, w)
+	made, err := taken{}, errAsleep
+	if !s.asleep(ctx, w) || s.unseen(ctx, w.ID) {
+		made, err = s.snapshotInBox(ctx, p, w)
+	}
 	if err == nil {
 		err = s.checkSnapshot(ctx, p, made)
 	}
@@ -34,7 +37,9 @@ func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (*Snapsh
 		if fault.Is(err, fault.Timeout) { // the host would wait for the same
 			return nil, err
 		}
-		s.cfg.Log.WarnContext(ctx, "snapshot in the sandbox failed, the host takes it", "workspace_id", w.ID, "error", err)
+		if !errors.Is(err, errAsleep) {
+			s.cfg.Log.WarnContext(ctx, "snapshot in the sandbox failed, the host takes it", "workspace_id", w.ID, "error", err)
+		}
 		if made, err = s.snapshotOnHost(ctx, p, w); err != nil {
 			return nil, fault.Wrap(err, fault.Unavailable, "snapshot_failed",
 				"The workspace's files could not be kept, so nothing was removed: %s", reason(err))
@@ -47,6 +52,9 @@ func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (*Snapsh
 	}
 	return s.keepSnapshot(ctx, p, w, made, nested)
 }
+
+// errAsleep says that nobody starts or wakes a sandbox for what the host can do.
+var errAsleep = errors.New("the sandbox is asleep")
 
 // taken is a snapshot's commit and the commit it stands on.
 type taken struct {

@@ -51,6 +51,12 @@ func (s *Service) Loss(ctx context.Context, workspaceID string) (Loss, error) {
 		if l.RunningSessions, err = sessions.Running(ctx, workspaceID); err != nil {
 			return Loss{}, err
 		}
+		if s.asleep(ctx, w) {
+			if head, err = s.hostHead(ctx, p, w); err == nil {
+				paths, err = s.hostChanges(ctx, p, w)
+			}
+			break
+		}
 		var b *box
 		if b, err = s.openBox(ctx, w); err != nil {
 			return Loss{}, err

@@ -103,6 +103,9 @@ func (s *Service) Unbox(ctx context.Context, workspaceID string) error {
 	if err != nil {
 		return err
 	}
+	if err := s.returnHome(ctx, w, ""); err != nil {
+		return err
+	}
 	if !s.boxed(w.ID) {
 		return s.forgetBox(ctx, w)
 	}

@@ -120,6 +120,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
 		Log: log.With("room", "runs")})
 	h.places.OnPlace(h.files.Follow)
+	h.places.OnArrive(h.workspaces.ArriveSetup) // last: everything is there by then
 	h.places.OnMaking(h.showTools)
 	h.places.OnEnding(h.sessions.Leaving)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
@@ -160,12 +161,16 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if err := h.buildGate(publisher, kept, env); err != nil {
 		return err
 	}
-	h.places.OnPlace(func(p *executors.Place) { h.workspaces.HeadMoved(p.WorkspaceID) })
-	h.places.OnEnding(func(ctx context.Context, p *executors.Place) {
+	h.places.OnArrive(h.workspaces.Arrive)
+	h.places.OnPlace(func(p *executors.Place) { h.workspaces.Awoke(p.WorkspaceID) })
+	leave := func(ctx context.Context, p *executors.Place) {
 		if err := h.workspaces.TakeLeave(ctx, p.WorkspaceID, p.Run); err != nil {
-			h.log.WarnContext(ctx, "a sandbox that ends has commits that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
+			h.log.WarnContext(ctx, "a sandbox that ends or stands still has commits that could not be brought home", "workspace_id", p.WorkspaceID, "error", err)
 		}
-	})
+	}
+	h.places.OnPausing(leave)
+	h.places.OnEnding(leave)
+	h.places.OnEnded(func(r executors.Record) { h.workspaces.SandboxEnded(r.WorkspaceID, r.Handle.ID) })
 	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Log: h.log.With("room", "commands")})
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
 		Touched: func(id string, paths []string, more int) { h.sessions.FilesChanged(id, paths, more) },
@@ -175,7 +180,10 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 
 // box gives a sandbox that isolates what it gets of the host; before one that does not, a workspace takes back what it gave.
 func (h *house) box(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
-	if !c.Isolated {
+	switch {
+	case c.OwnDisk:
+		return h.workspaces.Afar(ctx, s.WorkspaceID)
+	case !c.Isolated:
 		return h.workspaces.Unbox(ctx, s.WorkspaceID)
 	}
 	b, err := h.workspaces.Box(ctx, s.WorkspaceID)

@@ -53,6 +53,9 @@ func (g *Git) Desk(ctx context.Context, parent, gitDir string) (*Desk, error) {
 	return d, nil
 }
 
+// Dir is the desk's own folder: what lies in it is git's.
+func (d *Desk) Dir() string { return d.dir }
+
 // Close removes the desk. Objects made on it stay in the repository.
 func (d *Desk) Close() error { return os.RemoveAll(d.dir) }
 

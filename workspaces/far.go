@@ -1,0 +1,221 @@
+package workspaces
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// A far workspace is one whose agents work in a place with a disk of its own. Its repository there was sent as a parcel: what the work
+// needs, not the whole history. Commits come home as those of a boxed workspace do; there is nothing on this machine that could be
+// looked at, so a sandbox that is awake is asked, and of one that is not, what came home is all there is. Once the sandbox has ended,
+// the linked worktree is led to where it was, and the next place begins from there.
+
+// farState marks a workspace as far. It lies beside what came home, see homeState.
+type farState struct {
+	Sandbox string `json:"sandbox"` // the sandbox it works in
+	Parcel  string `json:"parcel"`  // what was sent there
+	Left    bool   `json:"left"`    // everything was brought home since it was last awake
+}
+
+func (s *Service) farFile(workspaceID string) string {
+	return filepath.Join(s.boxDir(workspaceID), "far")
+}
+
+// readFar returns the mark of a far workspace, false when it is none.
+func (s *Service) readFar(workspaceID string) (farState, bool) {
+	var f farState
+	b, err := os.ReadFile(s.farFile(workspaceID))
+	if err != nil || json.Unmarshal(b, &f) != nil || f.Sandbox == "" {
+		return farState{}, false
+	}
+	return f, true
+}
+
+func (s *Service) writeFar(workspaceID string, f farState) error {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return writeOnce(s.farFile(workspaceID), string(b))
+}
+
+// far reports whether the workspace works, or worked last, in a place with a disk of its own.
+func (s *Service) far(workspaceID string) bool {
+	_, ok := s.readFar(workspaceID)
+	return ok
+}
+
+// apart reports whether the workspace's commits are made in a git dir other than the linked worktree's.
+func (s *Service) apart(workspaceID string) bool { return s.boxed(workspaceID) || s.far(workspaceID) }
+
+// Sandboxes is an optional ability of Places that have places with a disk of their own.
+type Sandboxes interface {
+	// Awake reports whether the workspace's sandbox lives and can answer.
+	Awake(workspaceID string) bool
+	// Stands reports whether this sandbox of the workspace has not ended, whether it can be reached or not.
+	Stands(ctx context.Context, workspaceID, sandboxID string) (bool, error)
+	// At returns the place of a live sandbox.
+	At(workspaceID string) (*executors.Place, bool)
+}
+
+func (s *Service) sandboxes() Sandboxes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, _ := s.places.(Sandboxes)
+	return a
+}
+
+// asleep reports whether the workspace lives in a place with a disk of its own and has no sandbox there that can be asked now: then
+// nobody starts or wakes one, which costs money, for what this server can do itself.
+func (s *Service) asleep(ctx context.Context, w Workspace) bool {
+	if !s.far(w.ID) {
+		if c := s.chooser(); c == nil || !afar(ctx, c, w.Executor) {
+			return false
+		}
+	}
+	a := s.sandboxes()
+	return a == nil || !a.Awake(w.ID)
+}
+
+// unseen reports whether a far workspace's sandbox stands still with work that may not have come home.
+func (s *Service) unseen(ctx context.Context, workspaceID string) bool {
+	f, ok := s.readFar(workspaceID)
+	a := s.sandboxes()
+	if !ok || f.Left || a == nil || a.Awake(workspaceID) {
+		return false
+	}
+	stands, err := a.Stands(ctx, workspaceID, f.Sandbox)
+	return err == nil && stands
+}
+
+// unseenWords are told where that matters.
+const unseenWords = "The workspace's sandbox stands still and was not asked: commits made there since it was last awake may be missing. Wake it to bring them along."
+
+// Afar prepares for a place with a disk of its own: the linked worktree says where the work stands. Called before each making of one.
+func (s *Service) Afar(ctx context.Context, workspaceID string) error {
+	return s.Unbox(ctx, workspaceID)
+}
+
+// returnHome leads the linked worktree of a far workspace, whose sandbox has ended, to where that was. sandboxID is the sandbox it is
+// about, "" = whichever it was. Killed in between it is done again.
+func (s *Service) returnHome(ctx context.Context, w Workspace, sandboxID string) error {
+	if !s.far(w.ID) {
+		return nil
+	}
+	unlock, err := s.homing.lock(ctx, w.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	f, ok := s.readFar(w.ID)
+	if !ok || sandboxID != "" && f.Sandbox != sandboxID {
+		return nil
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return err
+	}
+	admin := linkedDir(p, w)
+	if admin == "" {
+		return fault.New(fault.Conflict, "worktree_unreadable", "The repository no longer knows the workspace's worktree. Put the workspace away and restore it.")
+	}
+	if home := s.readHome(w.ID); home.Head != "" {
+		if err := s.leadHome(ctx, p, w, admin, home); err != nil {
+			return err
+		}
+	}
+	if err := s.forgetFar(w.ID); err != nil {
+		return err
+	}
+	s.publishWorkspace(ctx, w)
+	return nil
+}
+
+// forgetFar makes a far workspace an ordinary one.
+func (s *Service) forgetFar(workspaceID string) error {
+	for _, f := range [...]string{s.farFile(workspaceID), s.homeFile(workspaceID), s.toldFile(workspaceID)} {
+		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return diskFault(err, "Forgetting the workspace's sandbox")
+		}
+	}
+	return nil
+}
+
+// Awoke says that a workspace's sandbox became live: it may hold what is not home.
+func (s *Service) Awoke(workspaceID string) {
+	s.stirred(workspaceID)
+	s.HeadMoved(workspaceID)
+}
+
+// stirred notes that a far workspace's sandbox works again.
+func (s *Service) stirred(workspaceID string) {
+	if f, ok := s.readFar(workspaceID); ok && f.Left {
+		f.Left = false
+		if err := s.writeFar(workspaceID, f); err != nil {
+			s.cfg.Log.Warn("that a sandbox works again could not be noted", "workspace_id", workspaceID, "error", err)
+		}
+	}
+}
+
+// SandboxEnded says that a sandbox of the workspace has ended, however that was. What it had is led home under Run.
+func (s *Service) SandboxEnded(workspaceID, sandboxID string) {
+	if dir := s.parcelDir(sandboxID); folderExists(dir) {
+		if err := s.discard(dir); err != nil {
+			s.cfg.Log.Warn("parcel could not be removed", "sandbox_id", sandboxID, "error", err)
+		}
+	}
+	if s.far(workspaceID) {
+		s.moved.add(workspaceID)
+	}
+}
+
+// farAgain has what ended while the server was away, or half-way through being led home, be looked at.
+func (s *Service) farAgain() {
+	marks, _ := filepath.Glob(filepath.Join(hostgit.GlobEscape(s.cfg.DataDir), "boxes", "*", "far"))
+	for _, m := range marks {
+		s.moved.add(filepath.Base(filepath.Dir(m)))
+	}
+}
+
+// endFar leads a far workspace home whose sandbox has ended; done says that there is nothing more to do for it now.
+func (s *Service) endFar(ctx context.Context, w Workspace) (done bool, err error) {
+	f, ok := s.readFar(w.ID)
+	a := s.sandboxes()
+	if !ok || a == nil {
+		return false, nil
+	}
+	stands, err := a.Stands(ctx, w.ID, f.Sandbox)
+	switch {
+	case err != nil:
+		return true, err
+	case stands:
+		return !a.Awake(w.ID), nil
+	case !folderExists(w.Path):
+		return true, nil // it is put away
+	}
+	return true, s.returnHome(ctx, w, f.Sandbox)
+}
+
+// hostChanges lists what differs from the commit a worktree is at, untracked files included, as the host's copy of it has them.
+func (s *Service) hostChanges(ctx context.Context, p Project, w Workspace) ([]string, error) {
+	head, err := s.hostHead(ctx, p, w)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.worktreeState(ctx, p, w, head)
+	if err != nil {
+		return nil, fmt.Errorf("reading the worktree: %w", err)
+	}
+	out := append(append([]string{}, st.changed...), st.gone...)
+	out = append(out, st.others...)
+	return append(out, st.nested...), nil
+}
