@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parawork/parawork/executors/e2b/e2btest/envd"
 )
 
 // Limits of the control plane, in bytes.
@@ -69,13 +71,8 @@ func (c *call) decode(v any, optional bool) error {
 	if kind, _, _ := mime.ParseMediaType(c.Header.Get("Content-Type")); kind != "application/json" {
 		return invalid("request body has an error: header Content-Type has unexpected value %q", c.Header.Get("Content-Type"))
 	}
-	d := json.NewDecoder(bytes.NewReader(c.body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	if err := envd.Strict(c.body, v); err != nil {
 		return invalid("request body has an error: doesn't match schema: %v", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return invalid("request body has an error: there is more than one value")
 	}
 	return nil
 }

@@ -142,9 +142,6 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 			body = kept.Bytes()
 		}
 		s.record("sandbox", r, body, id, seen.status)
-		if port == envdPort && r.URL.Path == "/process.Process/Start" {
-			s.recordStart(id, r, body)
-		}
 	}()
 	if refused != nil {
 		sayProxy(seen, refused)
@@ -206,6 +203,9 @@ func (s *Server) serveProxy(w http.ResponseWriter, r *http.Request) {
 			p.Out.Header.Del("E2b-Traffic-Access-Token")
 		},
 		ModifyResponse: func(res *http.Response) error {
+			if port == envdPort && r.URL.Path == "/process.Process/Start" {
+				s.recordStart(id, r, kept.Bytes())
+			}
 			if res.StatusCode != http.StatusSwitchingProtocols {
 				res.Body = &counted{ReadCloser: res.Body, j: j}
 			}

@@ -1,7 +1,6 @@
 package envd
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -49,13 +48,8 @@ const (
 
 // decode reads one JSON message.
 func decode(b []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
+	if err := Strict(b, v); err != nil {
 		return refuse("invalid_argument", "unmarshal message: %v", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return refuse("invalid_argument", "unmarshal message: there is more than one")
 	}
 	return nil
 }
