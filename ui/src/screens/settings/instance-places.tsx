@@ -134,7 +134,7 @@ function General({ settings: s, places, save }: PartProps & { places: Place[] })
         }
         busy={mine && save.isPending && "Saving"}
       >
-        Save
+        Save for the server
       </Button>
     </form>
   );
