@@ -63,7 +63,7 @@ func (s specs) Spec(_ context.Context, workspaceID string) (executors.Spec, exec
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	db := storetest.SQLite(t)
 	user, team := storetest.Seed(t, db)
@@ -87,7 +87,7 @@ func newHouse(t *testing.T) *house {
 func (h *house) restart() {
 	h.ex = fake.New(h.world)
 	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store,
-		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: time.Second, After: soon})
+		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second, After: soon})
 }
 
 // soon is a clock for which the waits between two tries are over at once.
@@ -305,7 +305,7 @@ func TestRecoverOnAFullDisk(t *testing.T) {
 	h := newHouse(t)
 	p := h.ensure()
 	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{fake.New(h.world)}, Store: unwritten{h.store},
-		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: time.Second})
+		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
 	if err := h.m.Recover(h.ctx); err != nil {
 		t.Fatal(err)
 	}

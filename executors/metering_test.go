@@ -81,7 +81,7 @@ func (l *ledger) by(id string) executors.StillBy {
 func (h *house) metered(l *ledger) {
 	h.ex = fake.New(h.world)
 	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store, Ledger: l,
-		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: time.Second})
+		Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
 }
 
 func TestTheLedgerHearsOfASandboxesLife(t *testing.T) {
@@ -148,7 +148,7 @@ func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
 	h := newHouse(t)
 	l := newLedger()
 	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711, EndedAt: 4712}}},
-		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: time.Second})
+		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
 	p := h.ensure()
 	h.world.Vanish(p.SandboxID)
 	if err := h.m.Check(h.ctx, h.ws); !errors.Is(err, executors.ErrGone) {
@@ -160,7 +160,7 @@ func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
 
 	// A restarted server learns since when it runs.
 	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711}}},
-		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: time.Second})
+		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
 	p = h.ensure()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -137,7 +137,7 @@ func (w *workshop) team() (id string) {
 // end follows a build to its end.
 func (w *workshop) end(b images.Build) (images.Build, []string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	var lines []string
 	if err := w.svc.Follow(ctx, b.ID, func(l string) error { lines = append(lines, l); return nil }); err != nil {

@@ -90,7 +90,7 @@ func (h *house) build() {
 	key := make([]byte, accounts.KeyBytes)
 	h.Service = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: h, Bus: h.bus,
 		Secrets:   accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: key}),
-		Client:    egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: 5 * time.Second}),
+		Client:    egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: time.Minute}),
 		PublicURL: "https://pw.example.com", Version: "test", Now: h.clock, Settle: time.Millisecond, Patience: time.Millisecond})
 }
 

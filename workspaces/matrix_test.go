@@ -122,7 +122,7 @@ func TestTheHostNeverRunsWhatAnAgentWrote(t *testing.T) {
 // A FIFO where git reads patterns makes git wait for ever: the calls end in time, and others go on meanwhile.
 func TestAFIFOStallsNobody(t *testing.T) {
 	t.Parallel()
-	h, b := walledHouse(t, func(c *workspaces.Config) { c.BoxTimeout, c.GitTimeout = time.Second, time.Second })
+	h, b := walledHouse(t, func(c *workspaces.Config) { c.BoxTimeout, c.GitTimeout = 5*time.Second, 5*time.Second })
 	p := h.pathProject(h.repo("r"))
 	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
 	other := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "other"})
@@ -137,7 +137,7 @@ func TestAFIFOStallsNobody(t *testing.T) {
 		t.Error("archived what could not be read")
 	}
 	b.breaks(nil)
-	if d := time.Since(began); d > 25*time.Second {
+	if d := time.Since(began); d > 2*time.Minute {
 		t.Errorf("it took %s", d)
 	}
 	b.sh(other, "echo x > x")

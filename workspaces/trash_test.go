@@ -329,7 +329,7 @@ func TestHiddenChangesAreKept(t *testing.T) {
 
 func TestSpecialFilesDoNotHangForEver(t *testing.T) {
 	t.Parallel()
-	h := sqliteHouse(t, func(c *workspaces.Config) { c.BoxTimeout, c.GitTimeout = time.Second, 10*time.Second })
+	h := sqliteHouse(t, func(c *workspaces.Config) { c.BoxTimeout, c.GitTimeout = 5*time.Second, time.Minute })
 	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(h.repo("app")).ID})
 	write(t, w.Path, "precious", "x")
 	must(t, os.Mkdir(filepath.Join(w.Path, "trap"), 0o755))
