@@ -99,8 +99,15 @@ func (m *Manager) arrive(ctx context.Context, p *Place, s Spec, say func(step, t
 }
 
 // standStill lets everybody bring home what is in a place that is about to be paused.
-func (m *Manager) standStill(ctx context.Context, p *Place) {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, takingLeave{}, p), endingTimeout)
+func (m *Manager) standStill(ctx context.Context, r *room, p *Place) {
+	r.mu.Lock()
+	runEndsAt := p.record.RunEndsAt
+	r.mu.Unlock()
+	bound := homeTimeout
+	if left := time.Duration(runEndsAt-m.now())*time.Millisecond - runReserve; runEndsAt > 0 {
+		bound = min(bound, max(left, runReserve))
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, takingLeave{}, p), bound)
 	defer cancel()
 	for _, fn := range m.registered().pausing {
 		fn(ctx, p)

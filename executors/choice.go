@@ -289,7 +289,7 @@ func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Pol
 	for _, c := range m.Capabilities(ctx) {
 		s := Standing{Capabilities: c, Allowed: c.Boundary.AtLeast(pol.Weakest), Default: c.Kind == def}
 		if m.cfg.IdleAfter != nil {
-			s.IdleAfter = max(m.cfg.IdleAfter(c.Kind), 0)
+			s.IdleAfter = max(m.cfg.IdleAfter(c.Kind, ForAgent), 0)
 		}
 		if m.cfg.Fallback != nil {
 			s.Fallback = m.cfg.Fallback(ctx, c.Kind)

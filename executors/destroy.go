@@ -59,7 +59,9 @@ func (m *Manager) stop(ctx context.Context, workspaceID, sandboxID, words string
 // end ends a live place on purpose. The caller holds the room's turn.
 func (m *Manager) end(ctx context.Context, r *room, p *Place, reason string) error {
 	if p.paused.Load() != nil { // what stands still can neither bring anything home nor end by itself
-		if err := m.wake(ctx, r, p); err != nil {
+		if err := m.wake(ctx, r, p); errors.Is(err, ErrGone) {
+			return nil
+		} else if err != nil {
 			m.cfg.Log.Warn("paused sandbox could not be woken to be ended", "sandbox_id", p.SandboxID, "error", err)
 		}
 	}
@@ -73,6 +75,8 @@ func (m *Manager) end(ctx context.Context, r *room, p *Place, reason string) err
 	}
 	m.publish(ctx, rec)
 	m.takeLeave(ctx, p)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout) // bringing much home took what it took
+	defer cancel()
 	if err := p.box().Destroy(ctx); err != nil {
 		r.mu.Lock()
 		r.place, r.stray = nil, &rec
@@ -108,10 +112,7 @@ func (m *Manager) destroyStray(ctx context.Context, r *room, workspaceID string)
 			"The sandbox belongs to executor %q, which is not configured. Configure it again to destroy the sandbox.",
 			rec.Handle.Kind)
 	}
-	sb, err := e.Recover(ctx, rec.Handle)
-	if err == nil {
-		err = sb.Destroy(ctx)
-	}
+	err := m.destroyHandle(ctx, e, rec.Handle)
 	gone := err == nil || errors.Is(err, ErrGone)
 	r.mu.Lock()
 	r.stray = &rec

@@ -36,16 +36,10 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 		return p, nil
 	}
 	r := m.room(workspaceID)
-	r.mu.Lock()
-	if p := r.place; p != nil && !p.closing {
-		p.use()()
-		r.mu.Unlock()
-		if why := p.paused.Load(); why != nil {
-			return nil, errPaused(*why)
-		}
-		m.usedFor(ctx, r, p, askerOf(ctx))
-		return p, nil
+	if p, err := m.standing(ctx, r, workspaceID); p != nil || err != nil {
+		return p, err
 	}
+	r.mu.Lock()
 	f := r.flight
 	if f == nil {
 		// The flight is shared, so it may not end with the request that happened to be first.
@@ -64,9 +58,47 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 	r.mu.Unlock()
 	select {
 	case <-f.done:
+		if f.err == nil {
+			m.usedFor(ctx, r, f.place, askerOf(ctx))
+		}
 		return f.place, f.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+}
+
+// trustFor is how long a good answer of a place on another machine is taken for granted.
+const trustFor = 30 * time.Second
+
+// standing returns the room's live place when it can be used as it is; nil when one has to be woken or made first.
+func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*Place, error) {
+	for looked := false; ; looked = true {
+		r.mu.Lock()
+		p := r.place
+		if p == nil || p.closing {
+			r.mu.Unlock()
+			return nil, nil
+		}
+		p.use()()
+		why, wakes := p.paused.Load(), p.record.PausedFor.wakes()
+		stale := p.OwnDisk && m.now()-max(p.healthAt, p.record.HealthAt) > trustFor.Milliseconds()
+		r.mu.Unlock()
+		switch {
+		case why != nil && wakes:
+			return nil, nil
+		case why != nil:
+			return nil, errPaused(*why)
+		case stale && !looked:
+			if err := m.Check(ctx, workspaceID); err != nil { // what is there by now is what counts
+				m.cfg.Log.Debug("sandbox that was asked for does not answer", "workspace_id", workspaceID, "error", err)
+			}
+			continue
+		}
+		if a := askerOf(ctx); a.purpose != "" {
+			m.cfg.Counters.Reused(p.Kind)
+			m.usedFor(ctx, r, p, a)
+		}
+		return p, nil
 	}
 }
 
@@ -77,11 +109,13 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 		return nil, err
 	}
 	defer release()
-	if p := r.current(); p != nil {
-		return p, nil
-	}
 	rctx, cancel := context.WithTimeout(ctx, makeTimeout)
 	defer cancel()
+	if p := r.current(); p != nil {
+		if p, err := m.rouse(rctx, r, p); p != nil || err != nil {
+			return p, err
+		}
+	}
 	if p, err := m.reclaim(rctx, r); p != nil || err != nil {
 		return p, err
 	}
@@ -200,7 +234,7 @@ func CheckHello(h guest.Hello, sandboxID string) error {
 	return nil
 }
 
-// settle puts the place into the room and tells everybody.
+// settle puts the place into the room and tells everybody. It may stand still.
 func (m *Manager) settle(ctx context.Context, r *room, p *Place) {
 	r.mu.Lock()
 	r.place, r.stray = p, nil
@@ -288,7 +322,7 @@ func (m *Manager) reclaim(ctx context.Context, r *room) (*Place, error) {
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_unreachable",
 			"The workspace's sandbox exists but cannot be reached now. Try again, or destroy the sandbox to get a new one.")
 	}
-	return p, nil
+	return m.rouse(ctx, r, p)
 }
 
 // joinWords makes one line of several sentences.

@@ -20,6 +20,7 @@ const (
 // when its goroutines, and makings under way, have ended. Recover comes first.
 func (m *Manager) Run(ctx context.Context) error {
 	m.refreeze(ctx)
+	m.wakeUnfinished(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() { m.every(ctx, m.cfg.HealthEvery, m.CheckHealth) })
 	wg.Go(func() {
@@ -110,7 +111,9 @@ func (m *Manager) Check(ctx context.Context, workspaceID string) error {
 	}
 	if err == nil {
 		m.healthy(ctx, r, p)
+		m.keep(ctx, r, p)
 		m.rest(ctx, r, p)
+		m.renew(ctx, r, p)
 		return nil
 	}
 	return m.suspect(ctx, r, p, err)
@@ -177,19 +180,33 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 		return nil
 	}
 	oom := m.KilledBy(p.WorkspaceID, p.SandboxID) // asked while its figures are there
-	if !errors.Is(cause, ErrGone) {
+	r.mu.Lock()
+	rec := p.record
+	r.mu.Unlock()
+	still, asked, derr := m.dormant(ctx, rec)
+	switch {
+	case errors.Is(cause, ErrGone):
+		err = cause
+	case asked && derr != nil:
+		err = derr
+	case still:
+		m.cfg.Counters.Unhealthy(p.Kind)
+		m.fellAsleep(ctx, r, p)
+		return nil
+	default:
 		rctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
 		defer cancel()
 		_, err = m.byKind[p.Kind].Recover(rctx, p.box().Handle())
-	} else {
-		err = cause
 	}
 	if errors.Is(err, ErrGone) {
 		m.noteGone(p.SandboxID)
-		words := whyGone(err, "It no longer exists: its guest or the machine was stopped.")
+		words := m.goneWords(ctx, rec, err)
 		if oom != "" {
 			words = "killed: " + oom
 			m.noteEnd(p.SandboxID, words)
+		}
+		if p.OwnDisk {
+			m.tell(ctx, p, "sandbox.lost", "The sandbox is gone. "+sentence(words))
 		}
 		m.endPlace(ctx, r, p, Gone, sentence(words))
 		return ErrGone
@@ -204,7 +221,7 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 	if tell {
 		p.record.Reason = "It does not answer: " + cleanReason(reasonOf(cause))
 	}
-	rec := p.record
+	rec = p.record
 	r.mu.Unlock()
 	if tell {
 		m.cfg.Log.Warn("sandbox does not answer", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID, "error", cause)

@@ -14,7 +14,7 @@ type hooks struct {
 	live   []func(p *Place)
 	ending []func(ctx context.Context, p *Place)
 	ended  []func(r Record)
-	using  []func(workspaceID string) bool
+	using  []func(workspaceID string) Use
 
 	fallBack func(ctx context.Context, workspaceID string, cause error) (bool, error)
 	arriving []func(ctx context.Context, a Arrival) error
@@ -23,6 +23,9 @@ type hooks struct {
 
 // endingTimeout bounds all that happens in a sandbox before a planned end: a guest that does not answer keeps nobody from ending it.
 const endingTimeout = time.Minute
+
+// lastTimeout is the same for a place with a disk of its own, which ends with it.
+const lastTimeout = 5 * time.Minute
 
 // OnMaking registers fn, called before a sandbox is made in a place that can do c, with s as it stands by then: fn fills in its part.
 // An error of fn stops the making, in its words. What fn made is given back in OnEnded, also when the sandbox could not be made.
@@ -63,8 +66,8 @@ func (m *Manager) OnEnded(fn func(r Record)) {
 	m.hooks.ended = append(m.hooks.ended, fn)
 }
 
-// OnUse registers fn, which says whether somebody is at the workspace's sandbox now: one that is in use is not idle.
-func (m *Manager) OnUse(fn func(workspaceID string) bool) {
+// OnUse registers fn, which says what goes on in a workspace: a sandbox that is in use is not idle. fn must not block.
+func (m *Manager) OnUse(fn func(workspaceID string) Use) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hooks.using = append(m.hooks.using, fn)
@@ -99,7 +102,11 @@ func (m *Manager) prepare(ctx context.Context, r Record) error {
 
 // takeLeave lets everybody bring home what is in a place that is about to end.
 func (m *Manager) takeLeave(ctx context.Context, p *Place) {
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, takingLeave{}, p), endingTimeout)
+	bound := endingTimeout
+	if p.OwnDisk {
+		bound = lastTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), takingLeave{}, p), bound)
 	defer cancel()
 	for _, fn := range m.registered().ending {
 		fn(ctx, p)

@@ -33,14 +33,19 @@ func TestAnIdleSandboxIsEndedAndMadeAgain(t *testing.T) {
 	h := newHouse(t)
 	watch := &clock{at: time.Now()}
 	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{h.ex}, Store: h.store, Workspaces: specs{team: h.team, root: h.root},
-		Events: h.bus, Now: watch.Now, IdleAfter: func(k executors.Kind) time.Duration {
+		Events: h.bus, Now: watch.Now, IdleAfter: func(k executors.Kind, _ executors.Purpose) time.Duration {
 			if k != fake.Kind {
 				t.Errorf("asked for %q", k)
 			}
 			return 30 * time.Minute
 		}})
 	looking := true
-	h.m.OnUse(func(id string) bool { return looking && id == h.ws })
+	h.m.OnUse(func(id string) executors.Use {
+		if looking && id == h.ws {
+			return executors.Use{Viewers: 1}
+		}
+		return executors.Use{}
+	})
 	var home []string
 	h.m.OnEnding(func(ctx context.Context, p *executors.Place) {
 		again, err := h.m.Ensure(ctx, h.ws) // what git does through RunInBox

@@ -190,6 +190,7 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabili
 	m.took(e.Kind(), m.now()-began)
 	m.cfg.Counters.Created(e.Kind(), m.now()-began)
 	m.settle(ctx, r, p)
+	m.keep(ctx, r, p)
 	return p, nil
 }
 

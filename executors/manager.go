@@ -50,6 +50,8 @@ type Store interface {
 	OpenSandboxes(ctx context.Context) ([]Record, error)
 	// LastSandbox returns the newest sandbox of a workspace, open or ended; fault.NotFound when there never was one.
 	LastSandbox(ctx context.Context, workspaceID string) (Record, error)
+	// LastSync says how far a workspace's files are home that live in a place with a disk of its own. The zero Sync when nothing is known.
+	LastSync(ctx context.Context, workspaceID string) (Sync, error)
 	// TeamSandboxes returns the newest sandbox of each workspace of a team.
 	TeamSandboxes(ctx context.Context, teamID string) ([]Record, error)
 }
@@ -80,7 +82,8 @@ type ManagerConfig struct {
 	KeepRemains  time.Duration                        // how long what a gone sandbox left stays readable; default 15 min
 	DialTimeout  time.Duration                        // of one hello; default 5 s
 	Fallback     func(context.Context, Kind) bool     // whether a place of this server may stand in for the kind; optional
-	IdleAfter    func(Kind) time.Duration             // how long a sandbox may be idle before it is ended; 0 = for ever; optional
+	Tell         func(context.Context, Note)          // tells a workspace's people what happened to its sandbox by itself; optional
+	IdleAfter    func(Kind, Purpose) time.Duration    // how long a sandbox may be idle before it is ended; 0 = for ever; optional
 	ProbeFresh   time.Duration                        // how long what a place says of itself is good for; default 30 s
 	ProbeTimeout time.Duration                        // how long a place may take to say it; default 5 s
 	Ledger       Ledger                               // what sandboxes cost; optional
@@ -177,18 +180,21 @@ type Place struct {
 	sandbox atomic.Pointer[Sandbox]
 	record  Record                 // under the room's mu once the place is live
 	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not
-	frozen  atomic.Pointer[string] // likewise, and its guest cannot answer
+	frozen  atomic.Pointer[string] // likewise, and its guest cannot answer; changed by chill and thaw
+	stirMu  sync.Mutex
+	stirred chan struct{} // closed when the guest can be asked again; nil while it can
 	ending  chan struct{}
 	done    chan struct{}
 	reason  string // why the place ended; written before done is closed
 
 	// Under the room's mu.
-	silent    int    // health checks failed in a row
-	healthAt  int64  // ms UTC of the last good answer
-	worriedAt int64  // ms UTC of the last check asked for because the guest could not be dialed
-	idleAt    int64  // ms UTC since when it is idle, 0 = it is not
-	idleUses  uint64 // how often it had been used by then
-	closing   bool   // it is being ended on purpose: who asks for a place waits for the next one
+	silent     int    // health checks failed in a row
+	healthAt   int64  // ms UTC of the last good answer
+	worriedAt  int64  // ms UTC of the last check asked for because the guest could not be dialed
+	idleAt     int64  // ms UTC since when it is idle, 0 = it is not
+	idleUses   uint64 // how often it had been used by then
+	extendedAt int64  // ms UTC when its lease was last extended in this run
+	closing    bool   // it is being ended on purpose: who asks for a place waits for the next one
 
 	endOnce sync.Once // closes ending
 

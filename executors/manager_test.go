@@ -22,6 +22,7 @@ import (
 type house struct {
 	t     *testing.T
 	ctx   context.Context
+	db    *store.DB
 	store *store.Executors
 	world *fake.World
 	ex    *fake.Executor
@@ -67,7 +68,7 @@ func newHouse(t *testing.T) *house {
 	t.Cleanup(cancel)
 	db := storetest.SQLite(t)
 	user, team := storetest.Seed(t, db)
-	h := &house{t: t, ctx: ctx, store: store.NewExecutors(db), world: fake.NewWorld(t.TempDir(), nil), team: team.ID,
+	h := &house{t: t, ctx: ctx, db: db, store: store.NewExecutors(db), world: fake.NewWorld(t.TempDir(), nil), team: team.ID,
 		ws: id.New("ws"), root: executortest.GitRoot(t), bus: &recorder{}}
 	t.Cleanup(h.world.Close)
 	project := id.New("prj")

@@ -354,6 +354,9 @@ func (mt *Meters) Read(ctx context.Context) {
 }
 
 func (mt *Meters) readOne(ctx context.Context, p *Place) {
+	if p.Asleep() { // it uses nothing, and asking may wake it
+		return
+	}
 	t := mt.meter(p.SandboxID)
 	if t.adopt() { // found again after a restart
 		if l, err := mt.effective(ctx, p.WorkspaceID, p.Kind); err == nil {

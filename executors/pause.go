@@ -2,12 +2,12 @@ package executors
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // pauseTimeout bounds freezing and thawing.
@@ -59,32 +59,31 @@ func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
 		return fault.New(fault.Conflict, "sandbox_not_running", "The workspace has no sandbox that runs now, so there is nothing to pause.")
 	}
 	if p.paused.Load() != nil {
-		return nil
+		return m.holdStill(ctx, r, p, reason)
 	}
 	if _, ok := m.pauser(ctx, p); !ok {
 		return fault.New(fault.Unsupported, "pause_unsupported", "%s cannot pause a sandbox. Destroy it instead: the worktree stays.", m.nameOf(ctx, p.Kind))
 	}
-	// Stored first: what stands still is always stored as such, and is found again.
-	if err := m.mark(ctx, r, p, Paused, reason); err != nil {
+	return m.lull(ctx, r, p, ByPerson, reason, nil)
+}
+
+// holdStill has a place that stands still, and would wake by itself, wait for a person.
+func (m *Manager) holdStill(ctx context.Context, r *room, p *Place, reason string) error {
+	r.mu.Lock()
+	wakes := p.record.PausedFor.wakes()
+	r.mu.Unlock()
+	if !wakes {
+		return nil
+	}
+	if err := m.mark(ctx, r, p, Paused, reason, ByPerson); err != nil {
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
 	}
-	if p.OwnDisk {
-		m.standStill(context.WithoutCancel(ctx), p)
-	}
 	m.setPaused(p, &reason)
-	killpoint.Reach(killpoint.SandboxPaused)
-	if err := m.freeze(ctx, p, reason); err != nil {
-		m.setPaused(p, nil)
-		if merr := m.mark(context.WithoutCancel(ctx), r, p, Running, ""); merr != nil {
-			m.cfg.Log.Error("sandbox that could not be paused is stored as paused", "sandbox_id", p.SandboxID, "error", merr)
-		}
-		return fault.Wrap(err, fault.Unavailable, "pause_failed", "The sandbox could not be paused. Try again.")
-	}
-	m.cfg.Log.Info("sandbox paused", "sandbox_id", p.SandboxID, "workspace_id", workspaceID, "reason", reason)
+	p.chill(reason)
 	return nil
 }
 
-// Wake lets a paused sandbox go on. Without a paused one it does nothing.
+// Wake lets a paused sandbox go on. Without a paused one it does nothing; one that is gone is found out.
 func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 	r := m.room(workspaceID)
 	release, err := r.take(ctx)
@@ -96,42 +95,29 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 	if p == nil || p.paused.Load() == nil {
 		return nil
 	}
-	if err := m.afford(ctx, stretch(p.record)); err != nil {
+	r.mu.Lock()
+	rec := p.record
+	r.mu.Unlock()
+	if err := m.afford(ctx, stretch(rec)); err != nil {
 		return err
 	}
-	return m.wake(ctx, r, p)
-}
-
-// wake is Wake for who holds the room's turn.
-func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseTimeout)
-	defer cancel()
-	if pz, ok := p.box().(Pauser); ok && p.frozen.Load() != nil {
-		if err := pz.Resume(ctx); err != nil {
-			return fault.Wrap(err, fault.Unavailable, "wake_failed", "The sandbox could not be woken. Try again.")
-		}
+	if err := m.wake(ctx, r, p); !errors.Is(err, ErrGone) {
+		return err
 	}
-	p.frozen.Store(nil)
-	m.setPaused(p, nil)
-	m.runsOn(ctx, p.record, 0)
-	if err := m.mark(ctx, r, p, Running, ""); err != nil {
-		m.cfg.Log.Warn("sandbox could not be stored as woken", "sandbox_id", p.SandboxID, "error", err)
-	}
-	m.cfg.Log.Info("sandbox woken", "sandbox_id", p.SandboxID, "workspace_id", p.WorkspaceID)
 	return nil
 }
 
 // freeze makes a place stand still whose record says so already. No question is put to its guest from here on.
 func (m *Manager) freeze(ctx context.Context, p *Place, reason string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutOf(p))
 	defer cancel()
 	pz, ok := p.box().(Pauser)
 	if !ok {
 		return fmt.Errorf("sandbox %s cannot pause", p.SandboxID)
 	}
-	p.frozen.Store(&reason)
+	p.chill(reason)
 	if err := pz.Pause(ctx); err != nil {
-		p.frozen.Store(nil)
+		p.thaw()
 		_ = pz.Resume(ctx) // half of it may stand still
 		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
 	}
@@ -149,6 +135,9 @@ func (m *Manager) refreeze(ctx context.Context) {
 			return
 		}
 		if why := p.paused.Load(); why != nil && p.frozen.Load() == nil && r.current() == p {
+			if p.OwnDisk {
+				m.standStill(ctx, r, p)
+			}
 			if err := m.freeze(ctx, p, *why); err != nil {
 				m.cfg.Log.Error("paused sandbox runs on after a restart", "sandbox_id", p.SandboxID, "error", err)
 				_ = m.wake(ctx, r, p) // its row tells the truth
@@ -169,13 +158,12 @@ func (m *Manager) setPaused(p *Place, reason *string) {
 }
 
 // mark stores a live place's state and tells the team.
-func (m *Manager) mark(ctx context.Context, r *room, p *Place, state State, reason string) error {
+func (m *Manager) mark(ctx context.Context, r *room, p *Place, state State, reason string, why PausedFor) error {
 	r.mu.Lock()
-	p.record.State, p.record.Reason = state, cleanReason(reason)
-	p.record.PausedFor = ""
-	if state == Paused {
-		p.record.HealthAt, p.record.PausedFor = m.now(), ByPerson
+	if state == Paused && p.record.State != Paused {
+		p.record.HealthAt = m.now()
 	}
+	p.record.State, p.record.Reason, p.record.PausedFor = state, cleanReason(reason), why
 	rec := p.record
 	r.mu.Unlock()
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {

@@ -31,7 +31,6 @@ func (m *Manager) usedFor(ctx context.Context, r *room, p *Place, a asker) {
 	if a.purpose == "" {
 		return
 	}
-	m.cfg.Counters.Reused(p.Kind)
 	r.mu.Lock()
 	stronger := r.place == p && a.purpose.rank() > p.record.Purpose.rank()
 	if stronger {

@@ -70,10 +70,8 @@ func (m *Manager) reap(ctx context.Context) {
 func (m *Manager) reapOne(ctx context.Context, e Executor, h Handle) {
 	ctx, cancel := context.WithTimeout(ctx, makeTimeout)
 	defer cancel()
-	sb, err := e.Recover(ctx, h)
-	if err == nil {
-		err = sb.Destroy(ctx)
-	} else if r, is := e.(Remainer); is && errors.Is(err, ErrGone) {
+	err := m.destroyHandle(ctx, e, h)
+	if r, is := e.(Remainer); is && errors.Is(err, ErrGone) {
 		err = r.Sweep(ctx, h.ID)
 	}
 	if err != nil && !errors.Is(err, ErrGone) {

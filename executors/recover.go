@@ -51,7 +51,14 @@ func (m *Manager) Recover(ctx context.Context) error {
 // revive finds the sandbox of an open record again and makes it the room's place. The caller holds the room's turn. On
 // ErrGone the record is closed; on any other error the record becomes the room's stray.
 func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, error) {
-	p, err := m.find(ctx, rec)
+	still, asked, err := m.dormant(ctx, rec)
+	if err == nil && still {
+		return m.adopt(ctx, r, rec), nil
+	}
+	var p *Place
+	if err == nil {
+		p, err = m.find(ctx, rec)
+	}
 	if err == nil && (rec.State == Stopping || rec.State == Starting && p.OwnDisk) {
 		// The server died, or failed, half-way through destroying it, or through bringing the workspace there: it is of no use to anybody.
 		p.Guest.Close()
@@ -63,11 +70,11 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 	}
 	if err == nil {
 		p.record.HealthAt = m.now()
-		if rec.State == Paused { // it was woken to be found: Run makes it stand still again
+		if rec.State == Paused && !(asked && rec.PausedFor.wakes()) { // it was woken to be found: Run makes it stand still again
 			reason := rec.Reason
 			m.setPaused(p, &reason)
 		} else {
-			p.record.State, p.record.Reason = Running, ""
+			p.record.State, p.record.Reason, p.record.PausedFor = Running, "", ""
 		}
 		// What cannot be stored, as on a full disk, is no reason to leave an agent alone: the row found it, and finds it again.
 		if err := m.cfg.Store.UpdateSandbox(ctx, p.record); err != nil {
@@ -75,6 +82,7 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 			p.record.HealthAt = 0 // the next good answer is written
 		}
 		m.settle(ctx, r, p)
+		m.keep(ctx, r, p)
 		return p, nil
 	}
 	if errors.Is(err, ErrGone) {
@@ -82,7 +90,7 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 		r.stray = nil
 		r.mu.Unlock()
 		m.noteGone(rec.Handle.ID)
-		m.finish(ctx, rec, Gone, goneReason(rec, err))
+		m.finish(ctx, rec, Gone, m.goneReason(ctx, rec, err))
 		return nil, err
 	}
 	m.astray(ctx, r, rec, err)
@@ -106,14 +114,14 @@ func (m *Manager) astray(ctx context.Context, r *room, rec Record, cause error) 
 	m.publish(ctx, rec)
 }
 
-func goneReason(rec Record, err error) string {
+func (m *Manager) goneReason(ctx context.Context, rec Record, err error) string {
 	switch rec.State {
 	case Stopping:
 		return "It was destroyed."
 	case Starting:
 		return "The server stopped while it was being made."
 	}
-	return whyGone(err, "It no longer exists: its guest or the machine was stopped.")
+	return m.goneWords(ctx, rec, err)
 }
 
 // find asks the executor for the record's sandbox and says hello to it.

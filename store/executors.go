@@ -125,6 +125,21 @@ func (s *Executors) LastSandbox(ctx context.Context, workspaceID string) (execut
 	return r, nil
 }
 
+// LastSync says how far a workspace's files are home.
+func (s *Executors) LastSync(ctx context.Context, workspaceID string) (executors.Sync, error) {
+	var out executors.Sync
+	var state string
+	err := s.db.QueryRow(ctx, `SELECT state, pending, synced_at FROM sync_states WHERE workspace_id = ?`, workspaceID).Scan(&state, &out.Pending, &out.At)
+	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
+		return executors.Sync{}, nil
+	}
+	if err != nil {
+		return out, fmt.Errorf("reading how far a workspace is home: %w", err)
+	}
+	out.Behind = state == "behind"
+	return out, nil
+}
+
 // InsertCommand stores a new command.
 func (s *Executors) InsertCommand(ctx context.Context, c executors.Command) error {
 	argv, err := json.Marshal(c.Argv)

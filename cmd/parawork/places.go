@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
@@ -47,22 +46,6 @@ func placeRules(cfg *config.Config, teams func(context.Context) (int, error)) ex
 	s := cfg.Sandboxing
 	return executors.ManagerConfig{Order: []executors.Kind{bubblewrap.Kind, executors.Local}, Default: executors.Kind(s.DefaultProvider), Fixed: !s.AllowUserChoice,
 		Weakest: executors.Boundary(s.WeakestBoundary), Teams: teams, IdleAfter: idleAfter(cfg)}
-}
-
-// dockerIdle is after how many idle minutes a container is ended where config.json does not say.
-const dockerIdle = 30
-
-// idleAfter is how long a sandbox may be idle: for ever where it costs nothing but memory of the server's own.
-func idleAfter(cfg *config.Config) func(executors.Kind) time.Duration {
-	return func(k executors.Kind) time.Duration {
-		if m := cfg.Sandboxing.IdleStopMinutes; m != nil {
-			return time.Duration(*m) * time.Minute
-		}
-		if k == docker.Kind {
-			return dockerIdle * time.Minute
-		}
-		return 0
-	}
 }
 
 // checkDefault refuses a defaultProvider that this server can never use, and warns of one that cannot be used now.

@@ -123,6 +123,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.places.OnArrive(h.workspaces.ArriveSetup) // last: everything is there by then
 	h.places.OnMaking(h.showTools)
 	h.places.OnEnding(h.sessions.Leaving)
+	h.places.OnUse(h.sessions.Use)
 	h.outgoing = egress.New(egress.Config{Allow: cfg.Outgoing.Networks()})
 	h.notify = notify.New(notify.Config{Store: store.NewNotify(h.db), Inbox: inboxFeed{h}, Bus: bus, Secrets: h.accounts, Client: h.outgoing,
 		PublicURL: cfg.Server.PublicURL, Version: version, Log: log.With("room", "notify")})
@@ -150,7 +151,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.docker = d
 	kept := store.NewExecutors(h.db)
 	h.kept = kept
-	mc := placeRules(cfg, h.accounts.CountTeams)
+	mc := h.rules()
 	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = kinds, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
 	mc.Fallback = func(ctx context.Context, k executors.Kind) bool {
 		return k == kindE2B && h.settings.Values(ctx).E2B.FallbackToLocal

@@ -86,6 +86,11 @@ func (s *MemStore) TeamSandboxes(_ context.Context, teamID string) ([]executors.
 	return out, nil
 }
 
+// LastSync knows nothing.
+func (s *MemStore) LastSync(context.Context, string) (executors.Sync, error) {
+	return executors.Sync{}, nil
+}
+
 // InsertCommand stores a command.
 func (s *MemStore) InsertCommand(_ context.Context, c executors.Command) error {
 	s.mu.Lock()

@@ -67,7 +67,9 @@ func (w *World) run(b *box, k Knobs) {
 	}
 	if k.Run > 0 {
 		b.runEnds = now + k.Run.Milliseconds()
-		b.leaseEnds = min(b.leaseEnds, b.runEnds)
+		if b.leaseEnds > 0 {
+			b.leaseEnds = min(b.leaseEnds, b.runEnds)
+		}
 	}
 	b.runs++
 }
@@ -184,8 +186,10 @@ func (s cloudSandbox) Extend(_ context.Context, d time.Duration) (executors.Leas
 			refused = errAsleep
 			return
 		}
-		b.leaseEnds = max(b.leaseEnds, s.e.w.now()+d.Milliseconds())
-		if b.runEnds > 0 {
+		if s.e.get().Lease > 0 {
+			b.leaseEnds = max(b.leaseEnds, s.e.w.now()+d.Milliseconds())
+		}
+		if b.runEnds > 0 && b.leaseEnds > 0 {
 			b.leaseEnds = min(b.leaseEnds, b.runEnds)
 		}
 		l = executors.Lease{EndsAt: b.leaseEnds, RunEndsAt: b.runEnds}

@@ -34,6 +34,7 @@ type Config struct {
 	SandboxID string                                                // what the guest must call itself; "" = not checked
 	Ready     func() error                                          // asked before each question; its error is the answer; optional
 	OnePipe   bool                                                  // pipes are dear here: no Output or Input gets one of its own
+	Late      func() (token string, onePipe bool)                   // tells Token and OnePipe where they are known only later; optional
 	Now       func() time.Time
 }
 
@@ -54,6 +55,24 @@ func New(cfg Config) *Client {
 	c := &Client{cfg: cfg}
 	c.transport = newTransport(cfg.Dial)
 	return c
+}
+
+// token is what the guest asks of its host.
+func (c *Client) token() string {
+	if c.cfg.Late != nil {
+		token, _ := c.cfg.Late()
+		return token
+	}
+	return c.cfg.Token
+}
+
+// onePipe reports whether everything goes over the common pipe.
+func (c *Client) onePipe() bool {
+	if c.cfg.Late != nil {
+		_, one := c.cfg.Late()
+		return one
+	}
+	return c.cfg.OnePipe
 }
 
 // Close closes the pipe. Calls under way fail, and so do later ones.
@@ -137,7 +156,7 @@ func (c *Client) build(ctx context.Context, q request, payload []byte) *http.Req
 	for k, v := range q.header {
 		r.Header[k] = v
 	}
-	r.Header["Authorization"] = []string{"Bearer " + c.cfg.Token}
+	r.Header["Authorization"] = []string{"Bearer " + c.token()}
 	switch {
 	case q.body != nil:
 		r.Body, r.ContentLength = io.NopCloser(q.body), -1

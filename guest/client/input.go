@@ -35,7 +35,7 @@ func (c *Client) Input(ctx context.Context, id string) (*Input, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	in := &Input{cancel: cancel, sent: func(seq uint64) { c.noteSent(id, seq) }}
 	var head http.Header
-	if c.cfg.OnePipe {
+	if c.onePipe() {
 		head, err = in.shared(ctx, c, q)
 	} else {
 		in.frames, _, head, err = c.direct(ctx, q)

@@ -34,7 +34,7 @@ func (c *Client) Output(ctx context.Context, id string, stream guest.Stream, fro
 	ctx, cancel := context.WithCancel(ctx)
 	o := &Output{cancel: cancel}
 	var head http.Header
-	if c.cfg.OnePipe {
+	if c.onePipe() {
 		resp, err := c.do(ctx, q)
 		if err != nil {
 			cancel()

@@ -37,7 +37,7 @@ func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
 }
 
 func (c *Client) dialPort(ctx context.Context, end context.CancelCauseFunc, q request, port int) (net.Conn, error) {
-	if c.cfg.OnePipe {
+	if c.onePipe() {
 		in, out := io.Pipe()
 		q.body = in
 		resp, err := c.do(ctx, q)

@@ -1,0 +1,35 @@
+package sessions
+
+import (
+	"time"
+
+	"github.com/parawork/parawork/executors"
+)
+
+// Use says what goes on in a workspace's sessions.
+func (s *Service) Use(workspaceID string) executors.Use {
+	s.mu.Lock()
+	var here []*live
+	for _, l := range s.lives {
+		if l.workspaceID == workspaceID {
+			here = append(here, l)
+		}
+	}
+	s.mu.Unlock()
+	var u executors.Use
+	for _, l := range here {
+		l.mu.Lock()
+		if !l.row.State.Ended() {
+			u.Sessions++
+			u.Working = u.Working || l.row.State == Working || l.row.State == Starting
+			u.Viewers += len(l.viewers)
+			for _, at := range [...]time.Time{l.machine.lastOut, l.machine.lastInput} {
+				if !at.IsZero() {
+					u.LastAt = max(u.LastAt, at.UnixMilli())
+				}
+			}
+		}
+		l.mu.Unlock()
+	}
+	return u
+}
