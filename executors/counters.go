@@ -4,11 +4,13 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Counters count what happens in the places of this process: since it began, for operators. The zero value is ready, and nil counts
 // nothing. Safe for concurrent use.
 type Counters struct {
+	since atomic.Int64 // ms UTC
 	mu    sync.Mutex
 	kinds map[Kind]*tally
 }
@@ -19,6 +21,7 @@ type tally struct {
 
 	runMs, idleMs int64
 	create, lag   timing
+	command       timing
 }
 
 // TimingBounds are the upper bounds of a Timing's buckets, ms.
@@ -93,6 +96,7 @@ type Counts struct {
 	IdleMs         int64 // of that: without anything to do
 	Create         Timing
 	Lag            Timing // from the change of a file to its being home
+	Command        Timing // from the asking for a command in a live sandbox to its running
 }
 
 // count does fn with the tally of a kind.
@@ -136,6 +140,11 @@ func (c *Counters) FellBack(k Kind) { c.count(k, func(t *tally) { t.fallbacks++ 
 // Synced notes that a file's change is home, and how long after it.
 func (c *Counters) Synced(k Kind, lagMs int64) { c.count(k, func(t *tally) { t.lag.add(lagMs) }) }
 
+// Commanded notes that a command runs, and how long after it was asked for in a live sandbox.
+func (c *Counters) Commanded(k Kind, ms int64) {
+	c.count(k, func(t *tally) { t.command.add(ms) })
+}
+
 // Warm notes whether a sandbox was made of a warm one.
 func (c *Counters) Warm(k Kind, hit bool) {
 	c.count(k, func(t *tally) {
@@ -169,7 +178,10 @@ func (c *Counters) Counts() map[Kind]Counts {
 		t := c.kinds[k]
 		out[k] = Counts{Kind: k, Created: t.created, Failed: t.failed, Cleaned: t.cleaned, Reused: t.reused, HealthFailures: t.unhealthy,
 			Fallbacks: t.fallbacks, WarmHits: t.warmHits, WarmMisses: t.warmMisses, RunMs: t.runMs, IdleMs: t.idleMs,
-			Create: t.create.told(), Lag: t.lag.told()}
+			Create: t.create.told(), Lag: t.lag.told(), Command: t.command.told()}
 	}
 	return out
 }
+
+// Since is since when is counted, ms UTC.
+func (c *Counters) Since() int64 { return c.since.Load() }

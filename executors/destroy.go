@@ -125,7 +125,7 @@ func (m *Manager) destroyStray(ctx context.Context, r *room, workspaceID string)
 			"The sandbox could not be destroyed completely. It is tried again in a moment.")
 	}
 	if errors.Is(err, ErrGone) {
-		m.stoodGone(ctx, rec.Handle)
+		m.stoodGone(ctx, rec)
 	}
 	m.finish(ctx, rec, Gone, "It was destroyed.")
 	return nil

@@ -127,6 +127,7 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 	if err != nil {
 		return nil, err
 	}
+	ready := c.now()
 	if spec.Cwd, err = place.folder(sctx, spec.Cwd); err != nil {
 		return nil, err
 	}
@@ -143,6 +144,7 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 		c.discard(place, r.id)
 		return nil, errors.New(proc.Reason)
 	}
+	c.cfg.Places.Counters().Commanded(place.Kind, c.now()-ready)
 	r.mu.Lock()
 	r.cmd.State, r.cmd.StartedAt = CommandExecuting, c.now()
 	cmd := r.cmd

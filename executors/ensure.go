@@ -239,9 +239,7 @@ func (m *Manager) settle(ctx context.Context, r *room, p *Place) {
 	r.mu.Lock()
 	r.place, r.stray = p, nil
 	r.mu.Unlock()
-	if p.frozen.Load() == nil {
-		m.runsOn(ctx, p.record, m.ranSince(ctx, p.record.Handle))
-	}
+	m.settled(ctx, p)
 	m.publish(ctx, p.record)
 	for _, fn := range m.registered().live {
 		fn(p)
@@ -265,9 +263,9 @@ func (m *Manager) finish(ctx context.Context, rec Record, state State, reason st
 	rec.State, rec.Reason, rec.EndedAt, rec.PausedFor = state, cleanReason(reason), m.now(), ""
 	rec.Steps = endSteps(rec.Steps, errors.New(reason), rec.EndedAt)
 	if m.fresh(rec.Handle.ID) { // it was found gone
-		m.stoodGone(ctx, rec.Handle)
+		m.stoodGone(ctx, rec)
 	} else {
-		m.stood(ctx, rec.Handle.ID, 0, ByServer)
+		m.stood(ctx, stretch(rec), 0, ByServer)
 	}
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		m.cfg.Log.Error("end of a sandbox could not be stored", "sandbox_id", rec.Handle.ID, "error", err)

@@ -40,8 +40,10 @@ type Ledger interface {
 	// Beat notes that these still run.
 	Beat(ctx context.Context, sandboxIDs []string) error
 	// Still notes that a sandbox does not run any more, since at (ms UTC; 0 = now, or as far as by knows). Without a stretch under way it
-	// does nothing.
-	Still(ctx context.Context, sandboxID string, at int64, by StillBy) error
+	// does nothing, but where the place tells when its last run began (Since) and nobody noted that.
+	Still(ctx context.Context, s Stretch, at int64, by StillBy) error
+	// Settle ends the stretches of all sandboxes but these, by their last heartbeats.
+	Settle(ctx context.Context, sandboxIDs []string) error
 }
 
 // Ran is a place's own record of a sandbox's latest run. Times are ms UTC by the place's clock, 0 = it does not know, or not yet.
@@ -117,6 +119,46 @@ func (m *Manager) runsOn(ctx context.Context, r Record, since int64) {
 	}
 }
 
+// settled notes that a live place is in its room: one that was just made is known to run, one that was found again is asked since when.
+func (m *Manager) settled(ctx context.Context, p *Place) {
+	if p.frozen.Load() != nil {
+		return // it was found as it stood
+	}
+	t := &m.metering
+	t.mu.Lock()
+	r := t.runs[p.SandboxID]
+	fresh := r != nil && r.making
+	if fresh {
+		r.making, r.seen = false, true
+	}
+	t.mu.Unlock()
+	if fresh {
+		return
+	}
+	if p.record.State == Paused { // it stood still until it was woken to be found
+		m.stoodGone(ctx, p.record)
+	}
+	m.runsOn(ctx, p.record, m.ranSince(ctx, p.record.Handle))
+}
+
+// reckon ends the stretches of sandboxes nobody knows any more. It comes after all of them were looked for.
+func (m *Manager) reckon(ctx context.Context) {
+	if m.cfg.Ledger == nil {
+		return
+	}
+	open, err := m.cfg.Store.OpenSandboxes(ctx)
+	var ids []string
+	for _, r := range open {
+		ids = append(ids, r.Handle.ID)
+	}
+	if err == nil {
+		err = m.cfg.Ledger.Settle(ctx, ids)
+	}
+	if err != nil {
+		m.cfg.Log.Error("stretches of sandboxes nobody knows could not be ended", "error", err)
+	}
+}
+
 // saw notes that a sandbox was known to run just now.
 func (m *Manager) saw(sandboxID string) {
 	m.metering.mu.Lock()
@@ -127,7 +169,8 @@ func (m *Manager) saw(sandboxID string) {
 }
 
 // stood notes that a sandbox does not run any more.
-func (m *Manager) stood(ctx context.Context, sandboxID string, at int64, by StillBy) {
+func (m *Manager) stood(ctx context.Context, s Stretch, at int64, by StillBy) {
+	sandboxID := s.SandboxID
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	m.metering.mu.Lock()
@@ -136,26 +179,30 @@ func (m *Manager) stood(ctx context.Context, sandboxID string, at int64, by Stil
 	if m.cfg.Ledger == nil {
 		return
 	}
-	if err := m.cfg.Ledger.Still(ctx, sandboxID, at, by); err != nil {
+	if err := m.cfg.Ledger.Still(ctx, s, at, by); err != nil {
 		m.cfg.Log.Error("the ledger could not be told that a sandbox does not run any more", "sandbox_id", sandboxID, "error", err)
 	}
 }
 
 // stoodGone notes that a sandbox was found not to run: since when, its place may know.
-func (m *Manager) stoodGone(ctx context.Context, h Handle) {
+func (m *Manager) stoodGone(ctx context.Context, rec Record) {
+	h, s := rec.Handle, stretch(rec)
 	if e, ok := m.byKind[h.Kind].(Witness); ok && m.cfg.Ledger != nil {
 		wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTimeout)
 		ran, err := e.Ran(wctx, h)
 		cancel()
 		if err == nil && ran.EndedAt > 0 {
-			m.stood(ctx, h.ID, ran.EndedAt, ByPlace)
+			if rec.State != Paused { // the end of that run was noted already
+				s.Since = ran.BeganAt
+			}
+			m.stood(ctx, s, ran.EndedAt, ByPlace)
 			return
 		}
 		if err != nil && !errors.Is(err, ErrGone) {
 			m.cfg.Log.Debug("a place did not say when a sandbox ran", "sandbox_id", h.ID, "error", err)
 		}
 	}
-	m.stood(ctx, h.ID, 0, ByHeartbeat)
+	m.stood(ctx, s, 0, ByHeartbeat)
 }
 
 // ranSince is since when a sandbox runs that was found running, by its place's own record; 0 = it does not say.
@@ -224,3 +271,14 @@ func (m *Manager) resting() map[string]bool {
 
 // Counters tell what happened in the places of this process.
 func (m *Manager) Counters() *Counters { return m.cfg.Counters }
+
+// Active is how many sandboxes run now, by kind.
+func (m *Manager) Active() map[Kind]int64 {
+	m.metering.mu.Lock()
+	defer m.metering.mu.Unlock()
+	out := make(map[Kind]int64)
+	for _, r := range m.metering.runs {
+		out[r.kind]++
+	}
+	return out
+}

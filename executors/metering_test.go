@@ -19,6 +19,7 @@ type ledger struct {
 	began   []executors.Stretch
 	beats   map[string]int
 	still   map[string]executors.StillBy
+	settled []string
 	refuse  error // of Afford
 	unwrite error // of Began
 }
@@ -45,12 +46,19 @@ func (l *ledger) Beat(_ context.Context, ids []string) error {
 	return nil
 }
 
-func (l *ledger) Still(_ context.Context, id string, _ int64, by executors.StillBy) error {
+func (l *ledger) Still(_ context.Context, s executors.Stretch, _ int64, by executors.StillBy) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.still[id]; !known {
-		l.still[id] = by
+	if _, known := l.still[s.SandboxID]; !known {
+		l.still[s.SandboxID] = by
 	}
+	return nil
+}
+
+func (l *ledger) Settle(_ context.Context, ids []string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settled = ids
 	return nil
 }
 
@@ -159,8 +167,12 @@ func TestAPlacesOwnRecordIsTheFirstWitness(t *testing.T) {
 	}
 
 	// A restarted server learns since when it runs.
+	h.ensure()
 	h.m = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{placeRecord{h.ex, executors.Ran{BeganAt: 4711}}},
 		Store: h.store, Ledger: l, Workspaces: specs{team: h.team, root: h.root}, Events: h.bus, DialTimeout: 5 * time.Second})
+	if err := h.m.Recover(h.ctx); err != nil {
+		t.Fatal(err)
+	}
 	p = h.ensure()
 	l.mu.Lock()
 	defer l.mu.Unlock()

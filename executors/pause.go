@@ -121,7 +121,7 @@ func (m *Manager) freeze(ctx context.Context, p *Place, reason string) error {
 		_ = pz.Resume(ctx) // half of it may stand still
 		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
 	}
-	m.stood(ctx, p.SandboxID, 0, ByServer)
+	m.stood(ctx, stretch(p.record), 0, ByServer)
 	return nil
 }
 

@@ -42,6 +42,7 @@ func (m *Manager) Recover(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("recovering sandboxes: %w", err)
 	}
+	m.reckon(ctx)
 	m.mu.Lock()
 	m.recovered = true
 	m.mu.Unlock()
@@ -64,7 +65,7 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 		p.Guest.Close()
 		m.runsOn(ctx, rec, m.ranSince(ctx, rec.Handle))
 		if err = p.box().Destroy(ctx); err == nil {
-			m.stood(ctx, rec.Handle.ID, 0, ByServer)
+			m.stood(ctx, stretch(rec), 0, ByServer)
 			err = ErrGone
 		}
 	}

@@ -19,6 +19,7 @@ type parts struct {
 	changes   map[string]filesync.Summary
 	sandboxes map[string]executors.Record
 	runs      map[string]string
+	costs     map[string]int64
 	outlook   func(kind string, running bool) outlook
 }
 
@@ -57,6 +58,13 @@ func (h handlers) compose(ctx context.Context, teamID string, items []workspaces
 	if err != nil {
 		return nil, err
 	}
+	ids := make([]string, 0, len(items))
+	for _, w := range items {
+		ids = append(ids, w.ID)
+	}
+	if p.costs, err = h.cfg.Ledger.Costs(ctx, ids); err != nil {
+		return nil, err
+	}
 	return list(items, p.workspace), nil
 }
 
@@ -75,6 +83,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		Steps: list(w.Steps, stepOf), MergedAt: ptr(w.MergedAt), MergedCommit: w.MergedCommit, CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt,
 		UpdatedAt: w.UpdatedAt, ArchivedAt: ptr(w.ArchivedAt), DeletedAt: ptr(w.DeletedAt),
 		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}
+	out.CostNano = p.costs[w.ID]
 	out.FallbackOk = &w.FallbackOK
 	out.RunId = text(p.runs[w.ID])
 	look := p.outlook(w.Executor, p.sandboxes[w.ID].State == executors.Running)

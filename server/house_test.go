@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
@@ -100,7 +101,10 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	h.rooms = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
 	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
 	kept := store.NewExecutors(h.db)
-	manager := executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
+	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
+		return billing.Budget{LimitNano: 500 * billing.Nano, Limited: true}, nil
+	}})
+	manager := executors.NewManager(executors.ManagerConfig{Ledger: ledger, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
 	meters, err := manager.UseMeters(executors.MetersConfig{Limits: ws, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +123,7 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 		t.Fatal(err)
 	}
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
-	h.cfg = Config{Version: "test", Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
+	h.cfg = Config{Version: "test", Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}

@@ -58,7 +58,7 @@ func (h handlers) ListExecutors(ctx context.Context, _ api.ListExecutorsRequestO
 	if err != nil {
 		return nil, err
 	}
-	return api.ListExecutors200JSONResponse{Items: list(all, executorOf)}, nil
+	return api.ListExecutors200JSONResponse{Items: list(all, h.executorsOf(ctx))}, nil
 }
 
 func (h handlers) GetTeamPlaces(ctx context.Context, _ api.GetTeamPlacesRequestObject) (api.GetTeamPlacesResponseObject, error) {
@@ -80,7 +80,7 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 	}
 	out := api.TeamPlaces{WeakestBoundary: api.Boundary(said.Weakest), InstanceWeakestBoundary: api.Boundary(h.cfg.Places.Weakest()),
 		EffectiveBoundary: api.Boundary(holds.Weakest), DefaultExecutor: string(said.Default), MayChoose: !h.cfg.Places.Fixed(), AllowUserChoice: !said.NoChoice,
-		Executors: list(all, executorOf), Below: []api.WeakWorkspace{}}
+		Executors: list(all, h.executorsOf(ctx)), Below: []api.WeakWorkspace{}}
 	weak := make(map[string]bool)
 	for _, s := range all {
 		weak[string(s.Kind)] = !s.Allowed && s.Boundary != ""
@@ -158,8 +158,9 @@ func (h handlers) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspace
 			here = s.Capabilities
 		}
 	}
+	place := h.executorsOf(ctx)
 	for _, s := range all {
-		c := api.PlaceChange{Executor: executorOf(s), Changes: []string{}}
+		c := api.PlaceChange{Executor: place(s), Changes: []string{}}
 		if string(s.Kind) != w.Executor {
 			c.Changes = executors.Differences(here, s.Capabilities)
 		}

@@ -72,6 +72,7 @@ var policy = map[string]rule{
 	"deletePushSubscription": {access: signedIn},
 	"testPushSubscription":   {access: signedIn},
 	"listTeams":              {access: signedIn},
+	"getInstanceMetrics":     {access: operators},
 	"createTeam":             {access: operators}, // a second team takes places without isolation from all
 
 	"getInstancePlaces": {access: operators},

@@ -19,6 +19,7 @@ import (
 	"github.com/olahol/melody"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/images"
@@ -45,6 +46,7 @@ type Config struct {
 	Workspaces *workspaces.Service
 	Places     *executors.Manager
 	Meters     *executors.Meters
+	Ledger     *billing.Ledger
 	Commands   *executors.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
@@ -71,7 +73,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Network == nil ||
+	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}

@@ -170,7 +170,7 @@ func (h *house) recover(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"sealing secrets", h.sealSecrets}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
+		{"sealing secrets", h.sealSecrets}, {"recovering the ledger", h.ledger.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
 		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover}, {"recovering builds of images", h.images.Recover},
 	} {
 		began := time.Now()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/events/pg"
@@ -51,6 +52,8 @@ type house struct {
 	network    *network.Service
 	kept       *store.Executors
 	meters     *executors.Meters
+	ledger     *billing.Ledger
+	charges    *store.Billing
 	groups     *cgroup.Tree
 	caches     *executors.Caches // nil when config.json switches them off
 	settings   *settings.Service
@@ -103,6 +106,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	if err := checkLimits(cfg, h.groups.Support()); err != nil {
 		return nil, err
 	}
+	h.buildLedger(publisher)
 	if err := h.buildPlaces(guest, publisher, env); err != nil {
 		return nil, err
 	}
@@ -156,6 +160,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	mc.Fallback = func(ctx context.Context, k executors.Kind) bool {
 		return k == kindE2B && h.settings.Values(ctx).E2B.FallbackToLocal
 	}
+	mc.Ledger = h.ledger
 	h.places = executors.NewManager(mc)
 	h.places.OnMaking(h.box)
 	h.shareCaches()
@@ -232,7 +237,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	}
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
-		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Commands: h.commands,
+		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Commands: h.commands,
 		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, PreviewDomain: h.cfg.Preview.BaseDomain,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err

@@ -1766,6 +1766,15 @@ type BranchName struct {
 	Branch string `json:"branch"`
 }
 
+// BudgetMetrics defines model for BudgetMetrics.
+type BudgetMetrics struct {
+	LeftNano *int64 `json:"left_nano"`
+
+	// LimitNano null = no bound
+	LimitNano *int64 `json:"limit_nano"`
+	SpentNano int64  `json:"spent_nano"`
+}
+
 // Change defines model for Change.
 type Change struct {
 	Additions int     `json:"additions"`
@@ -2075,6 +2084,9 @@ type Executor struct {
 	// BoundaryName No isolation, Process sandbox, Container, gVisor or MicroVM; empty while it is not known
 	BoundaryName string `json:"boundary_name"`
 
+	// BudgetLeftNano Of places that cost something: what this month's budget has left, nano-USD; null = no bound, or free
+	BudgetLeftNano *int64 `json:"budget_left_nano"`
+
 	// ChosenByDefault What a workspace gets that names none; the same as default
 	ChosenByDefault bool   `json:"chosen_by_default"`
 	Cure            string `json:"cure"`
@@ -2268,6 +2280,34 @@ type InputRequest struct {
 	Text string `json:"text"`
 }
 
+// InstanceMetrics defines model for InstanceMetrics.
+type InstanceMetrics struct {
+	Budget BudgetMetrics `json:"budget"`
+
+	// Period The month (UTC) of what is paid for, such as 2026-11
+	Period string         `json:"period"`
+	Places []PlaceMetrics `json:"places"`
+
+	// Pool Sandboxes made ahead of time
+	Pool PoolMetrics `json:"pool"`
+
+	// ResetsAt When it ends
+	ResetsAt int64 `json:"resets_at"`
+
+	// Since Since when it is counted
+	Since   int64          `json:"since"`
+	Targets []MetricTarget `json:"targets"`
+
+	// Teams The dearest first
+	Teams []TeamCost `json:"teams"`
+
+	// Users What the sandboxes cost that people asked for, the dearest first
+	Users []UserCost `json:"users"`
+
+	// Workspaces What workspaces cost this month, the dearest first
+	Workspaces []WorkspaceCost `json:"workspaces"`
+}
+
 // InstancePlaces defines model for InstancePlaces.
 type InstancePlaces struct {
 	AllowUserChoice  YesSetting    `json:"allow_user_choice"`
@@ -2444,6 +2484,24 @@ type MergeResult struct {
 
 // MergeResultStrategy defines model for MergeResult.Strategy.
 type MergeResultStrategy string
+
+// MetricTarget What people may expect, and how it is. The value is that of the place that does worst.
+type MetricTarget struct {
+	Met *bool `json:"met"`
+
+	// Name creation, success, command, sync; others may come
+	Name   string  `json:"name"`
+	Target float64 `json:"target"`
+
+	// Unit ms, percent
+	Unit string `json:"unit"`
+
+	// Value null = nothing was measured yet
+	Value *float64 `json:"value"`
+
+	// Words What is measured, and what is asked for
+	Words string `json:"words"`
+}
 
 // Network defines model for Network.
 type Network struct {
@@ -2724,6 +2782,48 @@ type PlaceChange struct {
 	Executor Executor `json:"executor"`
 }
 
+// PlaceMetrics defines model for PlaceMetrics.
+type PlaceMetrics struct {
+	// Active Sandboxes that run now
+	Active int64 `json:"active"`
+
+	// Cleaned Sandboxes that were removed: unknown ones, and idle ones
+	Cleaned int64 `json:"cleaned"`
+
+	// CostNanoMonth Nano-USD, sandboxes of nobody yet included
+	CostNanoMonth int64  `json:"cost_nano_month"`
+	CreateP50Ms   *int64 `json:"create_p50_ms"`
+	CreateP95Ms   *int64 `json:"create_p95_ms"`
+	Created       int64  `json:"created"`
+	Executor      string `json:"executor"`
+
+	// Failed Sandboxes that could not be made
+	Failed int64 `json:"failed"`
+
+	// Fallbacks Workspaces that started elsewhere because it could not serve
+	Fallbacks      int64 `json:"fallbacks"`
+	HealthFailures int64 `json:"health_failures"`
+
+	// IdleShare Of the time sandboxes ran: without anything to do, 0 to 1
+	IdleShare *float64 `json:"idle_share"`
+	Name      string   `json:"name"`
+
+	// Reused Times the live sandbox was used instead of a new one
+	Reused int64 `json:"reused"`
+
+	// Share Of all workspaces, 0 to 1
+	Share float64 `json:"share"`
+
+	// Success Of all makings, 0 to 1
+	Success *float64 `json:"success"`
+
+	// SyncLagP95Ms From the change of a file to its being on this server
+	SyncLagP95Ms *int64 `json:"sync_lag_p95_ms"`
+
+	// Workspaces Workspaces that live there
+	Workspaces int64 `json:"workspaces"`
+}
+
 // PlaceSize defines model for PlaceSize.
 type PlaceSize struct {
 	Available bool `json:"available"`
@@ -2752,6 +2852,25 @@ type PlaceTest struct {
 
 	// Reason In words, when not ok
 	Reason string `json:"reason"`
+}
+
+// PoolMetrics Sandboxes made ahead of time
+type PoolMetrics struct {
+	CostNanoMonth int64 `json:"cost_nano_month"`
+	Enabled       bool  `json:"enabled"`
+
+	// Hits Times one was taken
+	Hits   int64 `json:"hits"`
+	Making int   `json:"making"`
+	Max    int   `json:"max"`
+	Min    int   `json:"min"`
+
+	// Misses Times none was ready
+	Misses int64 `json:"misses"`
+	Ready  int   `json:"ready"`
+
+	// Taken In use now
+	Taken int `json:"taken"`
 }
 
 // Port defines model for Port.
@@ -3472,6 +3591,18 @@ type TeamCaches struct {
 	MaxBytes int64 `json:"max_bytes"`
 }
 
+// TeamCost defines model for TeamCost.
+type TeamCost struct {
+	CostNano int64  `json:"cost_nano"`
+	Name     string `json:"name"`
+
+	// Team Its slug
+	Team string `json:"team"`
+
+	// TeamId Empty = the instance itself, as of sandboxes made ahead of time
+	TeamId string `json:"team_id"`
+}
+
 // TeamList defines model for TeamList.
 type TeamList struct {
 	Items      []Team  `json:"items"`
@@ -3629,6 +3760,15 @@ type User struct {
 	Operator bool   `json:"operator"`
 }
 
+// UserCost defines model for UserCost.
+type UserCost struct {
+	CostNano int64  `json:"cost_nano"`
+	Name     string `json:"name"`
+
+	// UserId Empty = the server
+	UserId string `json:"user_id"`
+}
+
 // Watcher defines model for Watcher.
 type Watcher struct {
 	// Holds Holds the keyboard
@@ -3777,6 +3917,19 @@ type Workspace struct {
 
 // WorkspaceState defines model for Workspace.State.
 type WorkspaceState string
+
+// WorkspaceCost defines model for WorkspaceCost.
+type WorkspaceCost struct {
+	CostNano int64 `json:"cost_nano"`
+
+	// Key Empty = it is gone
+	Key  string `json:"key"`
+	Name string `json:"name"`
+
+	// Team The team's slug
+	Team        string `json:"team"`
+	WorkspaceId string `json:"workspace_id"`
+}
 
 // WorkspaceLimits defines model for WorkspaceLimits.
 type WorkspaceLimits struct {
@@ -4299,6 +4452,9 @@ type ServerInterface interface {
 	// SnoozeInboxItem Hide an item from your inbox until a time
 	// (POST /inbox/{id}/snooze)
 	SnoozeInboxItem(ctx echo.Context, id Id) error
+	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
+	// (GET /instance/metrics)
+	GetInstanceMetrics(ctx echo.Context) error
 	// GetInstancePlaces What operators say about this server's places; operators
 	// (GET /instance/places)
 	GetInstancePlaces(ctx echo.Context) error
@@ -4869,6 +5025,15 @@ func (w *ServerInterfaceWrapper) SnoozeInboxItem(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SnoozeInboxItem(ctx, id)
+	return err
+}
+
+// GetInstanceMetrics converts echo context to params.
+func (w *ServerInterfaceWrapper) GetInstanceMetrics(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetInstanceMetrics(ctx)
 	return err
 }
 
@@ -7527,6 +7692,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
 	router.GET(options.BaseURL+"/instance/places", wrapper.GetInstancePlaces, options.OperationMiddlewares["getInstancePlaces"]...)
 	router.PUT(options.BaseURL+"/instance/places", wrapper.SetInstancePlaces, options.OperationMiddlewares["setInstancePlaces"]...)
+	router.GET(options.BaseURL+"/instance/metrics", wrapper.GetInstanceMetrics, options.OperationMiddlewares["getInstanceMetrics"]...)
 	router.POST(options.BaseURL+"/instance/places/e2b/test", wrapper.TestE2B, options.OperationMiddlewares["testE2B"]...)
 	router.DELETE(options.BaseURL+"/teams/:team/caches", wrapper.EmptyTeamCaches, options.OperationMiddlewares["emptyTeamCaches"]...)
 	router.GET(options.BaseURL+"/teams/:team/caches", wrapper.GetTeamCaches, options.OperationMiddlewares["getTeamCaches"]...)
@@ -8088,6 +8254,44 @@ type SnoozeInboxItemdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SnoozeInboxItemdefaultApplicationProblemPlusJSONResponse) VisitSnoozeInboxItemResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceMetricsRequestObject struct {
+}
+
+type GetInstanceMetricsResponseObject interface {
+	VisitGetInstanceMetricsResponse(w http.ResponseWriter) error
+}
+
+type GetInstanceMetrics200JSONResponse InstanceMetrics
+
+func (response GetInstanceMetrics200JSONResponse) VisitGetInstanceMetricsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceMetricsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetInstanceMetricsdefaultApplicationProblemPlusJSONResponse) VisitGetInstanceMetricsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13090,6 +13294,9 @@ type StrictServerInterface interface {
 	// SnoozeInboxItem Hide an item from your inbox until a time
 	// (POST /inbox/{id}/snooze)
 	SnoozeInboxItem(ctx context.Context, request SnoozeInboxItemRequestObject) (SnoozeInboxItemResponseObject, error)
+	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
+	// (GET /instance/metrics)
+	GetInstanceMetrics(ctx context.Context, request GetInstanceMetricsRequestObject) (GetInstanceMetricsResponseObject, error)
 	// GetInstancePlaces What operators say about this server's places; operators
 	// (GET /instance/places)
 	GetInstancePlaces(ctx context.Context, request GetInstancePlacesRequestObject) (GetInstancePlacesResponseObject, error)
@@ -13815,6 +14022,29 @@ func (sh *strictHandler) SnoozeInboxItem(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(SnoozeInboxItemResponseObject); ok {
 		return validResponse.VisitSnoozeInboxItemResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetInstanceMetrics operation middleware
+func (sh *strictHandler) GetInstanceMetrics(ctx echo.Context) error {
+	var request GetInstanceMetricsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetInstanceMetrics(ctx.Request().Context(), request.(GetInstanceMetricsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetInstanceMetrics")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetInstanceMetricsResponseObject); ok {
+		return validResponse.VisitGetInstanceMetricsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -170,6 +170,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How this server's places do, and what they cost this month; operators
+         * @description What is counted is counted since the server started; what is paid for is this month's (UTC), up to each sandbox's last heartbeat. Prometheus reads the counters at `GET /metrics`.
+         */
+        get: operations["getInstanceMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/instance/places": {
         parameters: {
             query?: never;
@@ -2294,6 +2314,17 @@ export interface components {
         BranchName: {
             branch: string;
         };
+        BudgetMetrics: {
+            /** Format: int64 */
+            left_nano: number | null;
+            /**
+             * Format: int64
+             * @description null = no bound
+             */
+            limit_nano: number | null;
+            /** Format: int64 */
+            spent_nano: number;
+        };
         Change: {
             additions: number;
             binary: boolean;
@@ -2556,6 +2587,11 @@ export interface components {
             boundary: components["schemas"]["Boundary"];
             /** @description No isolation, Process sandbox, Container, gVisor or MicroVM; empty while it is not known */
             boundary_name: string;
+            /**
+             * Format: int64
+             * @description Of places that cost something: what this month's budget has left, nano-USD; null = no bound, or free
+             */
+            budget_left_nano: number | null;
             /** @description What a workspace gets that names none; the same as default */
             chosen_by_default: boolean;
             cure: string;
@@ -2711,6 +2747,30 @@ export interface components {
         InputRequest: {
             text: string;
         };
+        InstanceMetrics: {
+            budget: components["schemas"]["BudgetMetrics"];
+            /** @description The month (UTC) of what is paid for, such as 2026-11 */
+            period: string;
+            places: components["schemas"]["PlaceMetrics"][];
+            pool: components["schemas"]["PoolMetrics"];
+            /**
+             * Format: int64
+             * @description When it ends
+             */
+            resets_at: number;
+            /**
+             * Format: int64
+             * @description Since when it is counted
+             */
+            since: number;
+            targets: components["schemas"]["MetricTarget"][];
+            /** @description The dearest first */
+            teams: components["schemas"]["TeamCost"][];
+            /** @description What the sandboxes cost that people asked for, the dearest first */
+            users: components["schemas"]["UserCost"][];
+            /** @description What workspaces cost this month, the dearest first */
+            workspaces: components["schemas"]["WorkspaceCost"][];
+        };
         InstancePlaces: {
             allow_user_choice: components["schemas"]["YesSetting"];
             default_executor: components["schemas"]["TextSetting"];
@@ -2861,6 +2921,23 @@ export interface components {
             /** @description Nothing to merge */
             up_to_date: boolean;
             warnings: string[];
+        };
+        /** @description What people may expect, and how it is. The value is that of the place that does worst. */
+        MetricTarget: {
+            met: boolean | null;
+            /** @description creation, success, command, sync; others may come */
+            name: string;
+            /** Format: double */
+            target: number;
+            /** @description ms, percent */
+            unit: string;
+            /**
+             * Format: double
+             * @description null = nothing was measured yet
+             */
+            value: number | null;
+            /** @description What is measured, and what is asked for */
+            words: string;
         };
         Network: {
             /** @description Whether the workspace's place keeps to it; null while it has none */
@@ -3060,6 +3137,73 @@ export interface components {
             changes: string[];
             executor: components["schemas"]["Executor"];
         };
+        PlaceMetrics: {
+            /**
+             * Format: int64
+             * @description Sandboxes that run now
+             */
+            active: number;
+            /**
+             * Format: int64
+             * @description Sandboxes that were removed: unknown ones, and idle ones
+             */
+            cleaned: number;
+            /**
+             * Format: int64
+             * @description Nano-USD, sandboxes of nobody yet included
+             */
+            cost_nano_month: number;
+            /** Format: int64 */
+            create_p50_ms: number | null;
+            /** Format: int64 */
+            create_p95_ms: number | null;
+            /** Format: int64 */
+            created: number;
+            executor: string;
+            /**
+             * Format: int64
+             * @description Sandboxes that could not be made
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description Workspaces that started elsewhere because it could not serve
+             */
+            fallbacks: number;
+            /** Format: int64 */
+            health_failures: number;
+            /**
+             * Format: double
+             * @description Of the time sandboxes ran: without anything to do, 0 to 1
+             */
+            idle_share: number | null;
+            name: string;
+            /**
+             * Format: int64
+             * @description Times the live sandbox was used instead of a new one
+             */
+            reused: number;
+            /**
+             * Format: double
+             * @description Of all workspaces, 0 to 1
+             */
+            share: number;
+            /**
+             * Format: double
+             * @description Of all makings, 0 to 1
+             */
+            success: number | null;
+            /**
+             * Format: int64
+             * @description From the change of a file to its being on this server
+             */
+            sync_lag_p95_ms: number | null;
+            /**
+             * Format: int64
+             * @description Workspaces that live there
+             */
+            workspaces: number;
+        };
         PlaceSize: {
             available: boolean;
             cpus: number;
@@ -3084,6 +3228,28 @@ export interface components {
             ok: boolean;
             /** @description In words, when not ok */
             reason: string;
+        };
+        /** @description Sandboxes made ahead of time */
+        PoolMetrics: {
+            /** Format: int64 */
+            cost_nano_month: number;
+            enabled: boolean;
+            /**
+             * Format: int64
+             * @description Times one was taken
+             */
+            hits: number;
+            making: number;
+            max: number;
+            min: number;
+            /**
+             * Format: int64
+             * @description Times none was ready
+             */
+            misses: number;
+            ready: number;
+            /** @description In use now */
+            taken: number;
         };
         Port: {
             port: number;
@@ -3705,6 +3871,15 @@ export interface components {
              */
             max_bytes: number;
         };
+        TeamCost: {
+            /** Format: int64 */
+            cost_nano: number;
+            name: string;
+            /** @description Its slug */
+            team: string;
+            /** @description Empty = the instance itself, as of sandboxes made ahead of time */
+            team_id: string;
+        };
         TeamList: {
             items: components["schemas"]["Team"][];
             next_cursor: string | null;
@@ -3853,6 +4028,13 @@ export interface components {
             name: string;
             operator: boolean;
         };
+        UserCost: {
+            /** Format: int64 */
+            cost_nano: number;
+            name: string;
+            /** @description Empty = the server */
+            user_id: string;
+        };
         Watcher: {
             /** @description Holds the keyboard */
             holds: boolean;
@@ -3972,6 +4154,16 @@ export interface components {
             steps: components["schemas"]["Step"][];
             /** Format: int64 */
             updated_at: number;
+        };
+        WorkspaceCost: {
+            /** Format: int64 */
+            cost_nano: number;
+            /** @description Empty = it is gone */
+            key: string;
+            name: string;
+            /** @description The team's slug */
+            team: string;
+            workspace_id: string;
         };
         WorkspaceLimits: {
             /**
@@ -4328,6 +4520,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getInstanceMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The figures */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceMetrics"];
+                };
             };
             default: components["responses"]["Problem"];
         };

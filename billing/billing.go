@@ -1,0 +1,200 @@
+// Package billing keeps the ledger: what ran where, for whom, for how long, and what that costs. It knows nothing of how places work; it
+// is told of stretches (executors.Ledger) and writes segments.
+//
+// Rules: a sandbox has one open segment at most, and its segments never overlap. A segment begins when its place runs and ends by the
+// word of the best witness: the place's own record, then this server, then the last heartbeat; never "now" for what was found gone. It has
+// one price, lies within one day (UTC), and its cost is rounded once, half to even. Closed segments never change. Money is int64 nano-USD,
+// time int64 ms UTC; floats are nowhere.
+//
+// Goroutines: none of its own.
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors"
+)
+
+// Nano is how many nano-USD a dollar has.
+const Nano = 1_000_000_000
+
+const (
+	hourMs = 3_600_000
+	dayMs  = 24 * hourMs
+
+	// mostPrice bounds the price of an hour ($100): a day of it, in nano-USD times ms, fits an int64.
+	mostPrice = 100 * Nano
+)
+
+// Who says when a segment ended that did not end: it went on in the next one.
+const (
+	witnessDay   = "day"   // another day began
+	witnessPrice = "price" // it costs something else from then on
+	witnessClock = "clock" // the server's clock was put forward
+)
+
+// Segment is one metered stretch of a sandbox running.
+type Segment struct {
+	ID          string
+	TeamID      string // "" = the instance's own, as of the pool
+	WorkspaceID string
+	SandboxID   string
+	UserID      string
+	Executor    string
+	Purpose     string
+	CPUs        int
+	MemoryMB    int64
+	PriceNano   int64 // an hour
+	StartedAt   int64
+	SeenAt      int64 // when it was last known to run
+	EndedAt     int64 // 0 = it is open
+	Witness     string
+	CostNano    int64 // up to SeenAt, or EndedAt
+}
+
+// Store is what the room needs of the storage.
+type Store interface {
+	Tx(ctx context.Context, fn func(ctx context.Context) error) error
+	// OpenSegments returns the segments that have not ended.
+	OpenSegments(ctx context.Context) ([]Segment, error)
+	// OpenSegment returns a sandbox's; false when it has none.
+	OpenSegment(ctx context.Context, sandboxID string) (Segment, bool, error)
+	// LastEnd is when a sandbox's latest segment ended; 0 = it has none that ended.
+	LastEnd(ctx context.Context, sandboxID string) (int64, error)
+	// LatestTime is the latest time any segment names.
+	LatestTime(ctx context.Context) (int64, error)
+	InsertSegment(ctx context.Context, s Segment) error
+	// UpdateSegment writes SeenAt, EndedAt, Witness and CostNano. A segment that has ended stays as it ended.
+	UpdateSegment(ctx context.Context, s Segment) error
+	// BeatSegments writes SeenAt and CostNano of the open segments of sandboxes.
+	BeatSegments(ctx context.Context, sandboxIDs []string, seenAt int64) error
+
+	// Ahead is how far the ledger's time was ahead of the server's clock, ms.
+	Ahead(ctx context.Context) (int64, error)
+	SetAhead(ctx context.Context, ms int64) error
+
+	// Spent is what segments that began in [from, to) cost.
+	Spent(ctx context.Context, from, to int64) (int64, error)
+	// NoteAlert stores that a threshold was passed; false when it was already.
+	NoteAlert(ctx context.Context, a Alert) (fresh bool, err error)
+	// DropAlerts forgets thresholds of a period above percent.
+	DropAlerts(ctx context.Context, period string, percent int) error
+
+	Reports
+}
+
+// Budget is what may be spent in a month (UTC). Limited is false when there is no bound.
+type Budget struct {
+	LimitNano int64
+	Limited   bool
+}
+
+// Config is what a Ledger is made of.
+type Config struct {
+	Store   Store
+	Budget  func(ctx context.Context) (Budget, error) // of the instance; nil = no bound
+	Tell    func(ctx context.Context, a Alert)        // tells people that a threshold was passed; optional
+	Events  events.Publisher                          // optional
+	Now     func() time.Time                          // the server's clock, which may jump
+	Elapsed func() time.Duration                      // a clock that does not jump and goes on while the machine sleeps
+	Log     *slog.Logger
+}
+
+// Validate checks the configuration and fills in the defaults.
+func (c *Config) Validate() error {
+	if c.Store == nil {
+		return errors.New("billing: a Ledger needs a Store")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Elapsed == nil {
+		c.Elapsed = elapsed
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Ledger writes segments. Safe for concurrent use. Recover is called once at start, before sandboxes are looked for.
+type Ledger struct {
+	cfg   Config
+	clock clock
+
+	mu    sync.Mutex
+	open  map[string]*open // by sandbox id: what this process knows to be open
+	leaps [][2]int64       // from, to: times the clock was put forward that are not written yet
+
+	alertMu sync.Mutex
+	alertAt int64 // ms UTC: when the budget was looked at last
+}
+
+var _ executors.Ledger = (*Ledger)(nil)
+
+// open is what is kept in memory of an open segment.
+type open struct {
+	startedAt int64
+	seenAt    int64 // as written
+	priceNano int64
+}
+
+// New makes a Ledger. It starts nothing and panics on a Config without a Store.
+func New(cfg Config) *Ledger {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return &Ledger{cfg: cfg, clock: clock{now: cfg.Now, elapsed: cfg.Elapsed}, open: make(map[string]*open)}
+}
+
+// cost is what ms of a price an hour come to: rounded half to even.
+func cost(priceNano, ms int64) int64 {
+	if priceNano <= 0 || ms <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(priceNano), uint64(ms))
+	if hi >= hourMs {
+		return 1<<63 - 1 // more than there is money
+	}
+	q, r := bits.Div64(hi, lo, hourMs)
+	if 2*r > hourMs || 2*r == hourMs && q%2 == 1 {
+		q++
+	}
+	if q > 1<<63-1 {
+		return 1<<63 - 1
+	}
+	return int64(q)
+}
+
+// Cost is what a sandbox of a price an hour costs that runs for ms.
+func Cost(priceNano, ms int64) int64 { return cost(priceNano, ms) }
+
+// dayOf is when the day (UTC) of a time began.
+func dayOf(ms int64) int64 { return ms - ms%dayMs }
+
+// Month is the month (UTC) of a time: from its first ms to the next one's.
+func Month(ms int64) (name string, from, to int64) {
+	t := time.UnixMilli(ms).UTC()
+	first := time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+	return first.Format("2006-01"), first.UnixMilli(), first.AddDate(0, 1, 0).UnixMilli()
+}
+
+// Dollars writes nano-USD for people: "$12.34", and small amounts to the hundredth of a cent.
+func Dollars(nano int64) string {
+	sign := ""
+	if nano < 0 {
+		sign, nano = "-", -nano
+	}
+	if nano > 0 && nano < Nano/10 {
+		return fmt.Sprintf("%s$0.%04d", sign, (nano+50_000)/100_000)
+	}
+	cents := (nano + 5_000_000) / 10_000_000
+	return fmt.Sprintf("%s$%d.%02d", sign, cents/100, cents%100)
+}

@@ -1,0 +1,173 @@
+package billing
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Thresholds of a budget people are told of, in percent. At the last, nothing paid begins any more.
+const (
+	WarnPercent = 90
+	FullPercent = 100
+)
+
+// watchEvery is how often at most heartbeats have the budget looked at, ms.
+const watchEvery = 30_000
+
+// Alert is a threshold of a budget that was passed: once for each month, and again when the budget was raised in between.
+type Alert struct {
+	Period    string // the month, such as 2026-11
+	Percent   int
+	SpentNano int64
+	LimitNano int64
+	At        int64 // ms UTC
+}
+
+// Words tell people what was passed, and what it means for them.
+func (a Alert) Words() string {
+	spent := fmt.Sprintf("%s of this server's budget of %s for paid places are spent this month", Dollars(a.SpentNano), Dollars(a.LimitNano))
+	if a.Percent >= FullPercent {
+		return spent + ". What runs goes on; no further paid sandbox starts or wakes until the month ends or an operator raises the budget."
+	}
+	return fmt.Sprintf("%s (%d %%). At 100 %% no further paid sandbox starts.", spent, a.Percent)
+}
+
+// Standing is how a budget stands.
+type Standing struct {
+	Budget
+	SpentNano int64
+	ResetsAt  int64 // ms UTC: when the month ends
+}
+
+// LeftNano is what may still be spent; 0 when the budget is overdrawn.
+func (s Standing) LeftNano() int64 { return max(s.LimitNano-s.SpentNano, 0) }
+
+// now is the ledger's time, for reading.
+func (l *Ledger) now() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// A jump that is noticed here is written by whoever writes next.
+	now, j := l.clock.read()
+	if j != nil && j.forward > 0 {
+		l.leaps = append(l.leaps, [2]int64{j.from, now})
+	} else if j != nil {
+		l.clock.again()
+	}
+	return now
+}
+
+// Now is the ledger's time, ms UTC.
+func (l *Ledger) Now() int64 { return l.now() }
+
+// Standing tells how the instance's budget stands now.
+func (l *Ledger) Standing(ctx context.Context) (Standing, error) {
+	return l.standing(ctx, l.now())
+}
+
+func (l *Ledger) standing(ctx context.Context, now int64) (Standing, error) {
+	_, from, to := Month(now)
+	out := Standing{ResetsAt: to}
+	var err error
+	if l.cfg.Budget != nil {
+		if out.Budget, err = l.cfg.Budget(ctx); err != nil {
+			return out, fmt.Errorf("reading the budget: %w", err)
+		}
+	}
+	if out.SpentNano, err = l.cfg.Store.Spent(ctx, from, to); err != nil {
+		return out, fmt.Errorf("reading what was spent: %w", err)
+	}
+	// What has run since its last heartbeat, and across a midnight that no heartbeat has seen yet.
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.open {
+		if o.startedAt >= from || o.seenAt >= from {
+			out.SpentNano += max(cost(o.priceNano, now-o.startedAt)-cost(o.priceNano, o.seenAt-o.startedAt), 0)
+		}
+	}
+	return out, nil
+}
+
+// Afford refuses what the budget has no money for. What was begun goes on: the budget is not a limit that ends work.
+func (l *Ledger) Afford(ctx context.Context, s executors.Stretch) error {
+	if s.PriceNano <= 0 {
+		return nil
+	}
+	st, err := l.Standing(ctx)
+	if err != nil {
+		return err
+	}
+	if !st.Limited || st.SpentNano < st.LimitNano {
+		return nil
+	}
+	resets := time.UnixMilli(st.ResetsAt).UTC().Format("2 January")
+	return fault.New(fault.Unavailable, "place_cannot_serve",
+		"This server's budget for paid places is spent: %s of %s this month, and this sandbox would cost %s an hour. Use a place on this server, ask an operator to raise the budget, or wait until %s.",
+		Dollars(st.SpentNano), Dollars(st.LimitNano), Dollars(s.PriceNano), resets).
+		With("reason", "budget").With("ways", []string{"local", "upgrade", "settings"}).With("place", string(s.Kind)).
+		With("spent_nano", st.SpentNano).With("limit_nano", st.LimitNano).With("price_nano_per_hour", s.PriceNano).With("resets_at", st.ResetsAt)
+}
+
+// watch tells people once when the budget passes a threshold.
+func (l *Ledger) watch(ctx context.Context, now int64) {
+	l.alertMu.Lock()
+	defer l.alertMu.Unlock()
+	if now-l.alertAt < watchEvery && l.alertAt != 0 {
+		return
+	}
+	l.alertAt = now
+	st, err := l.standing(ctx, now)
+	if err != nil {
+		l.cfg.Log.Warn("the budget could not be looked at", "error", err)
+		return
+	}
+	if !st.Limited {
+		return
+	}
+	period, _, _ := Month(now)
+	reached := 0
+	for _, percent := range [...]int{WarnPercent, FullPercent} {
+		if st.SpentNano >= shareOf(st.LimitNano, percent) {
+			reached = percent
+		}
+	}
+	// A budget that was raised tells anew when it is passed again.
+	if err := l.cfg.Store.DropAlerts(ctx, period, reached); err != nil {
+		l.cfg.Log.Warn("the budget's alerts could not be read", "error", err)
+		return
+	}
+	if reached == 0 {
+		return
+	}
+	a := Alert{Period: period, Percent: reached, SpentNano: st.SpentNano, LimitNano: st.LimitNano, At: now}
+	fresh, err := l.cfg.Store.NoteAlert(ctx, a)
+	if err != nil {
+		l.cfg.Log.Warn("a budget's alert could not be stored", "error", err)
+		return
+	}
+	if !fresh {
+		return
+	}
+	l.cfg.Log.Warn("the budget for paid places is nearly or wholly spent", "percent", reached, "spent", Dollars(st.SpentNano), "limit", Dollars(st.LimitNano))
+	if l.cfg.Tell != nil {
+		l.cfg.Tell(ctx, a)
+	}
+	if l.cfg.Events != nil {
+		teams, err := l.cfg.Store.TeamsRunning(ctx)
+		if err != nil {
+			l.cfg.Log.Warn("teams with paid sandboxes could not be read", "error", err)
+		}
+		for _, team := range teams {
+			l.cfg.Events.Publish(ctx, events.Event{Type: "budget.updated", ID: period, TeamID: team, Version: now})
+		}
+	}
+}
+
+// shareOf is percent of an amount, rounded up: it is reached when that much is spent.
+func shareOf(nano int64, percent int) int64 {
+	return nano/100*int64(percent) + (nano%100*int64(percent)+99)/100
+}

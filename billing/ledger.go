@@ -1,0 +1,433 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// freeBeat is how often it is written that something runs which costs nothing, ms.
+const freeBeat = 60_000
+
+// Recover takes up what an earlier server left open. Which of it runs still, the sandboxes' keeper says when it has looked.
+func (l *Ledger) Recover(ctx context.Context) error {
+	latest, err := l.cfg.Store.LatestTime(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the ledger's latest time: %w", err)
+	}
+	if wall := l.cfg.Now().UnixMilli(); latest > wall {
+		if ahead := latest - wall; ahead > dayMs {
+			// A clock that was so wrong is not followed: only segments of the same sandbox may not overlap, and they are kept apart.
+			l.cfg.Log.Error("the ledger names times that have not come yet: the server's clock was, or is, wrong by more than a day", "ahead_ms", ahead)
+			latest = 0
+		} else {
+			l.cfg.Log.Warn("the server's clock was put back while it was stopped: the ledger's time goes on ahead of it", "ahead_ms", ahead)
+		}
+	}
+	ahead, err := l.cfg.Store.Ahead(ctx)
+	if err != nil {
+		return fmt.Errorf("reading how far the ledger's time is ahead: %w", err)
+	}
+	if latest == 0 {
+		ahead = 0
+	}
+	l.clock.start(latest, ahead)
+	segments, err := l.cfg.Store.OpenSegments(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the open segments: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range segments {
+		l.open[s.SandboxID] = &open{s.StartedAt, s.SeenAt, s.PriceNano}
+	}
+	return nil
+}
+
+// time is the ledger's time. What is open when the server's clock is put forward ends where it was, and goes on where it is. Only with
+// the Ledger's mu: nothing is written between the two.
+func (l *Ledger) time(ctx context.Context) (int64, error) {
+	now, j := l.clock.read()
+	switch {
+	case j == nil:
+	case j.forward == 0:
+		l.cfg.Log.Warn("the server's clock was put: the ledger's time goes on ahead of it", "ahead_ms", j.ahead)
+		if err := l.cfg.Store.SetAhead(ctx, j.ahead); err != nil {
+			l.cfg.Log.Error("how far the ledger's time is ahead could not be stored", "error", err)
+		}
+	default:
+		l.leaps = append(l.leaps, [2]int64{j.from, now})
+	}
+	for len(l.leaps) > 0 { // one that could not be written is tried again before anything else is
+		l.cfg.Log.Warn("the server's clock was put forward: what ran is not charged for that", "ms", l.leaps[0][1]-l.leaps[0][0])
+		if err := l.leap(ctx, l.leaps[0][0], l.leaps[0][1]); err != nil {
+			return now, fmt.Errorf("writing that the clock was put forward: %w", err)
+		}
+		l.leaps = l.leaps[1:]
+	}
+	return now, nil
+}
+
+// leap ends what is open at from and has it go on at to. Only with the Ledger's mu.
+func (l *Ledger) leap(ctx context.Context, from, to int64) error {
+	if err := l.cfg.Store.SetAhead(ctx, 0); err != nil {
+		return err
+	}
+	return l.write(ctx, func(ctx context.Context, w *writing) error {
+		segments, err := l.cfg.Store.OpenSegments(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range segments {
+			if _, err := w.carry(ctx, s, max(from, s.SeenAt), max(to, s.SeenAt), witnessClock); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writing is one transaction's view of what is open: kept once it is committed.
+type writing struct {
+	l    *Ledger
+	open map[string]*open // nil = closed
+}
+
+// write does fn in one transaction, and keeps what it says is open. Only with the Ledger's mu.
+func (l *Ledger) write(ctx context.Context, fn func(ctx context.Context, w *writing) error) error {
+	var w *writing
+	err := l.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		w = &writing{l, make(map[string]*open)} // the transaction may be run again
+		return fn(ctx, w)
+	})
+	if err != nil {
+		return err
+	}
+	for sandboxID, o := range w.open {
+		if o == nil {
+			delete(l.open, sandboxID)
+		} else {
+			l.open[sandboxID] = o
+		}
+	}
+	return nil
+}
+
+// insert stores a new open segment.
+func (w *writing) insert(ctx context.Context, s Segment) error {
+	s.ID, s.EndedAt, s.Witness = id.New("seg"), 0, ""
+	s.CostNano = cost(s.PriceNano, s.SeenAt-s.StartedAt)
+	if err := w.l.cfg.Store.InsertSegment(ctx, s); err != nil {
+		return fmt.Errorf("opening a segment of sandbox %s: %w", s.SandboxID, err)
+	}
+	w.open[s.SandboxID] = &open{s.StartedAt, s.SeenAt, s.PriceNano}
+	return nil
+}
+
+// close ends a segment at at, in as many days as it lies in.
+func (w *writing) close(ctx context.Context, s Segment, at int64, witness string) error {
+	s, err := w.split(ctx, s, at)
+	if err != nil {
+		return err
+	}
+	return w.end(ctx, s, at, witness)
+}
+
+func (w *writing) end(ctx context.Context, s Segment, at int64, witness string) error {
+	s.EndedAt = max(at, s.StartedAt)
+	s.SeenAt, s.Witness = s.EndedAt, witness
+	s.CostNano = cost(s.PriceNano, s.EndedAt-s.StartedAt)
+	if err := w.l.cfg.Store.UpdateSegment(ctx, s); err != nil {
+		return fmt.Errorf("closing segment %s: %w", s.ID, err)
+	}
+	w.open[s.SandboxID] = nil
+	return nil
+}
+
+// split ends the segment at each midnight up to at and returns the one that is open then.
+func (w *writing) split(ctx context.Context, s Segment, at int64) (Segment, error) {
+	for {
+		midnight := dayOf(s.StartedAt) + dayMs
+		if at < midnight {
+			return s, nil
+		}
+		if err := w.end(ctx, s, midnight, witnessDay); err != nil {
+			return s, err
+		}
+		s.StartedAt, s.SeenAt = midnight, midnight
+		if err := w.insert(ctx, s); err != nil {
+			return s, err
+		}
+		var err error
+		if s, err = w.opened(ctx, s.SandboxID); err != nil {
+			return s, err
+		}
+	}
+}
+
+// carry ends a segment and opens the next one with what it is about.
+func (w *writing) carry(ctx context.Context, s Segment, from, to int64, witness string) (Segment, error) {
+	if err := w.close(ctx, s, from, witness); err != nil {
+		return s, err
+	}
+	s.StartedAt, s.SeenAt = to, to
+	return s, w.insert(ctx, s)
+}
+
+// Began notes that a sandbox runs. An open segment goes on; a gap in its heartbeats was time it ran in, for it is found running.
+func (l *Ledger) Began(ctx context.Context, s executors.Stretch) error {
+	if s.PriceNano < 0 || s.PriceNano > mostPrice {
+		return fmt.Errorf("sandbox %s has a price of %d nano-USD an hour, which cannot be", s.SandboxID, s.PriceNano)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, err := l.time(ctx)
+	if err != nil {
+		return err
+	}
+	since := int64(0)
+	if s.Since > 0 {
+		since = l.clock.lift(s.Since)
+	}
+	if since > now {
+		since = 0 // by a clock that is ahead of ours
+	}
+	err = l.write(ctx, func(ctx context.Context, w *writing) error {
+		have, ok, err := l.cfg.Store.OpenSegment(ctx, s.SandboxID)
+		if err != nil {
+			return err
+		}
+		if ok && since > have.SeenAt {
+			// It has stood still, or was another run: what was last known is where the earlier one ended.
+			if err := w.close(ctx, have, have.SeenAt, string(executors.ByHeartbeat)); err != nil {
+				return err
+			}
+			ok = false
+		}
+		if ok {
+			return w.goOn(ctx, have, s, now)
+		}
+		last, err := l.cfg.Store.LastEnd(ctx, s.SandboxID)
+		if err != nil {
+			return err
+		}
+		if since == 0 {
+			since = now
+		}
+		begin := max(since, last)
+		next := segmentOf(s)
+		next.StartedAt, next.SeenAt = begin, begin
+		if err := w.insert(ctx, next); err != nil {
+			return err
+		}
+		if begin >= now {
+			return nil
+		}
+		if next, err = w.opened(ctx, s.SandboxID); err != nil {
+			return err
+		}
+		return w.goOn(ctx, next, s, now)
+	})
+	if err != nil {
+		return fmt.Errorf("noting that sandbox %s runs: %w", s.SandboxID, err)
+	}
+	return nil
+}
+
+// goOn notes that the sandbox of an open segment is known to run at now, from then on as s says.
+func (w *writing) goOn(ctx context.Context, have Segment, s executors.Stretch, now int64) error {
+	have, err := w.split(ctx, have, now)
+	if err != nil {
+		return err
+	}
+	if have.PriceNano != s.PriceNano || have.CPUs != s.CPUs || have.MemoryMB != s.MemoryMB {
+		at := max(now, have.SeenAt)
+		if err := w.end(ctx, have, at, witnessPrice); err != nil {
+			return err
+		}
+		have.PriceNano, have.CPUs, have.MemoryMB, have.StartedAt, have.SeenAt = s.PriceNano, s.CPUs, s.MemoryMB, at, at
+		return w.insert(ctx, have)
+	}
+	if now <= have.SeenAt {
+		return nil
+	}
+	have.SeenAt = now
+	have.CostNano = cost(have.PriceNano, now-have.StartedAt)
+	w.open[have.SandboxID] = &open{have.StartedAt, have.SeenAt, have.PriceNano}
+	return w.l.cfg.Store.UpdateSegment(ctx, have)
+}
+
+// Beat notes that these sandboxes still run: all of it in one transaction. Then the budget is looked at.
+func (l *Ledger) Beat(ctx context.Context, sandboxIDs []string) error {
+	now, paid, err := l.beat(ctx, sandboxIDs)
+	if err != nil {
+		return fmt.Errorf("noting which sandboxes run: %w", err)
+	}
+	if paid {
+		l.watch(ctx, now)
+	}
+	return nil
+}
+
+func (l *Ledger) beat(ctx context.Context, sandboxIDs []string) (now int64, paid bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now, err = l.time(ctx); err != nil {
+		return now, false, err
+	}
+	var due, old []string
+	for _, sandboxID := range sandboxIDs {
+		o := l.open[sandboxID]
+		switch {
+		case o == nil:
+			continue
+		case dayOf(o.startedAt) != dayOf(now):
+			old = append(old, sandboxID)
+		case o.priceNano > 0 || now-o.seenAt >= freeBeat:
+			due = append(due, sandboxID)
+		}
+		paid = paid || o.priceNano > 0
+	}
+	if len(due)+len(old) == 0 {
+		return now, paid, nil
+	}
+	return now, paid, l.write(ctx, func(ctx context.Context, w *writing) error {
+		for _, sandboxID := range old {
+			s, ok, err := l.cfg.Store.OpenSegment(ctx, sandboxID)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				w.open[sandboxID] = nil
+				continue
+			}
+			if s, err = w.split(ctx, s, now); err != nil {
+				return err
+			}
+			due = append(due, sandboxID)
+			w.open[sandboxID] = &open{s.StartedAt, max(now, s.SeenAt), s.PriceNano}
+		}
+		for _, sandboxID := range due {
+			if o := l.open[sandboxID]; w.open[sandboxID] == nil && o != nil {
+				w.open[sandboxID] = &open{o.startedAt, max(now, o.seenAt), o.priceNano}
+			}
+		}
+		return l.cfg.Store.BeatSegments(ctx, slices.Compact(slices.Sorted(slices.Values(due))), now)
+	})
+}
+
+// Still notes that a sandbox does not run any more, by the word of by. A run that its place tells of, and nobody else saw, is noted whole.
+func (l *Ledger) Still(ctx context.Context, of executors.Stretch, at int64, by executors.StillBy) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sandboxID := of.SandboxID
+	unseen := by == executors.ByPlace && of.Since > 0 && at > of.Since
+	if l.open[sandboxID] == nil && !unseen {
+		return nil
+	}
+	now, err := l.time(ctx)
+	if err != nil {
+		return err
+	}
+	err = l.write(ctx, func(ctx context.Context, w *writing) error {
+		s, ok, err := l.cfg.Store.OpenSegment(ctx, sandboxID)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			w.open[sandboxID] = nil
+			if !unseen {
+				return nil
+			}
+			return w.unseen(ctx, of, min(l.clock.lift(of.Since), now), min(l.clock.lift(at), now))
+		}
+		end := now
+		switch {
+		case by == executors.ByHeartbeat:
+			end = s.SeenAt
+		case at > 0:
+			end = min(l.clock.lift(at), now)
+		}
+		// Nobody's clock but ours is believed where ours knows better: it was seen to run.
+		return w.close(ctx, s, max(end, s.SeenAt), string(by))
+	})
+	if err != nil {
+		return fmt.Errorf("noting that sandbox %s does not run any more: %w", sandboxID, err)
+	}
+	return nil
+}
+
+// unseen notes a run that began and ended while nobody looked. What of it was noted already, within what clocks may differ by, is not
+// noted again.
+func (w *writing) unseen(ctx context.Context, of executors.Stretch, from, to int64) error {
+	last, err := w.l.cfg.Store.LastEnd(ctx, of.SandboxID)
+	if err != nil {
+		return err
+	}
+	if from = max(from, last); to-from <= slack.Milliseconds() {
+		return nil
+	}
+	s := segmentOf(of)
+	s.StartedAt, s.SeenAt = from, from
+	if err := w.insert(ctx, s); err != nil {
+		return err
+	}
+	s, err = w.opened(ctx, of.SandboxID)
+	if err != nil {
+		return err
+	}
+	return w.close(ctx, s, to, string(executors.ByPlace))
+}
+
+// opened is the segment that was just opened.
+func (w *writing) opened(ctx context.Context, sandboxID string) (Segment, error) {
+	s, ok, err := w.l.cfg.Store.OpenSegment(ctx, sandboxID)
+	if err == nil && !ok {
+		err = errors.New("it is not there")
+	}
+	if err != nil {
+		return s, fmt.Errorf("reading the segment of sandbox %s that was just opened: %w", sandboxID, err)
+	}
+	return s, nil
+}
+
+// segmentOf is a segment of what a stretch is about.
+func segmentOf(s executors.Stretch) Segment {
+	return Segment{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SandboxID: s.SandboxID, UserID: s.UserID, Executor: string(s.Kind),
+		Purpose: s.Purpose, CPUs: s.CPUs, MemoryMB: s.MemoryMB, PriceNano: s.PriceNano}
+}
+
+// Settle ends the segments of all sandboxes but these, by their last heartbeats: nobody would ever say when they ended.
+func (l *Ledger) Settle(ctx context.Context, sandboxIDs []string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := make(map[string]bool, len(sandboxIDs))
+	for _, sandboxID := range sandboxIDs {
+		known[sandboxID] = true
+	}
+	for sandboxID := range l.open {
+		if known[sandboxID] {
+			continue
+		}
+		l.cfg.Log.Warn("a segment of a sandbox nobody knows was open", "sandbox_id", sandboxID)
+		err := l.write(ctx, func(ctx context.Context, w *writing) error {
+			s, ok, err := l.cfg.Store.OpenSegment(ctx, sandboxID)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				w.open[sandboxID] = nil
+				return nil
+			}
+			return w.close(ctx, s, s.SeenAt, string(executors.ByHeartbeat))
+		})
+		if err != nil {
+			return fmt.Errorf("ending the segment of sandbox %s, which nobody knows: %w", sandboxID, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,518 @@
+package billing_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/storetest"
+)
+
+const (
+	second = int64(1000)
+	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
+
+	// price is E2B's for 2 vCPU and 2 GiB: $0.1332 an hour.
+	price = 133_200_000
+)
+
+// clocks are a true time and a server's clock that may be wrong.
+type clocks struct {
+	at  int64 // true ms UTC
+	off int64 // what the server's clock is ahead by
+}
+
+func (c *clocks) now() time.Time         { return time.UnixMilli(c.at + c.off) }
+func (c *clocks) elapsed() time.Duration { return time.Duration(c.at) * time.Millisecond }
+
+type house struct {
+	t     testing.TB
+	ctx   context.Context
+	db    *store.DB
+	store *store.Billing
+	clock *clocks
+	limit billing.Budget
+	told  []billing.Alert
+	l     *billing.Ledger
+}
+
+func newHouse(t testing.TB, db *store.DB) *house {
+	t.Helper()
+	// Three hours before a month ends.
+	start := time.Date(2026, 11, 30, 21, 0, 0, 0, time.UTC).UnixMilli()
+	h := &house{t: t, ctx: t.Context(), db: db, store: store.NewBilling(db), clock: &clocks{at: start}}
+	h.restart()
+	return h
+}
+
+// restart makes the ledger of a new server over what is stored.
+func (h *house) restart() {
+	h.t.Helper()
+	h.l = billing.New(billing.Config{Store: h.store, Now: h.clock.now, Elapsed: h.clock.elapsed,
+		Budget: func(context.Context) (billing.Budget, error) { return h.limit, nil },
+		Tell:   func(_ context.Context, a billing.Alert) { h.told = append(h.told, a) }})
+	if err := h.l.Recover(h.ctx); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) do(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func run(sandboxID string) executors.Stretch {
+	return executors.Stretch{SandboxID: sandboxID, TeamID: "tm_1", WorkspaceID: "ws_" + sandboxID, UserID: "usr_1", Kind: "e2b", Purpose: "agent",
+		CPUs: 2, MemoryMB: 2048, PriceNano: price}
+}
+
+// segments are all there are of a sandbox, in order.
+func (h *house) segments(sandboxID string) []billing.Segment {
+	h.t.Helper()
+	rows, err := h.db.Query(h.ctx, `SELECT id, team_id, workspace_id, price_nano, started_at, seen_at, ended_at, witness, cost_nano FROM segments
+		WHERE sandbox_id = ? ORDER BY started_at, id`, sandboxID)
+	h.do(err)
+	defer rows.Close()
+	var out []billing.Segment
+	for rows.Next() {
+		var s billing.Segment
+		h.do(rows.Scan(&s.ID, &s.TeamID, &s.WorkspaceID, &s.PriceNano, &s.StartedAt, &s.SeenAt, &s.EndedAt, &s.Witness, &s.CostNano))
+		out = append(out, s)
+	}
+	h.do(rows.Err())
+	return out
+}
+
+// check holds a sandbox's segments to the rules and returns how long they are together.
+func (h *house) check(sandboxID string) (ms, nano int64) {
+	h.t.Helper()
+	last, open := int64(0), 0
+	for _, s := range h.segments(sandboxID) {
+		end := s.EndedAt
+		if end == 0 {
+			end = s.SeenAt
+			open++
+		}
+		switch {
+		case s.StartedAt < last:
+			h.t.Fatalf("segment %s begins at %d, before the one before it ended at %d", s.ID, s.StartedAt, last)
+		case end < s.StartedAt || s.SeenAt < s.StartedAt:
+			h.t.Fatalf("segment %s ends before it begins: %+v", s.ID, s)
+		case s.StartedAt/day != (max(end, s.StartedAt+1)-1)/day:
+			h.t.Fatalf("segment %s lies in two days: %+v", s.ID, s)
+		case s.EndedAt != 0 && s.Witness == "" || s.EndedAt == 0 && s.Witness != "":
+			h.t.Fatalf("segment %s has the wrong witness: %+v", s.ID, s)
+		}
+		if want := billing.Cost(s.PriceNano, end-s.StartedAt); s.EndedAt != 0 && s.CostNano != want || abs(s.CostNano-want) > 1 {
+			h.t.Fatalf("segment %s costs %d, not %d", s.ID, s.CostNano, want)
+		}
+		last, ms, nano = end, ms+end-s.StartedAt, nano+s.CostNano
+	}
+	if open > 1 {
+		h.t.Fatalf("%d segments of %s are open", open, sandboxID)
+	}
+	return ms, nano
+}
+
+func abs(n int64) int64 {
+	if n < 0 {
+		return -n
+	}
+	return n
+}
+
+func TestALifeOfASandbox(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db)
+		pass := func(ms int64) { h.clock.at += ms }
+		h.do(h.l.Began(h.ctx, run("a")))
+		h.do(h.l.Began(h.ctx, run("a"))) // told twice
+		pass(10 * minute)
+		h.do(h.l.Beat(h.ctx, []string{"a", "nobody"}))
+		pass(7*minute + 123)
+		h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer)) // paused
+		h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+		pass(hour)
+		h.do(h.l.Beat(h.ctx, []string{"a"})) // stands still: no beat of its own
+		h.do(h.l.Began(h.ctx, run("a")))
+		pass(hour)
+		h.do(h.l.Beat(h.ctx, []string{"a"}))
+		pass(20 * second)
+		h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByHeartbeat))
+		ms, nano := h.check("a")
+		if want := 17*minute + 123 + hour; ms != want {
+			t.Errorf("%d ms, not %d", ms, want)
+		}
+		if want := billing.Cost(price, 17*minute+123) + price; nano != want {
+			t.Errorf("%d nano-USD, not %d", nano, want)
+		}
+		got := h.segments("a")
+		if len(got) != 2 || got[0].Witness != "server" || got[1].Witness != "heartbeat" || got[0].TeamID != "tm_1" || got[0].WorkspaceID != "ws_a" {
+			t.Errorf("segments %+v", got)
+		}
+	})
+}
+
+func TestAnHourCostsItsPrice(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ price, ms, want int64 }{
+		{108_900_000, hour, 108_900_000}, {price, hour, price}, {price, 30 * day, price * 720}, {1, hour / 2, 0}, {3, hour / 2, 2}, {1, hour/2 + 1, 1},
+		{100 * billing.Nano, 366 * day, 100 * billing.Nano * 24 * 366}, {price, 0, 0}, {0, hour, 0}, {price, -1, 0},
+	} {
+		if got := billing.Cost(c.price, c.ms); got != c.want {
+			t.Errorf("%d ms at %d: %d, not %d", c.ms, c.price, got, c.want)
+		}
+	}
+	for nano, want := range map[int64]string{0: "$0.00", 500 * billing.Nano: "$500.00", 12_345_678_901: "$12.35", 1_234_567: "$0.0012", -billing.Nano: "-$1.00", 99_999_999: "$0.1000", 100_000_000: "$0.10"} {
+		if got := billing.Dollars(nano); got != want {
+			t.Errorf("%d nano-USD: %s, not %s", nano, got, want)
+		}
+	}
+}
+
+// A month's end parts a segment, also when nobody looked for days.
+func TestMonthsArePartedToTheMillisecond(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db)
+		h.do(h.l.Began(h.ctx, run("a")))
+		h.do(h.l.Began(h.ctx, run("b")))
+		h.clock.at += 4*hour + 1 // one hour and 1 ms into December
+		h.do(h.l.Beat(h.ctx, []string{"a"}))
+		_, nov, dec := billing.Month(h.clock.at - 2*hour)
+		if spent, err := h.store.Spent(h.ctx, nov, dec); err != nil || spent != 3*price {
+			t.Errorf("November: %d, %v", spent, err)
+		}
+		if st, err := h.l.Standing(h.ctx); err != nil || st.SpentNano != price+billing.Cost(price, 1) || st.ResetsAt != time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() {
+			t.Errorf("December: %+v, %v", st, err)
+		}
+		// b was not heard of; the server was away for three days, and finds it running.
+		h.clock.at += 3 * day
+		h.restart()
+		h.do(h.l.Began(h.ctx, run("b")))
+		h.do(h.l.Still(h.ctx, run("b"), 0, executors.ByServer))
+		if ms, nano := h.check("b"); ms != 3*day+4*hour+1 || abs(nano-billing.Cost(price, ms)) > 3 {
+			t.Errorf("b: %d ms for %d", ms, nano)
+		}
+		if n := len(h.segments("b")); n != 5 {
+			t.Errorf("b has %d segments, not one a day", n)
+		}
+		h.check("a")
+	})
+}
+
+func TestTheServersClockMayJump(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	h.do(h.l.Began(h.ctx, run("a")))
+	h.clock.at += 10 * minute
+	h.clock.off = 2 * hour // forward
+	h.do(h.l.Beat(h.ctx, []string{"a"}))
+	h.clock.at += 10 * minute
+	h.clock.off = -hour // and back
+	h.do(h.l.Beat(h.ctx, []string{"a"}))
+	h.clock.at += 10 * minute
+	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+	h.do(h.l.Began(h.ctx, run("a"))) // at once: it may not begin before it ended
+	h.clock.at += 10 * minute
+	// A restart while the clock is behind what is written.
+	h.restart()
+	h.do(h.l.Began(h.ctx, run("a")))
+	h.clock.at += 10 * minute
+	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+	if ms, _ := h.check("a"); abs(ms-50*minute) > 10*minute {
+		t.Errorf("%d minutes", ms/minute)
+	}
+	if got := h.segments("a"); got[0].Witness != "clock" || got[0].EndedAt-got[0].StartedAt != 10*minute {
+		t.Errorf("the clock was put forward in %+v", got[0])
+	}
+}
+
+func TestThePlacesWordIsKeptWithinWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	began := h.clock.at
+	h.do(h.l.Began(h.ctx, run("a")))
+	h.clock.at += 10 * minute
+	h.do(h.l.Beat(h.ctx, []string{"a"}))
+	h.clock.at += 10 * minute
+	h.do(h.l.Still(h.ctx, run("a"), began+13*minute, executors.ByPlace))
+	h.do(h.l.Began(h.ctx, run("b")))
+	h.do(h.l.Still(h.ctx, run("b"), began, executors.ByPlace)) // its clock is behind
+	s := run("c")
+	s.Since = h.clock.at - 5*minute // it ran before anybody was told
+	h.do(h.l.Began(h.ctx, s))
+	h.do(h.l.Still(h.ctx, run("c"), h.clock.at+hour, executors.ByPlace)) // its clock is ahead
+	for id, want := range map[string]int64{"a": 13 * minute, "b": 0, "c": 5 * minute} {
+		if ms, _ := h.check(id); ms != want {
+			t.Errorf("%s: %d ms, not %d", id, ms, want)
+		}
+	}
+}
+
+func TestWhatNobodyKnowsEndsWithItsLastBeat(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	h.do(h.l.Began(h.ctx, run("a")))
+	h.do(h.l.Began(h.ctx, run("b")))
+	h.clock.at += minute
+	h.do(h.l.Beat(h.ctx, []string{"a", "b"}))
+	h.clock.at += hour
+	h.restart()
+	h.do(h.l.Settle(h.ctx, []string{"b"}))
+	if got := h.segments("a"); got[0].EndedAt != got[0].StartedAt+minute || got[0].Witness != "heartbeat" {
+		t.Errorf("a: %+v", got)
+	}
+	if got := h.segments("b"); got[0].EndedAt != 0 {
+		t.Errorf("b: %+v", got)
+	}
+}
+
+func TestAnotherPriceIsAnotherSegment(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	h.do(h.l.Began(h.ctx, run("a")))
+	h.clock.at += minute
+	s := run("a")
+	s.CPUs, s.PriceNano = 4, 2*price
+	h.do(h.l.Began(h.ctx, s))
+	h.clock.at += minute
+	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+	if _, nano := h.check("a"); nano != 3*billing.Cost(price, minute) {
+		t.Errorf("%d nano-USD", nano)
+	}
+	for _, bad := range []int64{-1, 101 * billing.Nano} {
+		s.SandboxID, s.PriceNano = "bad", bad
+		if err := h.l.Began(h.ctx, s); err == nil {
+			t.Errorf("a price of %d was taken", bad)
+		}
+	}
+}
+
+func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db)
+		h.limit = billing.Budget{LimitNano: 2 * price, Limited: true}
+		h.do(h.l.Afford(h.ctx, run("a")))
+		h.do(h.l.Began(h.ctx, run("a")))
+		beat := func(ms int64) {
+			h.clock.at += ms
+			h.do(h.l.Beat(h.ctx, []string{"a"}))
+		}
+		beat(hour)
+		if len(h.told) != 0 {
+			t.Fatalf("told %+v", h.told)
+		}
+		beat(48 * minute) // 90 %
+		beat(minute)
+		if len(h.told) != 1 || h.told[0].Percent != 90 || h.told[0].Period != "2026-11" || h.told[0].LimitNano != 2*price {
+			t.Fatalf("told %+v", h.told)
+		}
+		h.do(h.l.Afford(h.ctx, run("b")))
+		h.restart() // and not again
+		h.do(h.l.Began(h.ctx, run("a")))
+		beat(11 * minute)
+		beat(minute)
+		if len(h.told) != 2 || h.told[1].Percent != 100 {
+			t.Fatalf("told %+v", h.told)
+		}
+		err := h.l.Afford(h.ctx, run("b"))
+		f, ok := err.(*fault.Error)
+		if !ok || f.Code != "place_cannot_serve" || f.Details["reason"] != "budget" || f.Details["limit_nano"] != int64(2*price) {
+			t.Fatalf("Afford: %v", err)
+		}
+		free := run("b")
+		free.PriceNano = 0
+		h.do(h.l.Afford(h.ctx, free))
+		// Raised: it may go on, and tells anew.
+		h.limit.LimitNano = 20 * price
+		h.do(h.l.Afford(h.ctx, run("b")))
+		beat(minute)
+		h.limit.LimitNano = 2 * price
+		beat(minute)
+		if len(h.told) != 3 || h.told[2].Percent != 100 {
+			t.Fatalf("told %+v", h.told)
+		}
+		// A new month.
+		beat(2 * hour)
+		h.do(h.l.Afford(h.ctx, run("b")))
+	})
+}
+
+// life is a sandbox as its provider knows it.
+type life struct {
+	id      string
+	exists  bool
+	running bool
+	since   int64 // true time
+	known   bool  // the server believes that it runs
+	unnoted bool  // its run began and the server was killed before the ledger knew
+	witness bool  // its place keeps a record
+	ended   int64 // true time of its last end
+	true    int64 // how long it has truly run
+}
+
+// Whatever happens in whatever order: what the segments add up to is how long sandboxes truly ran, within one heartbeat for each time
+// the server was killed; none is counted twice, none overlaps another, and none is open beside another.
+func TestSegmentsAddUpToTheTruth(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	for round := range 3 {
+		t.Run(fmt.Sprintf("seed %d", seed+uint64(round)), func(t *testing.T) {
+			t.Parallel()
+			addUp(t, rand.New(rand.NewPCG(seed+uint64(round), 1)))
+		})
+	}
+}
+
+const heartbeat = 15 * second
+
+func addUp(t *testing.T, r *rand.Rand) {
+	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: filepath.Join(t.TempDir(), "d")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	h := newHouse(t, db)
+	lives := make([]*life, 4)
+	for i := range lives {
+		lives[i] = &life{id: fmt.Sprintf("s%d", i), witness: i%2 == 0}
+	}
+	kills, jumps := int64(0), int64(0)
+	still := func(l *life) { // truly
+		if l.running {
+			l.true += h.clock.at - l.since
+			l.running, l.ended = false, h.clock.at
+		}
+	}
+	begin := func(l *life) { l.running, l.exists, l.since = true, true, h.clock.at }
+	// pass lets time go by, with heartbeats of what runs while the server lives.
+	pass := func(ms int64, alive bool) {
+		for ms > 0 {
+			step := min(ms, heartbeat)
+			h.clock.at += step
+			ms -= step
+			if !alive {
+				continue
+			}
+			var ids []string
+			for _, l := range lives {
+				if l.known && l.running {
+					ids = append(ids, l.id)
+				}
+			}
+			h.do(h.l.Beat(h.ctx, ids))
+		}
+	}
+	for range 60 {
+		pass(r.Int64N(4*minute), true)
+		l := lives[r.IntN(len(lives))]
+		switch r.IntN(9) {
+		case 0, 1: // start, or wake
+			if l.running {
+				break
+			}
+			begin(l)
+			h.do(h.l.Began(h.ctx, run(l.id)))
+			l.known = true
+		case 2: // pause, or destroy
+			if !l.running || !l.known {
+				break
+			}
+			still(l)
+			h.do(h.l.Still(h.ctx, run(l.id), 0, executors.ByServer))
+			l.known = false
+		case 3: // it vanishes; the health check finds it within one heartbeat
+			if !l.running || !l.known {
+				break
+			}
+			still(l)
+			h.clock.at += r.Int64N(heartbeat)
+			h.find(l)
+			kills++ // as inexact as a kill
+		case 4: // the server's clock is put forward
+			h.clock.off += r.Int64N(3 * hour)
+			jumps++
+		case 5: // or back
+			h.clock.off -= r.Int64N(20 * minute)
+			jumps++
+		case 6: // nobody looks for a month's end
+			pass(r.Int64N(3*hour), true)
+		case 7, 8: // the server is killed, at times between the place's deed and the ledger's word
+			kills++
+			switch r.IntN(4) {
+			case 0:
+				if !l.running {
+					begin(l)
+					l.unnoted = true
+				}
+			case 1:
+				if l.running && l.witness {
+					still(l)
+				}
+			}
+			pass(r.Int64N(20*minute), false)
+			for _, o := range lives { // meanwhile some end: those whose place will say when
+				if o.running && o.witness && r.IntN(3) == 0 {
+					still(o)
+				}
+			}
+			pass(r.Int64N(20*minute), false)
+			h.restart()
+			var open []string
+			for _, o := range lives {
+				if !o.running {
+					h.find(o)
+					continue
+				}
+				open = append(open, o.id)
+				s := run(o.id)
+				if o.witness || !o.known { // what was never noted begins where its place, or the sandbox's row, says
+					s.Since = o.since + h.clock.off
+				}
+				h.do(h.l.Began(h.ctx, s))
+				o.known, o.unnoted = true, false
+			}
+			h.do(h.l.Settle(h.ctx, open))
+		}
+	}
+	for _, l := range lives {
+		if l.running {
+			still(l)
+			h.do(h.l.Still(h.ctx, run(l.id), 0, executors.ByServer))
+		}
+		got, _ := h.check(l.id)
+		// The clock's slack is what a jump may hide.
+		if most := (kills + 1) * heartbeat; abs(got-l.true) > most+jumps*5*second {
+			t.Errorf("%s ran for %d ms; its segments last %d: %d ms off after %d kills and %d jumps", l.id, l.true, got, got-l.true, kills, jumps)
+		}
+	}
+}
+
+// find tells the ledger of a sandbox that is found not to run.
+func (h *house) find(l *life) {
+	h.t.Helper()
+	if l.witness {
+		s := run(l.id)
+		if l.unnoted {
+			s.Since = l.since + h.clock.off
+		}
+		h.do(h.l.Still(h.ctx, s, l.ended+h.clock.off, executors.ByPlace))
+	} else {
+		h.do(h.l.Still(h.ctx, run(l.id), 0, executors.ByHeartbeat))
+	}
+	l.known, l.unnoted = false, false
+}

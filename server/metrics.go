@@ -1,0 +1,155 @@
+package server
+
+import (
+	"context"
+	"math"
+
+	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// What people may expect of this server's places, as its metrics page says.
+const (
+	creationTargetMs = 3000
+	successTarget    = 99.0 // percent
+	commandTargetMs  = 100
+	syncTargetMs     = 5000
+)
+
+// leastMakings is how many makings it takes for their success to mean anything.
+const leastMakings = 5
+
+// executorsOf turns standings into the API's, with what the budget has left for those that cost something.
+func (h handlers) executorsOf(ctx context.Context) func(executors.Standing) api.Executor {
+	var left *int64
+	b, err := h.cfg.Ledger.Standing(ctx)
+	switch {
+	case err != nil:
+		h.log.WarnContext(ctx, "the budget could not be read", "error", err)
+	case b.Limited:
+		left = new(b.LeftNano())
+	}
+	return func(s executors.Standing) api.Executor {
+		out := executorOf(s)
+		if s.PriceNano > 0 || len(s.Sizes) > 0 && s.Sizes[len(s.Sizes)-1].PriceNano > 0 {
+			out.BudgetLeftNano = left
+		}
+		return out
+	}
+}
+
+func (h handlers) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMetricsRequestObject) (api.GetInstanceMetricsResponseObject, error) {
+	report, err := h.cfg.Ledger.Report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts := h.cfg.Places.Counters().Counts()
+	out := api.GetInstanceMetrics200JSONResponse{Since: h.cfg.Places.Counters().Since(), Period: report.Period, ResetsAt: report.Budget.ResetsAt,
+		Targets: targets(counts), Places: []api.PlaceMetrics{}, Workspaces: list(report.Workspaces, workspaceCost), Users: list(report.Users, userCost),
+		Teams: list(report.Teams, teamCost), Budget: budgetOf(report.Budget)}
+	all := int64(0)
+	for _, n := range report.Living {
+		all += n
+	}
+	active := h.cfg.Places.Active()
+	for _, c := range h.cfg.Places.Capabilities(ctx) {
+		p := placeMetrics(counts[c.Kind])
+		p.Executor, p.Name, p.Workspaces, p.Active = string(c.Kind), c.Name, report.Living[string(c.Kind)], active[c.Kind]
+		if all > 0 {
+			p.Share = round(float64(p.Workspaces)/float64(all), 4)
+		}
+		p.CostNanoMonth = report.Executors[string(c.Kind)].CostNano
+		out.Places = append(out.Places, p)
+	}
+	for _, e := range report.Executors {
+		out.Pool.CostNanoMonth += e.PoolCostNano
+	}
+	return out, nil
+}
+
+func placeMetrics(c executors.Counts) api.PlaceMetrics {
+	out := api.PlaceMetrics{Created: c.Created, Cleaned: c.Cleaned, Reused: c.Reused, HealthFailures: c.HealthFailures, Fallbacks: c.Fallbacks, Failed: c.Failed}
+	if c.Create.Count > 0 {
+		out.CreateP50Ms, out.CreateP95Ms = &c.Create.P50Ms, &c.Create.P95Ms
+	}
+	if n := c.Created + c.Failed; n > 0 {
+		out.Success = new(round(float64(c.Created)/float64(n), 4))
+	}
+	if c.RunMs > 0 {
+		out.IdleShare = new(round(float64(c.IdleMs)/float64(c.RunMs), 4))
+	}
+	if c.Lag.Count > 0 {
+		out.SyncLagP95Ms = &c.Lag.P95Ms
+	}
+	return out
+}
+
+// targets say what people may expect, and how it is in the place that does worst.
+func targets(counts map[executors.Kind]executors.Counts) []api.MetricTarget {
+	var creation, command, lag *float64
+	success := (*float64)(nil)
+	worst := func(to **float64, n, ms int64) {
+		if v := float64(ms); n > 0 && (*to == nil || **to < v) {
+			*to = &v
+		}
+	}
+	for _, c := range counts {
+		worst(&creation, c.Create.Count, c.Create.P95Ms)
+		worst(&command, c.Command.Count, c.Command.P95Ms)
+		worst(&lag, c.Lag.Count, c.Lag.P95Ms)
+		if n := c.Created + c.Failed; n >= leastMakings {
+			if v := round(100*float64(c.Created)/float64(n), 2); success == nil || *success > v {
+				success = &v
+			}
+		}
+	}
+	below := func(name string, target float64, v *float64, words string) api.MetricTarget {
+		t := api.MetricTarget{Name: name, Target: target, Value: v, Unit: "ms", Words: words}
+		if v != nil {
+			t.Met = new(*v < target)
+		}
+		return t
+	}
+	out := []api.MetricTarget{
+		below("creation", creationTargetMs, creation, "95 of 100 sandboxes are ready within 3 s"),
+		{Name: "success", Target: successTarget, Value: success, Unit: "percent", Words: "More than 99 of 100 sandboxes that are asked for become ready"},
+		below("command", commandTargetMs, command, "95 of 100 commands run within 100 ms in a sandbox that is ready"),
+		below("sync", syncTargetMs, lag, "95 of 100 changed files are on this server within 5 s"),
+	}
+	if success != nil {
+		out[1].Met = new(*success > successTarget)
+	}
+	return out
+}
+
+func budgetOf(b billing.Standing) api.BudgetMetrics {
+	out := api.BudgetMetrics{SpentNano: b.SpentNano}
+	if b.Limited {
+		out.LimitNano, out.LeftNano = &b.LimitNano, new(b.LeftNano())
+	}
+	return out
+}
+
+func workspaceCost(c billing.WorkspaceCost) api.WorkspaceCost {
+	out := api.WorkspaceCost{WorkspaceId: c.WorkspaceID, Name: c.Name, Team: c.Team, CostNano: c.CostNano}
+	if c.Num > 0 {
+		out.Key = workspaces.Workspace{Num: c.Num}.Key()
+	}
+	return out
+}
+
+func userCost(c billing.UserCost) api.UserCost {
+	return api.UserCost{UserId: c.UserID, Name: c.Name, CostNano: c.CostNano}
+}
+
+func teamCost(c billing.TeamCost) api.TeamCost {
+	return api.TeamCost{TeamId: c.TeamID, Team: c.Slug, Name: c.Name, CostNano: c.CostNano}
+}
+
+// round keeps so many places of a figure for people.
+func round(v float64, places int) float64 {
+	p := math.Pow10(places)
+	return math.Round(v*p) / p
+}

@@ -1,0 +1,233 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/parawork/parawork/billing"
+)
+
+// Billing keeps the ledger.
+type Billing struct{ db *DB }
+
+var _ billing.Store = (*Billing)(nil)
+
+// NewBilling returns the storage of the ledger in db.
+func NewBilling(db *DB) *Billing { return &Billing{db} }
+
+// Tx runs fn in one transaction; see DB.Tx.
+func (s *Billing) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
+	return s.db.Tx(ctx, fn)
+}
+
+const segmentColumns = `id, team_id, workspace_id, sandbox_id, user_id, executor, purpose, cpus, memory_mb, price_nano, started_at, seen_at,
+	ended_at, witness, cost_nano`
+
+func scanSegment(r scanner) (g billing.Segment, err error) {
+	err = r.Scan(&g.ID, &g.TeamID, &g.WorkspaceID, &g.SandboxID, &g.UserID, &g.Executor, &g.Purpose, &g.CPUs, &g.MemoryMB, &g.PriceNano,
+		&g.StartedAt, &g.SeenAt, &g.EndedAt, &g.Witness, &g.CostNano)
+	return g, err
+}
+
+// OpenSegments returns the segments that have not ended.
+func (s *Billing) OpenSegments(ctx context.Context) ([]billing.Segment, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+segmentColumns+` FROM segments WHERE ended_at = 0 ORDER BY id`)
+	return collect(rows, err, scanSegment)
+}
+
+// OpenSegment returns a sandbox's open segment; false when it has none.
+func (s *Billing) OpenSegment(ctx context.Context, sandboxID string) (billing.Segment, bool, error) {
+	g, err := scanSegment(s.db.QueryRow(ctx, `SELECT `+segmentColumns+` FROM segments WHERE sandbox_id = ? AND ended_at = 0`, sandboxID))
+	if errors.Is(err, ErrNotFound) {
+		return g, false, nil
+	}
+	return g, err == nil, err
+}
+
+// LastEnd is when a sandbox's latest segment ended; 0 = none has.
+func (s *Billing) LastEnd(ctx context.Context, sandboxID string) (at int64, err error) {
+	err = s.db.QueryRow(ctx, `SELECT COALESCE(MAX(ended_at), 0) FROM segments WHERE sandbox_id = ?`, sandboxID).Scan(&at)
+	return at, err
+}
+
+// LatestTime is the latest time any segment names.
+func (s *Billing) LatestTime(ctx context.Context) (at int64, err error) {
+	err = s.db.QueryRow(ctx, `SELECT COALESCE(MAX(CASE WHEN ended_at > seen_at THEN ended_at ELSE seen_at END), 0) FROM segments
+		WHERE started_at >= (SELECT COALESCE(MAX(started_at), 0) FROM segments) - ?`, 2*dayMs).Scan(&at)
+	return at, err
+}
+
+// dayMs is a day. A segment lies within one.
+const dayMs = 24 * 60 * 60 * 1000
+
+// InsertSegment stores a new open segment.
+func (s *Billing) InsertSegment(ctx context.Context, g billing.Segment) error {
+	_, err := s.db.Exec(ctx, `INSERT INTO segments (`+segmentColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, g.ID, g.TeamID, g.WorkspaceID,
+		g.SandboxID, g.UserID, g.Executor, g.Purpose, g.CPUs, g.MemoryMB, g.PriceNano, g.StartedAt, g.SeenAt, g.EndedAt, g.Witness, g.CostNano)
+	return err
+}
+
+// UpdateSegment writes what changes in an open segment.
+func (s *Billing) UpdateSegment(ctx context.Context, g billing.Segment) error {
+	return changed(s.db.Exec(ctx, `UPDATE segments SET seen_at = ?, ended_at = ?, witness = ?, cost_nano = ? WHERE id = ? AND ended_at = 0`,
+		g.SeenAt, g.EndedAt, g.Witness, g.CostNano, g.ID))
+}
+
+// beatsAtOnce is how many sandboxes one statement names.
+const beatsAtOnce = 500
+
+// BeatSegments writes that sandboxes ran at seenAt. Costs are rounded half up here: a closed segment's is written exactly.
+func (s *Billing) BeatSegments(ctx context.Context, sandboxIDs []string, seenAt int64) error {
+	for len(sandboxIDs) > 0 {
+		some := sandboxIDs[:min(len(sandboxIDs), beatsAtOnce)]
+		sandboxIDs = sandboxIDs[len(some):]
+		args := []any{seenAt, seenAt, seenAt}
+		for _, id := range some {
+			args = append(args, id)
+		}
+		_, err := s.db.Exec(ctx, `UPDATE segments SET seen_at = ?, cost_nano = (price_nano * (CAST(? AS BIGINT) - started_at) + 1800000) / 3600000
+			WHERE ended_at = 0 AND seen_at < ? AND sandbox_id IN (`+marks(len(some))+`)`, args...)
+		if err != nil {
+			return fmt.Errorf("writing heartbeats: %w", err)
+		}
+	}
+	return nil
+}
+
+// marks are n question marks for a list.
+func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?,", n), ",") }
+
+// keyAhead names how far the ledger's time is ahead of the server's clock.
+const keyAhead = "ledger_ahead_ms"
+
+// Ahead is how far the ledger's time was ahead of the server's clock, ms.
+func (s *Billing) Ahead(ctx context.Context) (int64, error) {
+	v, err := NewInstance(s.db).Setting(ctx, keyAhead)
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(v, 10, 64)
+}
+
+// SetAhead stores it.
+func (s *Billing) SetAhead(ctx context.Context, ms int64) error {
+	return NewInstance(s.db).SetSetting(ctx, keyAhead, strconv.FormatInt(ms, 10))
+}
+
+// Spent is what segments that began in [from, to) cost.
+func (s *Billing) Spent(ctx context.Context, from, to int64) (nano int64, err error) {
+	// CAST: PostgreSQL sums BIGINTs as NUMERIC.
+	err = s.db.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(cost_nano), 0) AS BIGINT) FROM segments WHERE started_at >= ? AND started_at < ?`, from, to).Scan(&nano)
+	return nano, err
+}
+
+// NoteAlert stores that a threshold was passed; false when it was already.
+func (s *Billing) NoteAlert(ctx context.Context, a billing.Alert) (bool, error) {
+	return inserted(s.db.Exec(ctx, `INSERT INTO budget_alerts (period, percent, spent_nano, limit_nano, noted_at) VALUES (?,?,?,?,?) ON CONFLICT DO NOTHING`,
+		a.Period, a.Percent, a.SpentNano, a.LimitNano, a.At))
+}
+
+// DropAlerts forgets a period's thresholds above percent.
+func (s *Billing) DropAlerts(ctx context.Context, period string, percent int) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM budget_alerts WHERE period = ? AND percent > ?`, period, percent)
+	return err
+}
+
+// Costs is what workspaces have cost so far, by id.
+func (s *Billing) Costs(ctx context.Context, workspaceIDs []string) (map[string]int64, error) {
+	if len(workspaceIDs) == 0 {
+		return map[string]int64{}, nil
+	}
+	args := make([]any, len(workspaceIDs))
+	for i, id := range workspaceIDs {
+		args[i] = id
+	}
+	rows, err := s.db.Query(ctx, `SELECT workspace_id, CAST(SUM(cost_nano) AS BIGINT) FROM segments
+		WHERE workspace_id IN (`+marks(len(args))+`) AND cost_nano > 0 GROUP BY workspace_id`, args...)
+	return amounts(rows, err)
+}
+
+// ByWorkspace is what the dearest workspaces cost in segments that began in [from, to).
+func (s *Billing) ByWorkspace(ctx context.Context, from, to int64, most int) ([]billing.WorkspaceCost, error) {
+	rows, err := s.db.Query(ctx, `SELECT g.workspace_id, COALESCE(w.num, 0), COALESCE(w.name, ''), COALESCE(t.slug, ''), g.nano, g.ms FROM
+		(SELECT workspace_id, team_id, CAST(SUM(cost_nano) AS BIGINT) AS nano, CAST(SUM(seen_at - started_at) AS BIGINT) AS ms FROM segments
+			WHERE started_at >= ? AND started_at < ? AND workspace_id <> '' GROUP BY workspace_id, team_id) g
+		LEFT JOIN workspaces w ON w.id = g.workspace_id LEFT JOIN teams t ON t.id = g.team_id
+		WHERE g.nano > 0 ORDER BY g.nano DESC, g.workspace_id LIMIT ?`, from, to, most)
+	return collect(rows, err, func(r scanner) (c billing.WorkspaceCost, err error) {
+		return c, r.Scan(&c.WorkspaceID, &c.Num, &c.Name, &c.Team, &c.CostNano, &c.RunMs)
+	})
+}
+
+// ByUser is what the sandboxes cost that people asked for.
+func (s *Billing) ByUser(ctx context.Context, from, to int64, most int) ([]billing.UserCost, error) {
+	rows, err := s.db.Query(ctx, `SELECT g.user_id, COALESCE(u.name, ''), g.nano, g.ms FROM
+		(SELECT user_id, CAST(SUM(cost_nano) AS BIGINT) AS nano, CAST(SUM(seen_at - started_at) AS BIGINT) AS ms FROM segments
+			WHERE started_at >= ? AND started_at < ? AND workspace_id <> '' GROUP BY user_id) g
+		LEFT JOIN users u ON u.id = g.user_id
+		WHERE g.nano > 0 ORDER BY g.nano DESC, g.user_id LIMIT ?`, from, to, most)
+	return collect(rows, err, func(r scanner) (c billing.UserCost, err error) {
+		return c, r.Scan(&c.UserID, &c.Name, &c.CostNano, &c.RunMs)
+	})
+}
+
+// ByTeam is what teams cost.
+func (s *Billing) ByTeam(ctx context.Context, from, to int64, most int) ([]billing.TeamCost, error) {
+	rows, err := s.db.Query(ctx, `SELECT g.team_id, COALESCE(t.slug, ''), COALESCE(t.name, ''), g.nano, g.ms FROM
+		(SELECT team_id, CAST(SUM(cost_nano) AS BIGINT) AS nano, CAST(SUM(seen_at - started_at) AS BIGINT) AS ms FROM segments
+			WHERE started_at >= ? AND started_at < ? GROUP BY team_id) g
+		LEFT JOIN teams t ON t.id = g.team_id
+		WHERE g.nano > 0 ORDER BY g.nano DESC, g.team_id LIMIT ?`, from, to, most)
+	return collect(rows, err, func(r scanner) (c billing.TeamCost, err error) {
+		return c, r.Scan(&c.TeamID, &c.Slug, &c.Name, &c.CostNano, &c.RunMs)
+	})
+}
+
+// ByExecutor is what each kind of place cost.
+func (s *Billing) ByExecutor(ctx context.Context, from, to int64) ([]billing.ExecutorCost, error) {
+	rows, err := s.db.Query(ctx, `SELECT executor, CAST(SUM(cost_nano) AS BIGINT), CAST(SUM(seen_at - started_at) AS BIGINT),
+		CAST(SUM(CASE WHEN workspace_id = '' THEN cost_nano ELSE 0 END) AS BIGINT) FROM segments
+		WHERE started_at >= ? AND started_at < ? GROUP BY executor ORDER BY executor`, from, to)
+	return collect(rows, err, func(r scanner) (c billing.ExecutorCost, err error) {
+		return c, r.Scan(&c.Executor, &c.CostNano, &c.RunMs, &c.PoolCostNano)
+	})
+}
+
+// Living is how many workspaces live in each kind of place.
+func (s *Billing) Living(ctx context.Context) (map[string]int64, error) {
+	rows, err := s.db.Query(ctx, `SELECT executor, COUNT(*) FROM workspaces WHERE deleted_at = 0 AND archived_at = 0 GROUP BY executor`)
+	return amounts(rows, err)
+}
+
+// amounts reads rows of a name and a number.
+func amounts(rows *sql.Rows, err error) (map[string]int64, error) {
+	type row struct {
+		name string
+		n    int64
+	}
+	all, err := collect(rows, err, func(r scanner) (w row, err error) { return w, r.Scan(&w.name, &w.n) })
+	out := make(map[string]int64, len(all))
+	for _, r := range all {
+		out[r.name] = r.n
+	}
+	return out, err
+}
+
+// TeamsRunning are the teams with a paid sandbox that runs.
+func (s *Billing) TeamsRunning(ctx context.Context) ([]string, error) {
+	rows, err := s.db.Query(ctx, `SELECT DISTINCT team_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND team_id <> '' ORDER BY team_id`)
+	return collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) })
+}
+
+// WorkspacesRunning are the workspaces with a paid sandbox that runs.
+func (s *Billing) WorkspacesRunning(ctx context.Context) ([]string, error) {
+	rows, err := s.db.Query(ctx, `SELECT DISTINCT workspace_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND workspace_id <> '' ORDER BY workspace_id`)
+	return collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) })
+}
