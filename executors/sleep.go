@@ -288,6 +288,7 @@ func (m *Manager) dormant(ctx context.Context, rec Record) (still, asked bool, e
 
 // adopt makes a sandbox that stands still the room's place, without waking it. The caller holds the room's turn.
 func (m *Manager) adopt(ctx context.Context, r *room, rec Record) *Place {
+	m.stoodGone(ctx, rec)
 	if rec.State == Running { // nobody here made it stand still
 		rec.State = Paused
 		rec.PausedFor, rec.Reason = m.fellAsleepFor(rec)
@@ -310,7 +311,6 @@ func (m *Manager) adopt(ctx context.Context, r *room, rec Record) *Place {
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", rec.Handle.ID, "error", err)
 	}
-	m.stoodGone(ctx, rec.Handle)
 	m.settle(ctx, r, p)
 	return p
 }
@@ -328,10 +328,11 @@ func (m *Manager) fellAsleepFor(rec Record) (PausedFor, string) {
 func (m *Manager) fellAsleep(ctx context.Context, r *room, p *Place) {
 	r.mu.Lock()
 	why, reason := m.fellAsleepFor(p.record)
+	rec := p.record
 	r.mu.Unlock()
 	p.chill(reason)
 	m.setPaused(p, &reason)
-	m.stoodGone(ctx, p.box().Handle())
+	m.stoodGone(ctx, rec)
 	if err := m.mark(context.WithoutCancel(ctx), r, p, Paused, reason, why); err != nil {
 		m.cfg.Log.Warn("sandbox could not be stored as asleep", "sandbox_id", p.SandboxID, "error", err)
 	}
