@@ -133,7 +133,8 @@ type Change struct {
 	Binary    bool   `json:"binary"`
 	Additions int    `json:"additions"`
 	Deletions int    `json:"deletions"`
-	Hash      string `json:"hash"` // sha256 hex of the bytes; "" when deleted, a directory, or over the size cap
+	Hash      string `json:"hash"`            // sha256 hex of the bytes; "" when deleted, a directory, or over the size cap
+	Stamp     string `json:"stamp,omitempty"` // of a file without hash: another one each time the file is written to
 	Staged    bool   `json:"staged"`
 	Committed bool   `json:"committed"` // the same as HEAD: the difference to base is committed already
 }

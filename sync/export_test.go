@@ -42,7 +42,7 @@ func (fakeStream) Close() error { return nil }
 
 // FollowBox follows a fake guest.
 func (s *Service) FollowBox(workspaceID, teamID, sandboxID string, b *FakeBox, gone <-chan struct{}) {
-	s.follow(workspaceID, teamID, sandboxID, b, gone)
+	s.follow(workspaceID, teamID, sandboxID, b, gone, nil)
 }
 
 // Look looks at once through the follower of a workspace.
@@ -52,3 +52,6 @@ func (s *Service) Look(ctx context.Context, workspaceID, base string) error {
 	s.mu.Unlock()
 	return f.look(ctx, base)
 }
+
+// Crash has fn called at each point where a server can die between two steps of a mirror; it dies where fn returns an error.
+func (s *Service) Crash(fn func(at string) error) { s.crash = fn }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type follower struct {
 	log         *slog.Logger
 	gone        <-chan struct{}    // closed when the place's end has begun
 	cancel      context.CancelFunc // ends follow; guarded by Service.mu
+	mirror      *mirror            // nil where the worktree itself lies on the host
 
 	mu      sync.Mutex // also orders what is written
 	base    string
@@ -36,6 +38,7 @@ const (
 	retryFirst  = 500 * time.Millisecond
 	retryMax    = 30 * time.Second
 	pausedRetry = 2 * time.Second
+	cutAfter    = 4 * time.Second // the pause from which on a place counts as out of reach
 	baseCheck   = 5 * time.Second // how often the base is looked up again
 )
 
@@ -57,6 +60,9 @@ func (f *follower) follow(ctx context.Context) {
 			pause = min(pause, pausedRetry) // nothing changes in what stands still
 		} else if err != nil && !f.over() {
 			f.log.Warn("following changes failed", "error", err)
+		}
+		if f.mirror != nil && pause >= cutAfter && err != nil && !f.over() && fault.CodeOf(err) != codeNoBase && fault.CodeOf(err) != "workspace_paused" {
+			f.mirror.unreachable()
 		}
 		if errors.Is(err, errLie) {
 			f.tell(ctx, "The sandbox reported changes that cannot be true. The list is the last that could.")
@@ -222,6 +228,8 @@ func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64)
 	if err := unique(d.Upserts); err != nil {
 		return err
 	}
+	told := guest.ChangeSet{Base: set.Base, Version: set.Version, Reset: d.Reset, Upserts: d.Upserts, Removes: d.Removes}
+	d.Upserts = unstamped(d.Upserts)
 	version, changed, err := f.s.cfg.Store.ApplyChanges(ctx, d)
 	if err != nil {
 		if fault.Is(err, fault.TooLarge) {
@@ -230,6 +238,9 @@ func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64)
 		return err
 	}
 	f.version = set.Version
+	if f.mirror != nil {
+		f.mirror.note(told)
+	}
 	if at := set.Head + " " + set.Branch; at != f.at {
 		f.at = at
 		if f.s.cfg.Moved != nil {
@@ -245,6 +256,32 @@ func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64)
 		}
 	}
 	return nil
+}
+
+// unstamped leaves out what is only of use to whoever fetches contents.
+func unstamped(changes []guest.Change) []guest.Change {
+	var out []guest.Change
+	for i := range changes {
+		if changes[i].Stamp == "" {
+			continue
+		}
+		if out == nil {
+			out = slices.Clone(changes)
+		}
+		out[i].Stamp = ""
+	}
+	if out == nil {
+		return changes
+	}
+	return out
+}
+
+// settle waits until everything that was told is on the host.
+func (f *follower) settle(ctx context.Context) error {
+	f.mu.Lock()
+	version := f.version
+	f.mu.Unlock()
+	return f.mirror.settle(ctx, version)
 }
 
 // unique refuses a set that names a path twice.

@@ -98,7 +98,12 @@ func (s *Service) Home(ctx context.Context, workspaceID string) (Home, error) {
 		return Home{}, err
 	}
 	out := Home{State: st.State, SyncedAt: st.SyncedAt, Pending: st.Pending, Reason: st.Reason}
-	if st.State == "" {
+	if m := s.mirrorOf(workspaceID); m != nil {
+		out = m.now()
+	} else if st.State == Syncing {
+		out.State, out.Reason = Behind, "Files were on their way when their sandbox was seen last. They come when it is reached again."
+	}
+	if out.State == "" {
 		set, err := s.cfg.Store.Changes(ctx, workspaceID)
 		if err != nil {
 			return Home{}, err
@@ -110,6 +115,16 @@ func (s *Service) Home(ctx context.Context, workspaceID string) (Home, error) {
 	}
 	out.Conflicts, err = s.cfg.Store.OpenConflicts(ctx, workspaceID, shownFiles)
 	return out, err
+}
+
+// mirrorOf is the mirror that works for a workspace now, or nil.
+func (s *Service) mirrorOf(workspaceID string) *mirror {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.followers[workspaceID]; f != nil {
+		return f.mirror
+	}
+	return nil
 }
 
 // Conflict returns a conflict; fault.NotFound when there is none such.

@@ -24,8 +24,17 @@ type Config struct {
 	Touched func(workspaceID string, paths []string, more int)
 	// Moved is told when a worktree is at another commit or branch than before. It must not block. nil: nobody.
 	Moved func(workspaceID string)
-	Now   func() time.Time
-	Log   *slog.Logger
+
+	// For places with a disk of their own. Without Trees nothing of them is brought home.
+	Trees    Trees
+	DataDir  string // absolute; files are put together below it
+	MaxFile  int64  // bytes of one file that is brought home; default 100 MiB
+	MaxTotal int64  // bytes of all changed files of a workspace; default 2 GiB
+	// Lag is told how long changed files of a kind of place took to come home. It must not block. nil: nobody.
+	Lag func(kind string, took time.Duration)
+
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Service keeps sets of changes. All methods are safe for concurrent use.
@@ -38,6 +47,7 @@ type Service struct {
 	work      sync.WaitGroup
 	pending   map[string]events.Event // not yet published, by type and workspace
 	wake      chan struct{}           // something is pending
+	crash     func(at string) error   // of tests: the server dies where it returns an error
 }
 
 // New makes a Service. It starts nothing.
@@ -47,6 +57,12 @@ func New(cfg Config) *Service {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
+	}
+	if cfg.MaxFile <= 0 {
+		cfg.MaxFile = 100 << 20
+	}
+	if cfg.MaxTotal <= 0 {
+		cfg.MaxTotal = 2 << 30
 	}
 	return &Service{cfg: cfg, followers: make(map[string]*follower), pending: make(map[string]events.Event), wake: make(chan struct{}, 1)}
 }
@@ -69,11 +85,19 @@ func (s *Service) Run(ctx context.Context) error {
 
 // Follow starts following a live place until it is gone. It never blocks, and may be called before Run.
 func (s *Service) Follow(p *executors.Place) {
-	s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, realBox{p.Guest}, p.Ending())
+	s.followPlace(p)
+}
+
+func (s *Service) followPlace(p *executors.Place) *follower {
+	b := realBox{p.Guest}
+	if !p.OwnDisk || s.cfg.Trees == nil {
+		return s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, b, p.Ending(), nil)
+	}
+	return s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, b, p.Ending(), func(f *follower) *mirror { return newMirror(s, b, f, string(p.Kind)) })
 }
 
 // follow returns the follower of a place, making one when the workspace has none or one of another sandbox.
-func (s *Service) follow(workspaceID, teamID, sandboxID string, b box, gone <-chan struct{}) *follower {
+func (s *Service) follow(workspaceID, teamID, sandboxID string, b box, gone <-chan struct{}, mirrored func(*follower) *mirror) *follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := s.followers[workspaceID]; old != nil {
@@ -86,6 +110,9 @@ func (s *Service) follow(workspaceID, teamID, sandboxID string, b box, gone <-ch
 		s: s, box: b, workspaceID: workspaceID, teamID: teamID, sandboxID: sandboxID, gone: gone, cancel: func() {},
 		applied: make(chan struct{}), log: s.cfg.Log.With("workspace_id", workspaceID, "sandbox_id", sandboxID),
 	}
+	if mirrored != nil {
+		f.mirror = mirrored(f)
+	}
 	s.followers[workspaceID] = f
 	if s.run != nil && s.run.Err() == nil {
 		s.start(f)
@@ -97,9 +124,14 @@ func (s *Service) follow(workspaceID, teamID, sandboxID string, b box, gone <-ch
 func (s *Service) start(f *follower) {
 	ctx, cancel := context.WithCancel(s.run)
 	f.cancel = cancel
+	var mirroring sync.WaitGroup
+	if f.mirror != nil {
+		mirroring.Go(func() { f.mirror.run(ctx) })
+	}
 	s.work.Go(func() {
 		defer cancel()
 		f.follow(ctx)
+		mirroring.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.followers[f.workspaceID] == f {
@@ -121,7 +153,7 @@ func (s *Service) place(ctx context.Context, workspaceID string) (*executors.Pla
 	if err != nil {
 		return nil, nil, err
 	}
-	return p, s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, realBox{p.Guest}, p.Ending()), nil
+	return p, s.followPlace(p), nil
 }
 
 const codeNoBase = "workspace_not_ready"
@@ -159,7 +191,25 @@ func (s *Service) SyncNow(ctx context.Context, workspaceID string) (Set, error) 
 	if err := f.look(ctx, base); err != nil {
 		return Set{}, lieAsFault(err)
 	}
+	if f.mirror != nil {
+		ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+		defer cancel()
+		if err := f.settle(ctx); err != nil {
+			return Set{}, err
+		}
+	}
 	return s.Changes(ctx, workspaceID)
+}
+
+// syncTimeout bounds how long somebody waits for files to come home. They go on coming after that.
+const syncTimeout = 2 * time.Minute
+
+// reach is where tests have the server die.
+func (s *Service) reach(at string) error {
+	if s.crash == nil {
+		return nil
+	}
+	return s.crash(at)
 }
 
 // lieAsFault gives a guest's lie words for the person who waits for an answer.

@@ -349,6 +349,8 @@ func (d *details) finish(e *entry) {
 	}
 	if e.st.dir() || !e.st.exists() {
 		c.Size = 0
+	} else if e.hash == "" && e.st.regular() {
+		c.Stamp = e.st.stamp()
 	}
 	c.Additions, c.Deletions, c.Binary = e.nums.additions, e.nums.deletions, e.nums.binary
 	if r.score == 100 { // git compared the ids and did not look inside

@@ -1,6 +1,9 @@
 package changes
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +47,12 @@ func fromStat(st *unix.Stat_t) fileStat {
 		dev: uint64(st.Dev), ino: uint64(st.Ino), mode: uint32(st.Mode), size: st.Size,
 		mtime: unix.TimespecToNsec(st.Mtim), ctime: unix.TimespecToNsec(st.Ctim),
 	}
+}
+
+// stamp names the state of a file without telling more than that.
+func (s fileStat) stamp() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %d %d %d %d", s.dev, s.ino, s.size, s.mtime, s.ctime))
+	return hex.EncodeToString(sum[:8])
 }
 
 func (s fileStat) exists() bool  { return s.mode != 0 }

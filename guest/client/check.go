@@ -89,7 +89,7 @@ func checkSet(set guest.ChangeSet, base string) error {
 				return err
 			}
 		}
-		if ch.Size < 0 || ch.Additions < 0 || ch.Deletions < 0 || len(ch.Status) > 32 || len(ch.Mode) > 16 || len(ch.OldMode) > 16 ||
+		if ch.Size < 0 || ch.Additions < 0 || ch.Deletions < 0 || len(ch.Status) > 32 || len(ch.Mode) > 16 || len(ch.OldMode) > 16 || len(ch.Stamp) > 64 ||
 			(ch.Hash != "" && !isHash(ch.Hash)) {
 			return errors.New("a change is out of bounds")
 		}

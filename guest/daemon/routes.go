@@ -55,6 +55,9 @@ func (d *Daemon) handler() http.Handler {
 		"GET /v1/changes/watch":                  d.serveWatch,
 		"POST /v1/changes/poll":                  d.servePoll,
 		"POST /v1/changes/diff":                  d.serveDiff,
+		"POST /v1/contents":                      d.serveContents,
+		"POST /v1/walk":                          d.serveWalk,
+		"POST /v1/unpack":                        d.serveUnpack,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := h(w, r); err != nil {

@@ -194,6 +194,31 @@ func (d *Dir) Mkdir(name string) error { return d.root.MkdirAll(name, 0o700) }
 // Symlink makes a link. fs.ErrExist when something lies there.
 func (d *Dir) Symlink(to, name string) error { return d.root.Symlink(to, name) }
 
+// OpenFile opens a regular file, or says where a link leads: nothing is followed.
+func (d *Dir) OpenFile(name string) (f *os.File, link string, err error) {
+	st, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, "", err
+	}
+	if st.Mode()&fs.ModeSymlink != 0 {
+		link, err = d.root.Readlink(name)
+		return nil, link, err
+	}
+	f, _, err = d.open(name)
+	return f, "", err
+}
+
+// Chtimes sets when a regular file was last written.
+func (d *Dir) Chtimes(name string, at time.Time) error {
+	f, _, err := d.open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	ts := unix.NsecToTimeval(at.UnixNano())
+	return unix.Futimes(int(f.Fd()), []unix.Timeval{ts, ts})
+}
+
 // Remove removes a file, a link or an empty folder.
 func (d *Dir) Remove(name string) error { return d.root.Remove(name) }
 

@@ -1,0 +1,408 @@
+package filesync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// A mirror brings every changed file of one place with a disk of its own into the workspace's worktree on the host.
+//
+// What the worktree is to hold is the base's tree with the guest's set of changes laid over it. What it holds is known by the store
+// (File) and, for the rest, by the commit it was built on. What differs is asked of the guest, put together outside the worktree, and
+// moved in; what was moved in is stored in one transaction for each step. A journal names what a step moves, so that whatever instant
+// the server dies at, the next one knows its own files from those of people.
+//
+// A host file that is neither what was synced last nor what the sandbox has now is kept under another name, and sent to the sandbox.
+type mirror struct {
+	s      *Service
+	source source
+	id     string // of the workspace
+	teamID string
+	sbxID  string
+	kind   string
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	base    string                  // the set's
+	set     map[string]guest.Change // by raw path
+	from    map[string]int          // raw paths files were renamed from: how many were
+	dirty   map[string]int          // raw paths to be looked at: how often that was tried and has to be again
+	fresh   bool                    // nothing was told yet
+	version uint64                  // of the guest, as told
+	told    time.Time               // when the oldest of dirty was told
+	done    uint64                  // version up to which everything is home
+	busy    bool
+	left    int // paths of the step under way that are not home yet
+	status  Home
+	cut     bool // the guest cannot be reached
+	step    chan struct{}
+	wake    chan struct{}
+
+	// Only the worker's.
+	loaded  bool
+	files   map[string]File
+	known   map[string]string   // hashes a step that was cut off may have moved in, by path
+	marks   map[string]fileMark // of files as the mirror left them
+	stamps  map[string]string   // of large files, which have no hash
+	builtOn string
+	total   int64 // bytes of all files
+	planned int64 // likewise, as the step under way will leave it
+	stored  MirrorState
+	send    map[string]bool // kept files the sandbox does not have yet
+	asides  int             // conflicts nobody has settled
+	parts   map[string]*part
+	counter int
+}
+
+// source is the guest's side of a mirror.
+type source interface {
+	contents(ctx context.Context, req guest.ContentsRequest) (contentStream, error)
+	writeFile(ctx context.Context, path string, r io.Reader, mode uint32) error
+}
+
+type contentStream interface {
+	Next() (guest.Content, io.Reader, error)
+	Close() error
+}
+
+func (b realBox) contents(ctx context.Context, req guest.ContentsRequest) (contentStream, error) {
+	return b.c.Contents(ctx, req)
+}
+
+func (b realBox) writeFile(ctx context.Context, path string, r io.Reader, mode uint32) error {
+	_, err := b.c.WriteFile(ctx, path, r, client.WriteOptions{Mode: mode})
+	return err
+}
+
+func newMirror(s *Service, src source, f *follower, kind string) *mirror {
+	return &mirror{s: s, source: src, id: f.workspaceID, teamID: f.teamID, sbxID: f.sandboxID, kind: kind, log: f.log, fresh: true,
+		set: map[string]guest.Change{}, from: map[string]int{}, dirty: map[string]int{}, step: make(chan struct{}), wake: make(chan struct{}, 1),
+		files: map[string]File{}, known: map[string]string{}, marks: map[string]fileMark{}, stamps: map[string]string{}, send: map[string]bool{}, parts: map[string]*part{}}
+}
+
+// note takes in what the guest says differs. It never blocks for long.
+func (m *mirror) note(set guest.ChangeSet) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if set.Reset || set.Base != m.base {
+		for p := range m.set {
+			m.mark(p)
+		}
+		for p := range m.from {
+			m.mark(p)
+		}
+		m.set, m.from, m.base, m.fresh = make(map[string]guest.Change, len(set.Upserts)), map[string]int{}, set.Base, true
+	}
+	for _, wire := range set.Removes {
+		m.drop(guest.DecodePath(wire))
+	}
+	for _, c := range set.Upserts {
+		p := guest.DecodePath(c.Path)
+		m.drop(p)
+		m.set[p] = c
+		if c.Status == "renamed" && c.OldPath != "" {
+			old := guest.DecodePath(c.OldPath)
+			m.from[old]++
+			m.mark(old)
+		}
+	}
+	if set.Version < m.version {
+		m.done = 0 // another guest, which counts anew
+	}
+	m.version, m.cut = set.Version, false
+	if m.told.IsZero() {
+		m.told = m.s.cfg.Now()
+	}
+	m.poke()
+}
+
+// drop forgets what was told of a path, which is to be looked at then.
+func (m *mirror) drop(p string) {
+	if c, ok := m.set[p]; ok && c.Status == "renamed" && c.OldPath != "" {
+		old := guest.DecodePath(c.OldPath)
+		if m.from[old]--; m.from[old] <= 0 {
+			delete(m.from, old)
+		}
+		m.mark(old)
+	}
+	delete(m.set, p)
+	m.mark(p)
+}
+
+func (m *mirror) mark(p string) { m.dirty[p] = 0 }
+
+func (m *mirror) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// unreachable notes that the guest has not answered for a while.
+func (m *mirror) unreachable() {
+	m.mu.Lock()
+	m.cut = true
+	m.mu.Unlock()
+	m.show(Behind, "The sandbox cannot be reached now. What changes in it comes when it can be again.")
+}
+
+// Pauses between two attempts after a failure.
+const (
+	mirrorRetryFirst = 300 * time.Millisecond
+	mirrorRetryMax   = 20 * time.Second
+)
+
+// run brings files home until ctx ends.
+func (m *mirror) run(ctx context.Context) {
+	pause := mirrorRetryFirst
+	for {
+		again, err := m.work(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			m.log.Warn("files of a sandbox do not come home", "error", err)
+			m.show(Behind, behindReason(err))
+			m.persist(ctx)
+		}
+		var timer <-chan time.Time
+		if again || err != nil {
+			timer, pause = time.After(pause), min(2*pause, mirrorRetryMax)
+		} else {
+			pause = mirrorRetryFirst
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.wake:
+			if err != nil { // what comes meanwhile does not make a full disk wait less
+				select {
+				case <-ctx.Done():
+					return
+				case <-timer:
+				}
+			}
+		case <-timer:
+		}
+	}
+}
+
+// behindReason says to people why files do not come.
+func behindReason(err error) string {
+	switch {
+	case diskFull(err):
+		return "The server's disk is full. Make room: the files come by themselves then."
+	case fault.CodeOf(err) == "workspace_paused":
+		return "The sandbox stands still. What is in it comes when it is woken."
+	case errors.Is(err, errNoWorktree):
+		return "The workspace has no folder on the server now."
+	case fault.KindOf(err) == fault.Unavailable:
+		return "The sandbox cannot be reached now. What changes in it comes when it can be again."
+	}
+	return "Files could not be taken from the sandbox. It is tried again; the server's log says why."
+}
+
+var errNoWorktree = errors.New("no worktree on the host")
+
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || fault.Is(err, fault.DiskFull)
+}
+
+// task is what one pass is about.
+type task struct {
+	base    string
+	paths   map[string]int
+	version uint64
+	fresh   bool
+	told    time.Time
+}
+
+// work brings home what is to be looked at. again says that some of it has to be tried once more, soon.
+func (m *mirror) work(ctx context.Context) (again bool, err error) {
+	if !m.loaded {
+		if err := m.load(ctx); err != nil {
+			return false, err
+		}
+	}
+	t, any := m.take()
+	if !any {
+		if h := m.now(); h.State != Synced && t.base != "" {
+			m.home() // it was out of reach, and nothing has changed meanwhile
+			m.persist(ctx)
+		}
+		return false, nil
+	}
+	left, err := m.pass(ctx, t)
+	m.mu.Lock()
+	m.busy, m.left = false, 0
+	if err != nil {
+		for p, n := range t.paths {
+			if _, newer := m.dirty[p]; !newer {
+				m.dirty[p] = n
+			}
+		}
+		m.fresh = m.fresh || t.fresh
+	}
+	for p, n := range left {
+		if _, newer := m.dirty[p]; !newer {
+			m.dirty[p] = n
+		}
+	}
+	clean := err == nil && len(m.dirty) == 0
+	if clean && !m.fresh {
+		m.done = t.version
+	}
+	if len(m.dirty) > 0 && m.told.IsZero() {
+		m.told = t.told
+	}
+	close(m.step)
+	m.step = make(chan struct{})
+	m.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	if clean {
+		m.lag(t.told)
+	}
+	m.sendKept(ctx)
+	for _, n := range left {
+		if n >= maxMoves {
+			m.show(Behind, "Some files could not be taken yet. It is tried again.")
+			m.persist(ctx)
+			break
+		}
+	}
+	return !clean, nil
+}
+
+// lag tells how long files were on their way.
+func (m *mirror) lag(told time.Time) {
+	if m.s.cfg.Lag != nil && !told.IsZero() {
+		m.s.cfg.Lag(m.kind, m.s.cfg.Now().Sub(told))
+	}
+}
+
+// take takes what is to be looked at.
+func (m *mirror) take() (task, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.base == "" || len(m.dirty) == 0 && !m.fresh {
+		if m.base != "" {
+			m.done = m.version
+			close(m.step)
+			m.step = make(chan struct{})
+		}
+		m.told = time.Time{}
+		return task{base: m.base}, false
+	}
+	t := task{base: m.base, paths: m.dirty, version: m.version, fresh: m.fresh, told: m.told}
+	m.dirty, m.told = map[string]int{}, time.Time{}
+	if m.fresh {
+		for p := range m.files {
+			if _, ok := t.paths[p]; !ok {
+				t.paths[p] = 0
+			}
+		}
+		m.fresh = false
+	}
+	m.busy, m.left = true, len(t.paths)
+	return t, true
+}
+
+// temp is the folder files are put together in.
+func (m *mirror) temp() string { return filepath.Join(m.s.cfg.DataDir, "sync", m.id) }
+
+// settle waits until everything told up to version is home, or what is not cannot come. It returns why not everything is.
+func (m *mirror) settle(ctx context.Context, version uint64) error {
+	for {
+		m.mu.Lock()
+		home, step := m.done >= version && !m.busy && len(m.dirty) == 0, m.step
+		moving := !home && !m.busy && len(m.dirty) > 0
+		for _, n := range m.dirty {
+			moving = moving && n >= maxMoves
+		}
+		m.mu.Unlock()
+		if home {
+			return nil
+		}
+		if moving {
+			return fault.New(fault.Unavailable, "sync_behind", "Some files are being written all the time, so that no whole state of them could be taken.")
+		}
+		select {
+		case <-step:
+		case <-ctx.Done():
+			h := m.now()
+			if h.Reason == "" {
+				h.Reason = "They did not arrive in time."
+			}
+			return fault.New(fault.Unavailable, "sync_behind", "%d files are not on the server yet. %s", h.Pending, h.Reason).With("pending", h.Pending)
+		}
+	}
+}
+
+// maxMoves is how often a file that is written to all the time is asked for before nobody waits for it any more.
+const maxMoves = 3
+
+// now is how far the files are.
+func (m *mirror) now() Home {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.status
+	h.Pending = int64(len(m.dirty) + m.left)
+	if h.State == "" {
+		h.State = Syncing
+	}
+	if h.Pending > 0 && h.State == Synced {
+		h.State = Syncing
+	}
+	return h
+}
+
+// show notes how far the files are, and has it told.
+func (m *mirror) show(state, reason string) {
+	m.mu.Lock()
+	if m.cut && state != Behind {
+		m.mu.Unlock()
+		return
+	}
+	changed := m.status.State != state || m.status.Reason != reason
+	m.status.State, m.status.Reason = state, reason
+	m.mu.Unlock()
+	if changed {
+		m.s.homeChanged(m.id, m.teamID)
+	}
+}
+
+// persist stores how far the files are, where that is other than what is stored.
+func (m *mirror) persist(ctx context.Context) {
+	st := m.state()
+	if st == m.stored {
+		return
+	}
+	if err := m.s.cfg.Store.ApplyMirror(ctx, MirrorDelta{WorkspaceID: m.id, TeamID: m.teamID, State: st}); err != nil {
+		m.log.Warn("how far files have come home could not be stored", "error", err)
+		return
+	}
+	m.stored = st
+}
+
+func (m *mirror) state() MirrorState {
+	h := m.now()
+	return MirrorState{SandboxID: m.sbxID, BaseCommit: m.builtOn, State: h.State, Pending: h.Pending, Reason: h.Reason, SyncedAt: h.SyncedAt}
+}
+
+// fail gives an error of a step its context.
+func (m *mirror) fail(what string, err error) error {
+	return fmt.Errorf("%s of workspace %s: %w", what, m.id, err)
+}

@@ -1,0 +1,69 @@
+package filesync
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // git's own names of contents
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+)
+
+// BaseFile is one file of a commit. Path is raw.
+type BaseFile struct {
+	Path string
+	Mode string // as git writes it: 100644, 100755, 120000, 160000; 040000 = a folder
+	Size int64
+	OID  string // git's name of the content
+}
+
+// file reports whether it is a file or a link, and no folder or submodule.
+func (b BaseFile) file() bool { return b.Mode == modeFile || b.Mode == modeExec || b.Mode == modeLink }
+
+// Modes as git writes them.
+const (
+	modeFile = "100644"
+	modeExec = "100755"
+	modeLink = "120000"
+)
+
+// HostDiff asks for the difference of one file on the host to a commit. Paths are raw.
+type HostDiff struct {
+	Base, Path, OldPath string
+	Mode                string    // of what is on the host now; "" = nothing is
+	Content             io.Reader // what is on the host now
+	Size                int64     // of Content
+	Context             int       // lines around a hunk
+}
+
+// Trees knows host worktrees and the commits they are built on. No method touches a worktree.
+type Trees interface {
+	// Worktree is the absolute path of the workspace's worktree on the host; an error when it has none now.
+	Worktree(ctx context.Context, workspaceID string) (string, error)
+	// BaseFiles returns what of paths there is in a commit, folders and submodules among it; all files of it when paths is nil.
+	BaseFiles(ctx context.Context, workspaceID, commit string, paths []string) ([]BaseFile, error)
+	// BaseDiff returns the paths that differ between two commits.
+	BaseDiff(ctx context.Context, workspaceID, from, to string) ([]string, error)
+	// BaseBlobs hands the contents of files over, one after the other. fn need not read all of one.
+	BaseBlobs(ctx context.Context, workspaceID string, files []BaseFile, fn func(BaseFile, io.Reader) error) error
+	// HostDiff writes the unified diff of one path as a sandbox's guest writes it.
+	HostDiff(ctx context.Context, workspaceID string, d HostDiff, w io.Writer) error
+}
+
+// namer works out git's name of a content of known size, in the way of a repository whose names are as long as like.
+func namer(like string, size int64) hash.Hash {
+	h := sha1.New() //nolint:gosec // git's own names of contents
+	if len(like) == 2*sha256.Size {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", size)
+	return h
+}
+
+// nameOf is git's name of a content.
+func nameOf(like string, b []byte) string {
+	h := namer(like, int64(len(b)))
+	h.Write(b)
+	return hex.EncodeToString(h.Sum(nil))
+}

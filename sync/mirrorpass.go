@@ -1,0 +1,596 @@
+package filesync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// want is what the host worktree is to hold under a name.
+type want struct {
+	path   string
+	kind   string // absent, file, base, refused, too_large, leave
+	mode   string
+	hash   string // of a file; "" = not known
+	stamp  string // of a large file, which has no hash
+	size   int64
+	base   *BaseFile // in the base, also where the sandbox has something else
+	was    *BaseFile // in the commit the worktree was built on, where that is another
+	reason string
+}
+
+// item is one path of a step.
+type item struct {
+	want
+	host   present
+	sum    digest // of what is on the host, where it was read
+	got    *got   // what is to be moved in
+	row    *File  // what is to be stored
+	unrow  bool   // it is the base's again: nothing is stored of it
+	moving bool   // it was written to while it was read
+}
+
+// chunk is how many paths one step brings home, with one transaction.
+const chunk = 1000
+
+// pass brings the paths of a task home, and returns those that have to be tried again soon.
+func (m *mirror) pass(ctx context.Context, t task) (left map[string]int, err error) {
+	root, err := m.s.cfg.Trees.Worktree(ctx, m.id)
+	if err != nil {
+		return nil, m.fail("finding the worktree", errors.Join(errNoWorktree, err))
+	}
+	tr, err := openTree(root, m.temp())
+	if err != nil {
+		return nil, m.fail("reading the worktree", err)
+	}
+	defer tr.close()
+	if err := m.sweep(tr); err != nil {
+		return nil, m.fail("clearing unfinished files", err)
+	}
+	if err := m.moved(ctx, t); err != nil {
+		return nil, err
+	}
+	wants, err := m.wants(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if wants == nil {
+		return t.paths, nil // the base moved on
+	}
+	left = make(map[string]int)
+	retry := func(p string) { left[p] = t.paths[p] + 1 }
+	// What goes makes room for what comes: it goes first.
+	gone := 0
+	for gone < len(wants) && wants[gone].kind == "absent" {
+		gone++
+	}
+	for first := true; first || len(wants) > 0; first = false {
+		n := min(len(wants), chunk)
+		if first {
+			n = min(len(wants), gone+chunk)
+		}
+		if n == 0 {
+			break
+		}
+		m.mu.Lock()
+		m.left = len(wants)
+		m.mu.Unlock()
+		if len(wants) > chunk/10 || m.now().State != Synced {
+			m.show(Syncing, "")
+		}
+		if err := m.do(ctx, tr, t.base, wants[:n], retry, func() bool { return n == len(wants) && len(left) == 0 }); err != nil {
+			return left, err
+		}
+		wants = wants[n:]
+	}
+	if len(left) == 0 && (m.builtOn != t.base || len(t.paths) == 0) {
+		m.builtOn = t.base
+		m.home()
+		m.persist(ctx)
+	}
+	return left, nil
+}
+
+// moved adds what differs between the commit the worktree was built on and the base.
+func (m *mirror) moved(ctx context.Context, t task) error {
+	if m.builtOn == t.base || m.builtOn == "" {
+		return nil
+	}
+	paths, err := m.s.cfg.Trees.BaseDiff(ctx, m.id, m.builtOn, t.base)
+	if err != nil {
+		// The old one cannot be read any more: everything is looked at.
+		m.log.Warn("the commit a worktree was built on cannot be compared with", "commit", m.builtOn, "error", err)
+		all, err := m.s.cfg.Trees.BaseFiles(ctx, m.id, t.base, nil)
+		if err != nil {
+			return m.fail("reading the base", err)
+		}
+		m.builtOn = ""
+		for _, b := range all {
+			paths = append(paths, b.Path)
+		}
+	}
+	for _, p := range paths {
+		if _, ok := t.paths[p]; !ok {
+			t.paths[p] = 0
+		}
+	}
+	return nil
+}
+
+// wants says what the worktree is to hold under each path of a task: what goes first, then in order of paths.
+func (m *mirror) wants(ctx context.Context, t task) ([]*item, error) {
+	items := make([]*item, 0, len(t.paths))
+	var ask []string
+	m.mu.Lock()
+	if m.base != t.base {
+		m.mu.Unlock()
+		return nil, nil
+	}
+	for p := range t.paths {
+		w := want{path: p, kind: "base"}
+		if c, ok := m.set[p]; ok {
+			w = m.wanted(p, c)
+		} else if m.from[p] > 0 {
+			w.kind = "absent"
+		}
+		items = append(items, &item{want: w})
+		if row, ok := m.files[p]; w.kind == "base" || w.kind == "absent" || !ok || row.State != FileSynced {
+			ask = append(ask, p)
+		}
+	}
+	m.mu.Unlock()
+	base, err := m.baseFiles(ctx, t.base, ask)
+	if err != nil {
+		return nil, m.fail("reading the base", err)
+	}
+	was := map[string]*BaseFile{}
+	if m.builtOn != "" && m.builtOn != t.base {
+		if was, err = m.baseFiles(ctx, m.builtOn, ask); err != nil {
+			return nil, m.fail("reading the base there was", err)
+		}
+	}
+	for _, it := range items {
+		it.base, it.was = base[it.path], was[it.path]
+		if it.kind != "base" {
+			continue
+		}
+		switch b := it.base; {
+		case b == nil, b.Mode == "040000":
+			it.kind = "absent"
+		case !b.file():
+			it.kind = "leave" // a submodule: what is in it was never taken
+		default:
+			it.mode, it.size = b.Mode, b.Size
+		}
+	}
+	slices.SortFunc(items, func(a, b *item) int {
+		if ga, gb := a.kind == "absent", b.kind == "absent"; ga != gb {
+			if ga {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.path, b.path)
+	})
+	return items, nil
+}
+
+func (m *mirror) baseFiles(ctx context.Context, commit string, paths []string) (map[string]*BaseFile, error) {
+	out := make(map[string]*BaseFile, len(paths))
+	if len(paths) == 0 {
+		return out, nil
+	}
+	files, err := m.s.cfg.Trees.BaseFiles(ctx, m.id, commit, paths)
+	for i := range files {
+		out[files[i].Path] = &files[i]
+	}
+	return out, err
+}
+
+// wanted says what a change of the guest's asks for. Only with m.mu.
+func (m *mirror) wanted(p string, c guest.Change) want {
+	w := want{path: p, kind: "file", mode: c.Mode, hash: c.Hash, stamp: c.Stamp, size: c.Size}
+	switch {
+	case c.Status == "deleted" || c.Mode == "":
+		w.kind = "absent"
+	case inGit(p):
+		w.kind, w.reason = "refused", "It lies in a folder named .git, which nothing is taken from."
+	case c.Mode != modeFile && c.Mode != modeExec && c.Mode != modeLink:
+		w.kind, w.reason = "refused", "It is a git repository of its own: what is in it stays in the sandbox."
+	case c.Size > m.s.cfg.MaxFile:
+		w.kind, w.reason = "too_large", fmt.Sprintf("It is larger than %d MB.", m.s.cfg.MaxFile>>20)
+	default:
+		if above, ok := m.above(p); ok {
+			w.kind, w.reason = "refused", fmt.Sprintf("%q above it is a file.", above)
+		}
+	}
+	return w
+}
+
+// above returns a path above p that the guest says is a file or a link.
+func (m *mirror) above(p string) (string, bool) {
+	for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p[:i], '/') {
+		if c, ok := m.set[p[:i]]; ok && c.Status != "deleted" && c.Mode != "" {
+			return p[:i], true
+		}
+	}
+	return "", false
+}
+
+// do brings a few paths home: it looks, fetches, moves and stores.
+func (m *mirror) do(ctx context.Context, tr *tree, base string, items []*item, retry func(string), all func() bool) error {
+	tr.forget()
+	m.planned = m.total
+	var fetch []*item
+	for _, it := range items {
+		need, err := m.examine(tr, base, it)
+		if err != nil {
+			return m.fail("looking at "+quoted(it.path), err)
+		}
+		if need {
+			fetch = append(fetch, it)
+		}
+	}
+	if err := m.fetch(ctx, tr, fetch); err != nil {
+		return err
+	}
+	if err := m.journal(tr, items); err != nil {
+		return m.fail("noting what is moved", err)
+	}
+	if err := m.s.reach("noted"); err != nil {
+		return err
+	}
+	conflicts, err := m.apply(tr, items)
+	if err != nil {
+		return err
+	}
+	if err := m.s.reach("moved"); err != nil {
+		return err
+	}
+	for _, it := range items {
+		if it.moving {
+			retry(it.path)
+		}
+	}
+	if err := m.store(ctx, tr, items, conflicts, all()); err != nil {
+		return err
+	}
+	return m.s.reach("stored")
+}
+
+// examine looks at the host and decides what is to be done about a path. It reports whether the content has to be fetched.
+func (m *mirror) examine(tr *tree, base string, it *item) (fetch bool, err error) {
+	row, known := m.files[it.path]
+	if it.kind == "leave" {
+		it.unrow = known
+		return false, nil
+	}
+	if it.host, err = tr.look(it.path); err != nil {
+		return false, m.perFile(it, err)
+	}
+	trusted := known && row.State == FileSynced && it.host.kind != "" && m.marks[it.path] == it.host.st
+	if it.kind == "file" && trusted && row.Mode == it.mode && (it.hash != "" && it.hash == row.Hash || it.hash == "" && it.stamp != "" && m.stamps[it.path] == it.stamp) {
+		return false, nil
+	}
+	if it.host.kind == "file" || it.host.kind == "link" {
+		if trusted && it.kind == "file" {
+			it.sum.hash = row.Hash
+		} else if it.sum, err = tr.read(it.path, it.host, base); err != nil {
+			return false, m.perFile(it, err)
+		}
+	}
+	switch it.kind {
+	case "refused", "too_large":
+		state := FileRefused
+		if it.kind == "too_large" {
+			state = FileTooLarge
+		}
+		m.skip(it, state)
+		return false, nil
+	case "absent":
+		m.absent(it, known)
+		m.planned -= row.held()
+		return false, nil
+	case "base":
+		same := it.host.kind != "" && it.sum.oid == it.base.OID && kindOf(it.mode) == it.host.kind
+		if same && it.host.mode == it.mode {
+			it.unrow = known
+			return false, nil
+		}
+	case "file":
+		if it.hash != "" && it.hash == it.sum.hash && kindOf(it.mode) == it.host.kind {
+			it.row = m.rowOf(it, it.sum.hash, it.size)
+			return false, nil // its mode may be another: apply sees to that
+		}
+	}
+	if m.over(it, row) {
+		it.reason = fmt.Sprintf("With it the workspace's files would be larger than %d MB in all.", m.s.cfg.MaxTotal>>20)
+		m.skip(it, FileTooLarge)
+		return false, nil
+	}
+	return true, nil
+}
+
+// over reports whether a file would be too much in all, and counts it where it is not.
+func (m *mirror) over(it *item, row File) bool {
+	if it.kind != "file" {
+		return false
+	}
+	after := m.planned - row.held() + it.size
+	if after > m.s.cfg.MaxTotal {
+		return true
+	}
+	m.planned = after
+	return false
+}
+
+func kindOf(mode string) string {
+	if mode == modeLink {
+		return "link"
+	}
+	return "file"
+}
+
+// skip notes that the sandbox's version does not come. What the host has stays.
+func (m *mirror) skip(it *item, state string) {
+	row := m.rowOf(it, it.sum.hash, it.size)
+	row.Mode, row.State, row.Reason = it.host.mode, state, it.reason
+	it.row = row
+}
+
+func (m *mirror) rowOf(it *item, hash string, size int64) *File {
+	return &File{Path: it.path, Hash: hash, Mode: it.mode, Size: size, State: FileSynced, At: m.s.cfg.Now().UnixMilli()}
+}
+
+// absent decides about a file the sandbox does not have. Only what the mirror wrote, or the base had, goes.
+func (m *mirror) absent(it *item, known bool) {
+	if _, cut := m.known[it.path]; !known && !cut && it.base == nil && it.was == nil && it.host.kind != "dir" {
+		it.host.kind = "" // a file of people's the sandbox never had: it stays
+	}
+	if it.inBase() {
+		it.row = &File{Path: it.path, State: FileSynced, At: m.s.cfg.Now().UnixMilli()}
+	} else {
+		it.unrow = known
+	}
+}
+
+// inBase reports whether the base has a file there.
+func (it *item) inBase() bool { return it.base != nil && it.base.file() }
+
+// ours reports whether what is on the host is what the mirror left there, or can be had from the repository at any time.
+func (m *mirror) ours(it *item) bool {
+	switch it.host.kind {
+	case "":
+		return true
+	case "file", "link":
+	default:
+		return false
+	}
+	if row, ok := m.files[it.path]; ok && row.Hash != "" && row.Hash == it.sum.hash {
+		return true
+	}
+	if h := m.known[it.path]; h != "" && h == it.sum.hash {
+		return true
+	}
+	for _, b := range [...]*BaseFile{it.base, it.was} {
+		if b != nil && b.file() && it.sum.oid != "" && (b.OID == it.sum.oid || b.OID == it.sum.plain) {
+			return true
+		}
+	}
+	return false
+}
+
+// perFile turns an error about one file into a word about it, and gives back what concerns them all.
+func (m *mirror) perFile(it *item, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case diskFull(err):
+		return err
+	case errors.Is(err, errChanging):
+		it.moving = true
+	case errors.Is(err, unix.ENAMETOOLONG), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):
+		it.reason = "The server's disk cannot hold a file of this name."
+		m.skip(it, FileRefused)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTEMPTY), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EBUSY), errors.Is(err, unix.ELOOP):
+		it.reason = "It could not be written on the server: " + lastWords(err) + "."
+		m.skip(it, FileFailed)
+		it.moving = true
+		m.log.Warn("a file of a sandbox cannot be written", "path", it.path, "error", err)
+	default:
+		return err
+	}
+	it.got, it.kind = nil, "leave"
+	return nil
+}
+
+// lastWords are the system's own words of an error, without paths.
+func lastWords(err error) string {
+	if e, ok := errors.AsType[unix.Errno](err); ok {
+		return e.Error()
+	}
+	return "it is refused"
+}
+
+func quoted(p string) string { return fmt.Sprintf("%q", guest.EncodePath(p)) }
+
+// apply moves a step's files. It returns the conflicts it met.
+func (m *mirror) apply(tr *tree, items []*item) (conflicts []Conflict, err error) {
+	aside := func(path string) error {
+		c, err := m.aside(tr, path)
+		if err == nil {
+			conflicts = append(conflicts, c)
+		}
+		return err
+	}
+	for _, it := range items {
+		err := error(nil)
+		switch {
+		case it.kind == "absent" && it.host.kind == "dir":
+			tr.clear(it.path)
+		case it.kind == "absent" && it.host.kind != "":
+			if m.ours(it) {
+				err = tr.remove(it.path)
+			} else {
+				err = aside(it.path)
+			}
+		case it.got != nil:
+			err = m.put(tr, it, aside)
+		case it.row != nil && it.row.State == FileSynced && it.host.kind == "file" && it.host.mode != it.mode && it.mode != "":
+			err = tr.chmod(it.path, it.host, it.mode)
+		}
+		if err := m.perFile(it, err); err != nil {
+			return conflicts, m.fail("moving "+quoted(it.path), err)
+		}
+		if err := m.s.reach("moving"); err != nil {
+			return conflicts, err
+		}
+	}
+	return conflicts, nil
+}
+
+// put moves one file in. What lies there and is nobody's of the mirror's is kept.
+func (m *mirror) put(tr *tree, it *item, aside func(string) error) error {
+	now, err := tr.look(it.path)
+	switch {
+	case err != nil:
+		return err
+	case now.kind == "dir" && tr.clear(it.path), now.kind == "":
+	case now.kind == "file" || now.kind == "link":
+		if now.st != it.host.st || !m.ours(it) {
+			if err := aside(it.path); err != nil {
+				return err
+			}
+		}
+	default:
+		if err := aside(it.path); err != nil {
+			return err
+		}
+	}
+	for range maxDepth {
+		err := tr.place(it.got.temp, it.path)
+		blocked, ok := errors.AsType[*errBlocked](err)
+		if !ok {
+			return err
+		}
+		if err := aside(blocked.at); err != nil {
+			return err
+		}
+	}
+	return unix.ENOTDIR
+}
+
+// maxDepth bounds how many files are moved out of the way of one path.
+const maxDepth = 64
+
+// maxAside bounds the versions of the server's that are kept and not dealt with.
+const maxAside = 1000
+
+// aside keeps the server's version of a file under another name.
+func (m *mirror) aside(tr *tree, path string) (Conflict, error) {
+	if m.asides >= maxAside {
+		return Conflict{}, fmt.Errorf("%w: %d versions of files are kept beside others already", fs.ErrPermission, maxAside)
+	}
+	kept, err := tr.spare(path, m.s.cfg.Now().UTC().Format("20060102-150405"))
+	if err != nil {
+		return Conflict{}, err
+	}
+	c := Conflict{ID: id.New("sco"), TeamID: m.teamID, WorkspaceID: m.id, Path: path, Kept: kept, FoundAt: m.s.cfg.Now().UnixMilli()}
+	if err := m.jot(tr, jot{Conflict: &c}); err != nil {
+		return c, err
+	}
+	if err := tr.aside(path, kept); err != nil {
+		return c, err
+	}
+	m.asides++
+	m.send[kept] = true
+	m.log.Info("a file changed on both sides: both are kept", "path", guest.EncodePath(path), "kept", guest.EncodePath(kept))
+	return c, nil
+}
+
+// home notes that everything is here.
+func (m *mirror) home() {
+	m.mu.Lock()
+	m.status.SyncedAt = m.s.cfg.Now().UnixMilli()
+	m.left = 0
+	m.mu.Unlock()
+	m.show(Synced, "")
+}
+
+// store writes what a step did, in one transaction.
+func (m *mirror) store(ctx context.Context, tr *tree, items []*item, conflicts []Conflict, last bool) error {
+	d := MirrorDelta{WorkspaceID: m.id, TeamID: m.teamID, Conflicts: conflicts}
+	for _, it := range items {
+		if it.row != nil && !sameRow(m.files[it.path], *it.row) {
+			d.Upserts = append(d.Upserts, *it.row)
+		} else if it.unrow {
+			d.Removes = append(d.Removes, it.path)
+		}
+	}
+	m.mu.Lock()
+	m.left -= len(items)
+	all := last && len(m.dirty) == 0
+	m.mu.Unlock()
+	if all {
+		m.home()
+	} else {
+		m.show(Syncing, "")
+	}
+	d.State = m.state()
+	if len(d.Upserts)+len(d.Removes)+len(d.Conflicts) > 0 || d.State.State != m.stored.State || last && d.State != m.stored {
+		if err := m.s.cfg.Store.ApplyMirror(ctx, d); err != nil {
+			return m.fail("storing the files", err)
+		}
+		m.stored = d.State
+	}
+	for _, f := range d.Upserts {
+		m.total += f.held() - m.files[f.Path].held()
+		m.files[f.Path] = f
+	}
+	for _, p := range d.Removes {
+		m.total -= m.files[p].held()
+		delete(m.files, p)
+	}
+	for _, it := range items {
+		delete(m.known, it.path)
+		delete(m.marks, it.path)
+		delete(m.stamps, it.path)
+		if it.row == nil || it.row.State != FileSynced || it.row.Hash == "" {
+			if row, ok := m.files[it.path]; !ok || row.State != FileSynced || row.Hash == "" || it.row != nil {
+				continue
+			}
+		}
+		if p, err := tr.look(it.path); err == nil && p.kind != "" {
+			m.marks[it.path] = p.st
+			if it.stamp != "" {
+				m.stamps[it.path] = it.stamp
+			}
+		}
+	}
+	if len(d.Upserts)+len(d.Removes)+len(d.Conflicts) > 0 {
+		m.s.homeChanged(m.id, m.teamID)
+	}
+	return m.unjournal(tr)
+}
+
+// held is how much of the workspace's allowance a file takes.
+func (f File) held() int64 {
+	if f.State != FileSynced {
+		return 0
+	}
+	return f.Size
+}
+
+func sameRow(a, b File) bool {
+	b.At = a.At
+	return a == b
+}
