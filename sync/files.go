@@ -16,6 +16,11 @@ func (s *Service) Read(ctx context.Context, workspaceID, path string) (io.ReadCl
 	if err != nil {
 		return nil, guest.FileInfo{}, err
 	}
+	if here, _, err := s.here(ctx, workspaceID); err != nil {
+		return nil, guest.FileInfo{}, err
+	} else if here {
+		return s.readHere(ctx, workspaceID, path)
+	}
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {
 		return nil, guest.FileInfo{}, err
@@ -47,6 +52,11 @@ func (s *Service) Write(ctx context.Context, workspaceID, path string, r io.Read
 		}
 		ifMatch = m[1]
 	}
+	if here, err := s.mayWriteHere(ctx, workspaceID); err != nil {
+		return guest.FileInfo{}, err
+	} else if here {
+		return s.writeHere(ctx, workspaceID, path, r, ifMatch)
+	}
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {
 		return guest.FileInfo{}, err
@@ -63,6 +73,11 @@ func (s *Service) Remove(ctx context.Context, workspaceID, path string) error {
 	path, err := wirePath(path)
 	if err != nil {
 		return err
+	}
+	if here, err := s.mayWriteHere(ctx, workspaceID); err != nil {
+		return err
+	} else if here {
+		return s.removeHere(ctx, workspaceID, path)
 	}
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {
@@ -81,6 +96,11 @@ func (s *Service) Tree(ctx context.Context, workspaceID, path string) ([]guest.F
 		if path, err = wirePath(path); err != nil {
 			return nil, err
 		}
+	}
+	if here, _, err := s.here(ctx, workspaceID); err != nil {
+		return nil, err
+	} else if here {
+		return s.treeHere(ctx, workspaceID, path)
 	}
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {

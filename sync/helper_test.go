@@ -138,6 +138,9 @@ func (h *house) Ensure(_ context.Context, workspaceID string) (*executors.Place,
 	return nil, fault.New(fault.Unavailable, "no_place", "There is no place.")
 }
 
+// Far answers for executors: nothing is far here.
+func (h *house) Far(context.Context, string) (bool, executors.State, error) { return false, "", nil }
+
 // Live answers for executors.
 func (h *house) Live(workspaceID string) (*executors.Place, bool) {
 	h.mu.Lock()

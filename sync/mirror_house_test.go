@@ -212,6 +212,9 @@ func (r *farHouse) same(except ...string) {
 // Worktree answers for workspaces.
 func (r *farHouse) Worktree(context.Context, string) (string, error) { return r.host, nil }
 
+// Team answers for workspaces.
+func (r *farHouse) Team(context.Context, string) (string, error) { return r.teamID, nil }
+
 // BaseFiles answers for workspaces.
 func (r *farHouse) BaseFiles(_ context.Context, _, commit string, paths []string) ([]filesync.BaseFile, error) {
 	out, err := r.git("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit)

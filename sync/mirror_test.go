@@ -53,7 +53,11 @@ func TestFilesComeHome(t *testing.T) {
 			must(t, os.Remove(r.in("link")))
 			must(t, os.Symlink("../../../etc/passwd", r.in("link")))
 		}},
-		{"and back", func() { git(t, r.inside, "checkout", "-qf", "."); git(t, r.inside, "reset", "-q", "--hard"); git(t, r.inside, "clean", "-qfd") }},
+		{"and back", func() {
+			git(t, r.inside, "checkout", "-qf", ".")
+			git(t, r.inside, "reset", "-q", "--hard")
+			git(t, r.inside, "clean", "-qfd")
+		}},
 		{"committed inside", func() {
 			put(t, r.in("src/lib.go"), "committed\n")
 			git(t, r.inside, "add", "-A")

@@ -41,6 +41,8 @@ type HostDiff struct {
 type Trees interface {
 	// Worktree is the absolute path of the workspace's worktree on the host; an error when it has none now.
 	Worktree(ctx context.Context, workspaceID string) (string, error)
+	// Team is the workspace's team.
+	Team(ctx context.Context, workspaceID string) (string, error)
 	// BaseFiles returns what of paths there is in a commit, folders and submodules among it; all files of it when paths is nil.
 	BaseFiles(ctx context.Context, workspaceID, commit string, paths []string) ([]BaseFile, error)
 	// BaseDiff returns the paths that differ between two commits.

@@ -132,6 +132,9 @@ func (s *Service) start(f *follower) {
 		defer cancel()
 		f.follow(ctx)
 		mirroring.Wait()
+		if f.mirror != nil && f.over() {
+			f.mirror.ended()
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.followers[f.workspaceID] == f {
@@ -234,14 +237,19 @@ func (s *Service) Diff(ctx context.Context, workspaceID, path string, lines int)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
-	if err != nil {
-		return nil, err
-	}
 	req := guest.DiffRequest{Base: base, Path: path, Context: max(lines, 0)}
 	if c, err := s.cfg.Store.Change(ctx, workspaceID, path); err == nil {
 		req.OldPath = c.OldPath
 	} else if !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	if here, _, err := s.here(ctx, workspaceID); err != nil {
+		return nil, err
+	} else if here {
+		return s.diffHere(ctx, workspaceID, base, path, req.OldPath, req.Context)
+	}
+	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
+	if err != nil {
 		return nil, err
 	}
 	r, err := p.Guest.Diff(ctx, req)

@@ -121,11 +121,11 @@ func (c *Client) Walk(ctx context.Context, req guest.WalkRequest) (guest.WalkAns
 	return a, nil
 }
 
-// Unpack sends files into the agents' home: fn hands over one after the other, and ends with io.EOF. The reader of a file gives as many
+// FillHome sends files into the agents' home: fn hands over one after the other, and ends with io.EOF. The reader of a file gives as many
 // bytes as its Length says.
-func (c *Client) Unpack(ctx context.Context, fn func() (guest.Packed, io.Reader, error)) error {
+func (c *Client) FillHome(ctx context.Context, fn func() (guest.Packed, io.Reader, error)) error {
 	src := &source{r: &packing{fn: fn}}
-	err := c.ask(ctx, request{method: "POST", path: []string{"unpack"}, body: src}, nil)
+	err := c.ask(ctx, request{method: "POST", path: []string{"home"}, body: src}, nil)
 	if failed := src.failed.Load(); err != nil && failed != nil {
 		return *failed
 	}

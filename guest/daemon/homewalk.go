@@ -64,9 +64,9 @@ func (d *Daemon) serveWalk(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serveUnpack writes files into the home: records of Packed, each followed by its bytes. What lies there is replaced; a link is not
+// serveFillHome writes files into the home: records of Packed, each followed by its bytes. What lies there is replaced; a link is not
 // followed. A file that cannot be written ends it, with those before it in place.
-func (d *Daemon) serveUnpack(w http.ResponseWriter, r *http.Request) error {
+func (d *Daemon) serveFillHome(w http.ResponseWriter, r *http.Request) error {
 	if d.home == nil {
 		return errNoHome
 	}
@@ -82,13 +82,13 @@ func (d *Daemon) serveUnpack(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return fault.Wrap(err, fault.Invalid, "invalid_request", "What was sent cannot be read.")
 		}
-		if err := d.unpack(p, r.Body); err != nil {
+		if err := d.fillHome(p, r.Body); err != nil {
 			return err
 		}
 	}
 }
 
-func (d *Daemon) unpack(p guest.Packed, r io.Reader) error {
+func (d *Daemon) fillHome(p guest.Packed, r io.Reader) error {
 	if err := guest.CheckPath(p.Path); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (d *Daemon) handler() http.Handler {
 		"POST /v1/changes/diff":                  d.serveDiff,
 		"POST /v1/contents":                      d.serveContents,
 		"POST /v1/walk":                          d.serveWalk,
-		"POST /v1/unpack":                        d.serveUnpack,
+		"POST /v1/home":                          d.serveFillHome,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := h(w, r); err != nil {

@@ -1,0 +1,112 @@
+package filesync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+)
+
+// BringHome brings every changed file of a place with a disk of its own to this server, before the place stands still or ends. It waits
+// as long as ctx allows. What could not be brought is told by Home, too.
+func (s *Service) BringHome(ctx context.Context, p *executors.Place) error {
+	if !p.OwnDisk || s.cfg.Trees == nil {
+		return nil
+	}
+	base, err := s.base(ctx, p.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	f := s.followPlace(p)
+	if err := f.look(ctx, base); err != nil {
+		f.mirror.show(Behind, "The sandbox could not be asked for its files before it stood still or ended.")
+		f.mirror.keep()
+		return fmt.Errorf("asking for changes: %w", err)
+	}
+	err = f.settle(ctx)
+	f.mirror.keep()
+	if dir, derr := s.cfg.Trees.Worktree(ctx, p.WorkspaceID); derr == nil {
+		err = errors.Join(err, settleDisk(dir))
+	}
+	return err
+}
+
+// keepTimeout bounds storing how far a mirror came that ends.
+const keepTimeout = 10 * time.Second
+
+// keep stores how far the files are, although the one who worked has no time any more.
+func (m *mirror) keep() {
+	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
+	defer cancel()
+	h := m.now()
+	st, err := m.s.cfg.Store.MirrorState(ctx, m.id)
+	if err == nil && st.State != "" {
+		st.State, st.Pending, st.Reason, st.SyncedAt = h.State, h.Pending, h.Reason, h.SyncedAt
+		err = m.s.cfg.Store.ApplyMirror(ctx, MirrorDelta{WorkspaceID: m.id, TeamID: m.teamID, State: st})
+	}
+	if err != nil {
+		m.log.Warn("how far files have come home could not be stored", "error", err)
+	}
+}
+
+// ended tells, once its place has ended, what a mirror did not bring home.
+func (m *mirror) ended() {
+	h := m.now()
+	if h.Pending == 0 {
+		return
+	}
+	m.show(Behind, fmt.Sprintf("The sandbox ended before %d changed files had come from it.", h.Pending))
+	m.keep()
+}
+
+// Arrive notes what a new sandbox has of the workspace before anybody works in it: from then on it is known which files it, and which
+// this server has changed. It never fails the making: then files that differ are kept on both sides.
+func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
+	p := a.Place
+	if !p.OwnDisk || s.cfg.Trees == nil {
+		return nil
+	}
+	log := s.cfg.Log.With("workspace_id", p.WorkspaceID, "sandbox_id", p.SandboxID)
+	if err := s.firstLook(ctx, p); err != nil {
+		log.WarnContext(ctx, "what a new sandbox has could not be compared with the server", "error", err)
+	}
+	return nil
+}
+
+// firstLook compares a new sandbox with the worktree on this server, once.
+func (s *Service) firstLook(ctx context.Context, p *executors.Place) error {
+	base, err := s.base(ctx, p.WorkspaceID)
+	if err != nil {
+		return err
+	}
+	b := realBox{p.Guest}
+	set, err := whole(ctx, b, base)
+	if err != nil {
+		return err
+	}
+	f := &follower{s: s, box: b, workspaceID: p.WorkspaceID, teamID: p.TeamID, sandboxID: p.SandboxID,
+		log: s.cfg.Log.With("workspace_id", p.WorkspaceID, "sandbox_id", p.SandboxID)}
+	m := newMirror(s, b, f, string(p.Kind))
+	m.note(set)
+	_, err = m.work(ctx)
+	return err
+}
+
+// whole reads the whole set of a guest.
+func whole(ctx context.Context, b box, base string) (guest.ChangeSet, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w, err := b.watch(ctx, base, 0)
+	if err != nil {
+		return guest.ChangeSet{}, err
+	}
+	defer w.Close()
+	set, err := collect(w, base)
+	if err == nil {
+		err = unique(set.Upserts)
+	}
+	return set, err
+}
