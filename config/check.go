@@ -160,6 +160,12 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 	d.checkNetwork(&s.Network)
 	d.checkOneOf("sandboxing.weakestBoundary", s.WeakestBoundary, "", "none", "process", "container", "gvisor", "microvm")
 	d.checkMiB("sandboxing.caches.maxMB", s.Caches.MaxMB)
+	if m := s.Sync.MaxFileMB; m < 1 || m > 4096 {
+		d.problem("sandboxing.sync.maxFileMB", "must be from 1 to 4096")
+	}
+	if m := s.Sync.MaxTotalMB; m < s.Sync.MaxFileMB || m > 1<<20 {
+		d.problem("sandboxing.sync.maxTotalMB", "must be at least sandboxing.sync.maxFileMB, and at most 1048576")
+	}
 	if m := s.IdleStopMinutes; m != nil {
 		d.checkLeast("sandboxing.idleStopMinutes", *m, 0)
 	}

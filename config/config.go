@@ -72,6 +72,7 @@ type Sandboxing struct {
 	MonthlyBudgetUSD int        `json:"monthlyBudgetUsd"`
 	WeakestBoundary  string     `json:"weakestBoundary"` // no place weaker than this is used, whatever teams say; "" = any
 	Caches           Caches     `json:"caches"`
+	Sync             Sync       `json:"sync"`
 	IdleStopMinutes  *int       `json:"idleStopMinutes"` // nil: 30 for containers, never elsewhere; 0 = never
 	Limits           Limits     `json:"limits"`
 	Local            Local      `json:"local"`
@@ -86,6 +87,12 @@ type Sandboxing struct {
 type Caches struct {
 	Enabled bool  `json:"enabled"`
 	MaxMB   int64 `json:"maxMB"` // of one team; 0 = no bound
+}
+
+// Sync bounds what is brought home of a workspace whose place has a disk of its own.
+type Sync struct {
+	MaxFileMB  int64 `json:"maxFileMB"`  // of one changed file
+	MaxTotalMB int64 `json:"maxTotalMB"` // of all changed files of a workspace
 }
 
 // Network is what agents reach from places that isolate.
@@ -216,7 +223,7 @@ func Default() *Config {
 			"command":     {Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}},
 		},
 		Sandboxing: Sandboxing{
-			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480},
+			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480}, Sync: Sync{MaxFileMB: 100, MaxTotalMB: 2048},
 			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
 			Limits: Limits{Default: SandboxLimits{Processes: 4096}, DiskEverySeconds: 20},
 			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true},

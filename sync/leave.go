@@ -43,8 +43,8 @@ func (m *mirror) keep() {
 	defer cancel()
 	h := m.now()
 	st, err := m.s.cfg.Store.MirrorState(ctx, m.id)
-	if err == nil && st.State != "" {
-		st.State, st.Pending, st.Reason, st.SyncedAt = h.State, h.Pending, h.Reason, h.SyncedAt
+	if err == nil {
+		st.SandboxID, st.State, st.Pending, st.Reason, st.SyncedAt = m.sbxID, h.State, h.Pending, h.Reason, h.SyncedAt
 		err = m.s.cfg.Store.ApplyMirror(ctx, MirrorDelta{WorkspaceID: m.id, TeamID: m.teamID, State: st})
 	}
 	if err != nil {

@@ -37,7 +37,8 @@ const (
 	wholeTree = 4000     // paths from which on the whole tree is listed
 )
 
-// BaseFiles returns what of paths there is in a commit, folders and submodules among it; all files of it when paths is nil.
+// BaseFiles returns what of paths there is in a commit, submodules among it, and folders of which nothing else is asked for; all files
+// of it when paths is nil.
 func (s *Service) BaseFiles(ctx context.Context, workspaceID, commit string, paths []string) ([]CommitFile, error) {
 	p, err := s.projectOf(ctx, workspaceID)
 	if err != nil {

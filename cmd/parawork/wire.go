@@ -180,7 +180,11 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Log: h.log.With("room", "commands")})
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
 		Touched: func(id string, paths []string, more int) { h.sessions.FilesChanged(id, paths, more) },
-		Moved:   h.workspaces.HeadMoved, Log: h.log.With("room", "sync")})
+		Moved:   h.workspaces.HeadMoved, Trees: trees{h.workspaces}, DataDir: cfg.DataDir, MaxFile: cfg.Sandboxing.Sync.MaxFileMB << 20,
+		MaxTotal: cfg.Sandboxing.Sync.MaxTotalMB << 20, Lag: func(kind string, took time.Duration) {
+			h.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
+		}, Log: h.log.With("room", "sync")})
+	h.mirrorPlaces()
 	return nil
 }
 

@@ -1,0 +1,142 @@
+package filesync_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/internal/fault"
+	filesync "github.com/parawork/parawork/sync"
+)
+
+func (r *farHouse) read(path string) (string, error) {
+	body, info, err := r.service.Read(r.t.Context(), r.workspaceID, path)
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	b, err := io.ReadAll(body)
+	if int64(len(b)) != info.Size || len(info.Hash) != 64 {
+		r.t.Errorf("%s: %+v of %d bytes", path, info, len(b))
+	}
+	return string(b), err
+}
+
+// Once its sandbox is gone a workspace is read and written on the server, and nobody starts a sandbox for that.
+func TestWithoutASandbox(t *testing.T) {
+	t.Parallel()
+	r := newFarHouse(t)
+	put(t, r.in("README.md"), "hello\nagent\n")
+	put(t, r.in("src/new.go"), "new\n")
+	must(t, os.Symlink("/etc/passwd", r.in("out")))
+	r.sync()
+	must(t, r.manager.Destroy(t.Context(), r.workspaceID))
+
+	if got, err := r.read("README.md"); err != nil || got != "hello\nagent\n" {
+		t.Errorf("read %q, %v", got, err)
+	}
+	entries, err := r.service.Tree(t.Context(), r.workspaceID, "src")
+	if err != nil || len(entries) != 3 || entries[0].Name != "deep" || entries[0].Type != "dir" || entries[2].Path != "src/new.go" {
+		t.Errorf("listed %+v, %v", entries, err)
+	}
+	root, err := r.service.Tree(t.Context(), r.workspaceID, "")
+	must(t, err)
+	for _, e := range root {
+		if e.Name == ".git" || strings.HasPrefix(e.Path, "./") {
+			t.Errorf("listed %+v", e)
+		}
+	}
+	for path, code := range map[string]string{"nothing": "file_not_found", "src": "is_a_directory", "out": "not_a_file", ".git": "git_directory", ".GIT/config": "git_directory", "README.md/x": "file_not_found"} {
+		if _, err := r.read(path); fault.CodeOf(err) != code {
+			t.Errorf("%s: %v, want %s", path, err, code)
+		}
+	}
+	body, err := r.service.Diff(t.Context(), r.workspaceID, "README.md", 3)
+	must(t, err)
+	if b, err := io.ReadAll(body); err != nil || string(b) != "diff of README.md, 100644, 12 bytes\n" {
+		t.Errorf("diff %q, %v", b, err)
+	}
+
+	info, err := r.service.Write(t.Context(), r.workspaceID, "notes/a.md", strings.NewReader("a\n"), "")
+	if err != nil || info.Size != 2 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if _, err := r.service.Write(t.Context(), r.workspaceID, "notes/a.md", strings.NewReader("b\n"), strings.Repeat("0", 64)); !fault.Is(err, fault.Precondition) {
+		t.Errorf("a write over what nobody saw: %v", err)
+	}
+	if _, err := r.service.Write(t.Context(), r.workspaceID, "notes/a.md", strings.NewReader("b\n"), info.Hash); err != nil {
+		t.Error(err)
+	}
+	must(t, r.service.Remove(t.Context(), r.workspaceID, "run.sh"))
+	_, err = r.service.Write(t.Context(), r.workspaceID, "README.md", strings.NewReader("hello\n"), "")
+	must(t, err)
+	set := r.changes()
+	if c := find(set.Items, "notes/a.md"); c.Status != "untracked" || c.Size != 2 {
+		t.Errorf("new: %+v", c)
+	}
+	if c := find(set.Items, "run.sh"); c.Status != "deleted" || c.OldMode != "100755" {
+		t.Errorf("deleted: %+v", c)
+	}
+	if c := find(set.Items, "README.md"); c.Path != "" {
+		t.Errorf("as in the base, and told: %+v", c)
+	}
+	if _, live := r.manager.Live(r.workspaceID); live {
+		t.Error("looking started a sandbox")
+	}
+
+	// The next sandbox has all of it.
+	p, err := r.manager.Ensure(t.Context(), r.workspaceID)
+	must(t, err)
+	r.place, r.inside = p, p.Hello.Root
+	r.sync()
+	r.same()
+	if h := r.home(); h.State != filesync.Synced || len(h.Conflicts) != 0 {
+		t.Errorf("told %+v", h)
+	}
+}
+
+// Before a sandbox ends its files come home, without anybody asking.
+func TestTheLastFilesComeHome(t *testing.T) {
+	t.Parallel()
+	r := newFarHouse(t)
+	var inside map[string]string
+	put(t, r.in("last.txt"), "last\n")
+	must(t, os.Remove(r.in("README.md")))
+	inside = listing(t, r.inside)
+	must(t, r.service.BringHome(t.Context(), r.place))
+	must(t, r.manager.Destroy(t.Context(), r.workspaceID))
+	out := listing(t, r.host)
+	if len(out) != len(inside) || out["last.txt"] != inside["last.txt"] || out["README.md"] != "" {
+		t.Errorf("on the host: %v", out)
+	}
+	if h := r.home(); h.State != filesync.Synced || h.Pending != 0 {
+		t.Errorf("told %+v", h)
+	}
+}
+
+// What a sandbox takes with it is told.
+func TestASandboxThatIsLost(t *testing.T) {
+	t.Parallel()
+	r := newFarHouse(t)
+	r.stop()
+	s := filesync.New(r.cfg)
+	r.service = s
+	hold := make(chan struct{})
+	s.Crash(func(string) error { <-hold; return context.Canceled })
+	ctx, cancel := contextOf(t)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	put(t, r.in("lost.txt"), "x\n")
+	s.Follow(r.place)
+	eventually(t, "the change is known", func() bool { return len(r.changes().Items) == 1 && r.home().Pending == 1 })
+	must(t, r.manager.Destroy(t.Context(), r.workspaceID))
+	close(hold)
+	eventually(t, "it is told", func() bool {
+		st, err := r.store.MirrorState(t.Context(), r.workspaceID)
+		return err == nil && st.State == filesync.Behind && st.Pending == 1 && strings.Contains(st.Reason, "ended before")
+	})
+	cancel()
+	<-done
+}
