@@ -114,7 +114,7 @@ export async function farAway(page, id, state) {
   await page.route(api(`/workspaces/${id}`), async (r) => (r.request().method() === "GET" ? json(r, far(await real(r))) : r.fallback()));
   await page.route(api(`/workspaces/${id}/sandbox`), (r) => json(r, state.sandbox));
   await page.route(api(`/workspaces/${id}/sync`), (r) => (r.request().method() === "GET" ? json(r, state.sync) : r.fallback()));
-  await page.route(api(`/workspaces/${id}/ports`), (r) => json(r, state.ports ?? { enabled: false, reason: "set preview.baseDomain to a domain of its own", items: [{ port: 5173, url: "" }] }));
+  await page.route(api(`/workspaces/${id}/ports`), (r) => json(r, state.ports ?? { enabled: false, reason: "Previews of ports are off. Set preview.baseDomain to a domain of its own.", items: [{ port: 5173, url: "" }] }));
   await page.route(api(`/workspaces/${id}/places`), async (r) => {
     const there = await real(r);
     return json(r, { ...there, executor: "e2b", items: [...there.items.filter((i) => i.executor.kind !== "e2b").map((i) => ({ ...i, changes: ["Agents are no longer in a virtual machine of their own.", "Nothing is charged by the hour."] })), { executor: state.place, changes: [] }] });

@@ -12,7 +12,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
   let session;
   before(async () => {
     if (!haveChromium) return;
-    house = await House.start();
+    house = await House.start({ sandboxing: { monthlyBudgetUsd: 500 } });
     await house.setUp();
     workspace = await house.workspace("Far away");
     session = await house.api("POST", `/workspaces/${workspace.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo the kept screen; exec cat"] });
@@ -122,9 +122,10 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await dialog.getByText(/Synced \d+ s ago/).waitFor();
       await dialog.getByText("$0.84").waitFor();
       await dialog.getByText("at $0.13 an hour").waitFor();
-      await dialog.getByText("2 cores, 2 GB", { exact: true }).waitFor();
+      await dialog.getByRole("definition").filter({ hasText: "2 cores, 2 GB" }).waitFor();
+      assert.ok(await dialog.getByRole("radio", { name: /2 cores, 2 GB/ }).isChecked());
       for (const name of ["Sync now", "Pause", "End"]) await dialog.getByRole("button", { name, exact: true }).waitFor();
-      await dialog.getByText("Previews are off. Set preview.baseDomain to a domain of its own.").waitFor();
+      await dialog.getByText("Previews of ports are off. Set preview.baseDomain to a domain of its own.").waitFor();
       await shot(page, `cloud-panel-${look}`);
       assert.deepEqual(await axe(page), []);
       await dialog.getByRole("button", { name: "Close" }).click();
@@ -186,6 +187,28 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await page.getByRole("heading", { name: "Changed on both sides" }).waitFor({ state: "detached" });
       assert.deepEqual(settled, ["DELETE"]);
       await done(page, `cloud-settled-${look}`);
+    });
+
+    test(`operators set the places of the server, and see what config.json says, ${look}`, async () => {
+      const page = await open(look, {}, "/settings/places");
+      await page.getByRole("heading", { name: "The whole server" }).waitFor();
+      const budget = page.getByLabel("Budget a month in dollars");
+      assert.ok(await budget.isDisabled());
+      assert.equal(await budget.inputValue(), "500");
+      await page.getByText("set in config.json").first().waitFor();
+      const e2b = page.getByRole("form", { name: /E2B/ });
+      assert.ok(await e2b.getByRole("radio", { name: "8 cores, 8 GB by default" }).isDisabled());
+      await e2b.getByLabel("Idle minutes").fill("soon");
+      await e2b.getByText("A whole number, please.").waitFor();
+      await e2b.getByLabel("Idle minutes").fill(look === "wide" ? "45" : "20");
+      await e2b.getByRole("button", { name: "Save E2B" }).click();
+      await page.getByText("Saved", { exact: true }).first().waitFor();
+      assert.equal((await house.api("GET", "/instance/places")).e2b.idle_minutes.value, look === "wide" ? 45 : 20);
+      const pool = page.getByRole("form", { name: "Sandboxes made ahead of time" });
+      await pool.getByLabel("Keep some ready").check();
+      await pool.getByLabel("Ready at least").fill("3");
+      await pool.getByText("3 ready at the default size: $0.40 an hour").waitFor();
+      await done(page, `cloud-places-${look}`);
     });
   }
 });

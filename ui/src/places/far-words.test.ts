@@ -10,6 +10,7 @@ import {
   progressWords,
   sandboxSaid,
   secondsAgo,
+  sizeForLimits,
   sizeName,
   sleeps,
   stillWords,
@@ -74,6 +75,12 @@ describe("sizes", () => {
     );
     expect(costWords({ ...e2b, budget_left_nano: 0 }, size(2))).toContain("this month's budget is spent");
     expect(costWords(place({ price_nano_per_hour: 0 }), undefined)).toBe("");
+  });
+  it("follow from limits: the smallest with as much as they say", () => {
+    expect(sizeForLimits(e2b, { cpus: 0, memory_mb: 0 })?.cpus).toBe(2);
+    expect(sizeForLimits(e2b, { cpus: 3, memory_mb: 0 })?.cpus).toBe(4);
+    expect(sizeForLimits(e2b, { cpus: 1, memory_mb: 2048 })?.cpus).toBe(2);
+    expect(sizeForLimits(e2b, { cpus: 8, memory_mb: 0 })).toBeUndefined();
   });
   it("name the command that builds them", () => {
     expect(commandIn("Run `parawork e2b template build --size 8x8192`, then reload.")).toBe(

@@ -18,6 +18,13 @@ export function chosenSize(place: Place | undefined, id: string | undefined): Si
   return can.find((s) => sizeId(s) === id) ?? can.find((s) => s.default) ?? can[0];
 }
 
+/** The size limits lead to: the smallest that can be had with as much as they say, the place's own where they say nothing. */
+export function sizeForLimits(place: Place, l: { cpus: number; memory_mb: number }): Size | undefined {
+  const can = place.sizes.filter((s) => s.available);
+  if (l.cpus === 0 && l.memory_mb === 0) return can.find((s) => s.default);
+  return can.find((s) => s.cpus >= l.cpus && s.memory_mb >= l.memory_mb);
+}
+
 /** What an hour in a place costs, and how much may still be spent; "" where it costs nothing. */
 export function costWords(place: Place, size: Size | undefined): string {
   const price = size?.price_nano_per_hour ?? place.price_nano_per_hour;

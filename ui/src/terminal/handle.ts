@@ -29,6 +29,8 @@ export interface HandleConfig {
   sessionId: string;
   /** May type; else watches only. */
   writer: boolean;
+  /** Whose ports links to the machine itself mean. */
+  workspaceId: string;
   /** A shell, where Shift+Enter is Enter. Agents take it as a new line. */
   shell: boolean;
 }
@@ -93,7 +95,10 @@ export class TerminalHandle {
       fontFamily: FONT,
       fontSize: l.terminalFont,
       lineHeight: 1.15,
-      linkHandler: { activate: (_e, uri, range) => openLink(uri, this.textAt(range)), allowNonHttpProtocols: false },
+      linkHandler: {
+        activate: (_e, uri, range) => openLink(uri, this.textAt(range), config.workspaceId),
+        allowNonHttpProtocols: false,
+      },
       macOptionIsMeta: true,
       minimumContrastRatio: 4.5,
       rightClickSelectsWord: false,
@@ -104,7 +109,7 @@ export class TerminalHandle {
     this.term.loadAddon(this.fit);
     this.term.loadAddon(this.search);
     this.term.loadAddon(new UnicodeGraphemesAddon());
-    this.term.loadAddon(new WebLinksAddon((_e, uri) => openLink(uri, uri)));
+    this.term.loadAddon(new WebLinksAddon((_e, uri) => openLink(uri, uri, config.workspaceId)));
     this.link = new TerminalLink({
       url: (from) => {
         const q = new URLSearchParams({ role: config.writer ? "writer" : "viewer" });

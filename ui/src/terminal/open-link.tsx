@@ -1,10 +1,13 @@
+import { api, data } from "@/api/client";
 import { visible } from "@/format/text";
+import { openPort } from "@/places/far";
+import { openPreview } from "@/places/preview";
 import { confirm } from "@/state/confirm";
-import { toast } from "@/state/toasts";
-import { judgeLink } from "./untrusted";
+import { toast, toastError } from "@/state/toasts";
+import { judgeLink, type LinkVerdict } from "./untrusted";
 
-/** Opens a link a program printed, by the rules for such links. */
-export function openLink(target: string, shown: string): void {
+/** Opens a link a program in a workspace printed, by the rules for such links. */
+export function openLink(target: string, shown: string, workspaceId = ""): void {
   const verdict = judgeLink(target, shown);
   if (verdict.open === "no") {
     toast({ kind: "bad", title: "This link is not opened", text: "Only web and mail addresses are." });
@@ -14,6 +17,32 @@ export function openLink(target: string, shown: string): void {
     window.open(verdict.url, "_blank", "noopener,noreferrer");
     return;
   }
+  if (verdict.why === "local") {
+    void offerPreview(workspaceId, verdict.url).then((offered) => offered || ask(verdict));
+    return;
+  }
+  ask(verdict);
+}
+
+/** A link to the machine itself means the workspace's own, where that port can be seen. Reports whether it was offered. */
+async function offerPreview(workspaceId: string, url: string): Promise<boolean> {
+  if (!workspaceId) return false;
+  const target = new URL(url);
+  const port = Number(target.port || (target.protocol === "https:" ? 443 : 80));
+  const ports = await data(api.GET("/workspaces/{id}/ports", { params: { path: { id: workspaceId } } })).catch(
+    () => undefined,
+  );
+  if (!ports?.enabled || !ports.items.some((p) => p.port === port)) return false;
+  const yes = await confirm({
+    title: `Open port ${port} of the workspace?`,
+    body: "The program that listens there is shown at an address of its own.",
+    action: "Open preview",
+  });
+  if (yes) await openPreview(() => openPort(workspaceId, port)).catch((e) => toastError("The preview did not open", e));
+  return true;
+}
+
+function ask(verdict: Extract<LinkVerdict, { open: "ask" }>): void {
   void confirm({
     title: verdict.why === "local" ? "Open a local address?" : "Open this link?",
     body: (

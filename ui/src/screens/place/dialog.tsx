@@ -17,6 +17,7 @@ import { LimitsForm } from "./limits-form";
 import { Meters } from "./meters";
 import { Move } from "./move";
 import { Network } from "./network";
+import { OwnTerms } from "./own-terms";
 import { Ports } from "./ports";
 import { StepRow } from "./steps";
 
@@ -55,7 +56,10 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
             <Network workspace={w} />
           )}
         </section>
-        <OwnLimits workspace={w} />
+        {place && (place.sizes.length > 0 || (place.own_disk && place.fallback)) && (
+          <OwnTerms workspace={w} place={place} />
+        )}
+        <OwnLimits workspace={w} sized={place !== undefined && place.sizes.length > 0} />
         <Move workspace={w} />
       </DialogBody>
     </Dialog>
@@ -172,7 +176,7 @@ function above(l: Schemas["WorkspaceLimits"]): Required<Schemas["ResourceLimits"
 }
 
 /** Limits of this workspace, on top of its project's. */
-function OwnLimits({ workspace: w }: { workspace: Workspace }) {
+function OwnLimits({ workspace: w, sized }: { workspace: Workspace; sized: boolean }) {
   const team = useTeam();
   const client = useQueryClient();
   const limits = useQuery(limitsQuery(w.id));
@@ -203,6 +207,7 @@ function OwnLimits({ workspace: w }: { workspace: Workspace }) {
           value={whole(limits.data.limits)}
           inherited={above(limits.data)}
           maximum={whole(limits.data.maximum)}
+          without={sized ? ["cpus", "memory_mb"] : undefined}
           from="the project or this server"
           readOnly={!team.can("workspace.edit")}
           saving={save.isPending}

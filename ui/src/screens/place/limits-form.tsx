@@ -21,6 +21,8 @@ interface Props {
   /** What holds where a field is empty. */
   inherited?: Limits;
   maximum?: Limits;
+  /** Limits that something else decides here. */
+  without?: readonly (keyof Limits)[];
   /** Where the inherited value comes from, for people. */
   from: string;
   readOnly: boolean;
@@ -30,7 +32,7 @@ interface Props {
 }
 
 /** Limits of a project or a workspace: an empty field takes what stands above it. */
-export function LimitsForm({ value, inherited, maximum, from, readOnly, saving, error, onSave }: Props) {
+export function LimitsForm({ value, inherited, maximum, without, from, readOnly, saving, error, onSave }: Props) {
   const [text, setText] = useState(() =>
     Object.fromEntries(FIELDS.map((f) => [f.name, value[f.name] ? String(value[f.name]) : ""])),
   );
@@ -52,7 +54,7 @@ export function LimitsForm({ value, inherited, maximum, from, readOnly, saving, 
       }}
     >
       <fieldset disabled={readOnly} className="grid grid-cols-2 gap-3 sm:grid-cols-3">
-        {FIELDS.map((f) => (
+        {FIELDS.filter((f) => !without?.includes(f.name)).map((f) => (
           <TextField
             key={f.name}
             label={f.label}

@@ -17,7 +17,7 @@ export function Ports({ workspace: w, ports }: { workspace: Workspace; ports: Po
   const { enabled, reason, items } = ports;
   return (
     <>
-      {!enabled && <p className="text-fg2">Previews are off. {sentence(reason)}</p>}
+      {!enabled && <p className="text-fg2">{sentence(reason)}</p>}
       {items.length === 0 ? (
         enabled && (
           <p className="text-fg2">
@@ -30,7 +30,7 @@ export function Ports({ workspace: w, ports }: { workspace: Workspace; ports: Po
             <li key={p.port} className="flex min-h-8 flex-wrap items-center gap-x-3 gap-y-1 py-1">
               <span className="font-mono text-[12px]">{p.port}</span>
               <span className="min-w-0 flex-1 font-mono text-[12px] break-all text-fg3">{enabled && p.url}</span>
-              {enabled && team.can("terminal.type") && (
+              {enabled && team.can("workspace.edit") && (
                 <Button
                   busy={open.isPending && open.variables === p.port && "Opening"}
                   aria-label={`Open the preview of port ${p.port}`}

@@ -36,7 +36,10 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
   const session = sessions.data?.find((s) => s.id === sessionId);
   const writer = !readOnly && team.can("terminal.type");
   const shell = session ? isShell(session) : false;
-  const handle = useMemo(() => terminalOf({ sessionId, writer, shell }), [sessionId, writer, shell]);
+  const handle = useMemo(
+    () => terminalOf({ sessionId, workspaceId, writer, shell }),
+    [sessionId, workspaceId, writer, shell],
+  );
   const host = useRef<HTMLDivElement>(null);
   const view = useStore(handle.view);
   const [finding, setFinding] = useState(false);
