@@ -123,6 +123,10 @@ func (s *Service) look(ctx context.Context, w Workspace, b *box) (boxView, error
 			return v, refused("it names refs it was not asked for")
 		}
 	}
+	// HEAD was read a moment before: what its branch says by now is where it is.
+	if tip := v.refs[headsPrefix+v.branch]; v.branch != "" && tip != "" {
+		v.head = tip
+	}
 	if strings.Contains(out, " refs/stash\n") {
 		out, err := b.git(ctx, nil, "log", "--walk-reflogs", "--format=%H", fmt.Sprintf("--max-count=%d", maxStashes), "refs/stash", "--")
 		if err != nil {
@@ -231,14 +235,19 @@ func (s *Service) takeHome(ctx context.Context, p Project, w Workspace, b *box, 
 		}
 	}
 	killpoint.Reach(killpoint.HomeTaken)
-	if err := s.moveHome(ctx, p, w, v, was, have, want); err != nil {
-		return err
-	}
-	killpoint.Reach(killpoint.HomeMoved)
 	index := state.Index
 	if state.Head != v.head {
 		index = ""
 	}
+	if s.far(w.ID) { // should its sandbox be gone in a moment, this is all that says where it was
+		if err := s.writeHome(w.ID, homeState{Branch: v.branch, Head: v.head, Tip: tip, Index: index, Bytes: state.Bytes}); err != nil {
+			return err
+		}
+	}
+	if err := s.moveHome(ctx, p, w, v, was, state.Tip, have, want); err != nil {
+		return err
+	}
+	killpoint.Reach(killpoint.HomeMoved)
 	return s.writeHome(w.ID, homeState{Stamp: stamp, Branch: v.branch, Head: v.head, Tip: tip, Index: index, Bytes: state.Bytes})
 }
 

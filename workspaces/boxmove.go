@@ -10,15 +10,16 @@ import (
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
-// moveHome moves the refs of the repository after those of the sandbox. What they no longer reach is kept.
-func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxView, was string, have, want map[string]string) error {
+// moveHome moves the refs of the repository after those of the sandbox. What they no longer reach is kept. was is where the workspace's
+// branch is here, before where it was there when it was asked last.
+func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxView, was, before string, have, want map[string]string) error {
 	tip := v.refs[headsPrefix+w.Branch]
 	unlock, err := s.repos.lock(ctx, p.GitDir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	first, then, lost, err := s.branchHome(ctx, p, w, tip, was)
+	first, then, lost, err := s.branchHome(ctx, p, w, tip, was, before)
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (s *Service) moveHome(ctx context.Context, p Project, w Workspace, v boxVie
 
 // branchHome says how the workspace's own branch follows the sandbox's: the sandbox is where its work is done. Only what somebody
 // added to it in the repository meanwhile is left where it is.
-func (s *Service) branchHome(ctx context.Context, p Project, w Workspace, tip, was string) (first, then []refEdit, lost []string, err error) {
+func (s *Service) branchHome(ctx context.Context, p Project, w Workspace, tip, was, before string) (first, then []refEdit, lost []string, err error) {
 	ref := headsPrefix + w.Branch
 	switch {
 	case tip == "" || tip == was:
@@ -69,7 +70,6 @@ func (s *Service) branchHome(ctx context.Context, p Project, w Workspace, tip, w
 		return nil, nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")
 	}
 	if !forward {
-		before := s.readHome(w.ID).Tip
 		behind, err := s.contains(ctx, p.GitDir, was, tip)
 		if err != nil {
 			return nil, nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing the workspace's branch")

@@ -3,8 +3,10 @@ package workspaces_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -79,7 +81,9 @@ func farHouse(t testing.TB, change ...func(*workspaces.Config)) (*house, *away) 
 		if err := h.s.TakeLeave(ctx, p.WorkspaceID, p.Run); err != nil {
 			t.Errorf("taking leave: %v", err)
 		}
-		a.mirror(ctx, p)
+		if p.OwnDisk {
+			a.mirror(ctx, p)
+		}
 	}
 	a.OnPausing(leave)
 	a.OnEnding(leave)
@@ -190,10 +194,21 @@ func (a *away) led(w workspaces.Workspace) {
 // longRepo is a repository with a history that is longer than what work needs.
 func (h *house) longRepo(name string) string {
 	dir := h.repo(name)
+	var in strings.Builder
 	for i := range 20 {
-		write(h.t, dir, "old/file", strings.Repeat("x", i+1))
-		commitAll(h.t, dir, "old "+string(rune('a'+i)))
+		text := "old " + string(rune('a'+i))
+		fmt.Fprintf(&in, "commit refs/heads/main\ncommitter A <a@localhost> %d +0000\ndata %d\n%s\n", 1_700_000_000+i, len(text), text)
+		if i == 0 {
+			in.WriteString("from refs/heads/main^0\n")
+		}
+		fmt.Fprintf(&in, "M 100644 inline old/file\ndata %d\n%s\n\n", i+1, strings.Repeat("x", i+1))
 	}
+	cmd := exec.Command("git", "fast-import", "--quiet")
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(in.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		h.t.Fatalf("fast-import: %v\n%s", err, out)
+	}
+	git(h.t, dir, "reset", "-q", "--hard")
 	return dir
 }
 

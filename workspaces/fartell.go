@@ -58,7 +58,7 @@ func (s *Service) supply(ctx context.Context, p Project, w Workspace, b *box, id
 	if err != nil {
 		return err
 	}
-	edge, _, err := s.boundary(ctx, p, commits, floor)
+	edge, err := s.boundary(ctx, p, commits, floor)
 	if err != nil {
 		return err
 	}

@@ -19,15 +19,14 @@ import (
 // What of a repository's history a parcel holds: the commits of the workspace and of its base down to where all of them meet, so that
 // merge-base, the log of the branch and a rebase onto the base give there what they give here. Below that history is cut.
 
-// maxDepth is how many commits further down the branches and stashes of the workspace's own may take a parcel. One that leaves the
-// base before that is sent, and its history is cut where it meets what is not.
-const maxDepth = 2_000
+// maxDepth is how many commits further down a parcel may go for branches, its own or merged ones, that left the base before the
+// workspace's did. What left earlier still is sent, too; its history is cut where it meets what is not.
+const maxDepth = 500
 
 // history is a piece of the repository's.
 type history struct {
 	tips    []string // commits and tags it is made of, and blobs that only an index names
 	shallow []string // commits in it whose parents are not
-	commits int
 }
 
 // cutHistory says which part of the history the commits main need, and with it those of others.
@@ -37,24 +36,29 @@ func (s *Service) cutHistory(ctx context.Context, p Project, main, others []stri
 	if err != nil {
 		return history{}, err
 	}
-	if len(others) > 0 && len(floor) > 0 {
-		lower, err := s.meet(ctx, p, slices.Concat(main, others))
-		if err != nil {
-			return history{}, err
-		}
-		if len(lower) > 0 {
-			n, err := s.countBetween(ctx, p, floor, lower)
-			if err != nil {
-				return history{}, err
-			}
-			if n <= maxDepth {
-				floor = lower
-			}
-		}
+	h := history{tips: unique(slices.Concat(main, others, floor))}
+	least, err := s.countBetween(ctx, p, h.tips, floor)
+	if err != nil {
+		return history{}, err
 	}
-	h := history{tips: slices.Concat(main, others, floor)}
-	h.shallow, h.commits, err = s.boundary(ctx, p, slices.Concat(main, others), floor)
-	return h, err
+	for low := slices.Concat(main, others); ; { // first those of the workspace's own, then what is cut off elsewhere than at the floor
+		if h.shallow, err = s.boundary(ctx, p, h.tips, floor); err != nil || len(floor) == 0 {
+			return h, err
+		}
+		lower, err := s.meet(ctx, p, unique(slices.Concat(low, floor, h.shallow)))
+		if err != nil || len(lower) == 0 || slices.Equal(unique(lower), unique(floor)) {
+			return h, err
+		}
+		n, err := s.countBetween(ctx, p, h.tips, lower)
+		if err != nil {
+			return h, err
+		}
+		if n > least+maxDepth {
+			return h, nil
+		}
+		floor, low = lower, nil
+		h.tips = unique(slices.Concat(h.tips, floor))
+	}
 }
 
 // meet returns the last commits all have in common, none where there are none.
@@ -95,22 +99,21 @@ func revs(these, not []string) *strings.Reader {
 
 // boundary returns the commits at which the history of tips above floor is cut: those of the floor, parents of commits above it, and
 // where the repository's own history is cut.
-func (s *Service) boundary(ctx context.Context, p Project, tips, floor []string) (shallow []string, commits int, err error) {
+func (s *Service) boundary(ctx context.Context, p Project, tips, floor []string) (shallow []string, err error) {
 	out, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: revs(tips, floor), Max: 256 << 20, Args: []string{"rev-list", "--boundary", "--stdin"}})
 	if err != nil {
-		return nil, 0, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the history")
+		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the history")
 	}
 	own := s.ownShallow(p)
 	for l := range strings.Lines(string(out)) {
 		l = strings.TrimSpace(l)
-		commits++
 		if id, ok := strings.CutPrefix(l, "-"); ok {
 			shallow = append(shallow, id)
 		} else if own[l] {
 			shallow = append(shallow, l)
 		}
 	}
-	return unique(append(shallow, floor...)), commits, nil
+	return unique(append(shallow, floor...)), nil
 }
 
 // ownShallow are the commits at which the repository's own history is cut.
@@ -132,10 +135,10 @@ func unique(ids []string) []string {
 	return slices.Compact(ids)
 }
 
-// packHistory writes packs, with their indexes, into dir. have are commits the receiver has; of what they reach nothing is packed.
+// packHistory writes packs, with their indexes, into dir. have are commits the receiver has: of their files nothing is packed.
 func (s *Service) packHistory(ctx context.Context, p Project, dir string, h history, have []string, say func(done, all int64)) error {
 	var ask strings.Builder
-	for _, id := range h.shallow {
+	for _, id := range unique(append(slices.Clone(have), h.shallow...)) { // what the receiver has is not all that it comes from
 		ask.WriteString("--shallow " + id + "\n")
 	}
 	for _, id := range unique(append(slices.Clone(h.tips), h.shallow...)) {

@@ -167,6 +167,14 @@ func (s *Service) leadHome(ctx context.Context, p Project, w Workspace, admin st
 				tip = home.Head
 			}
 		}
+		if tip != "" && tip != home.Head && home.Branch == w.Branch && home.Tip == home.Head && s.far(w.ID) {
+			// The move of the branch was cut. What else moved it is left where it is.
+			if behind, err := s.contains(ctx, p.GitDir, home.Head, tip); err == nil && behind {
+				if err := s.updateRefs(ctx, p.GitDir, "from the sandbox of "+w.Key(), refUpdate(ref, home.Head, tip)); err == nil {
+					tip = home.Head
+				}
+			}
+		}
 		if tip == home.Head {
 			at = ref
 		}
