@@ -264,8 +264,10 @@ func TestGuessingIsSlowedWithoutLockingTheOwnerOut(t *testing.T) {
 	attack := accounts.Meta{IP: "203.0.113.5"}
 	tries := 0
 	var err error
+	canceled, cancel := context.WithCancel(ctx)
+	cancel() // counted, without the cost of hashing
 	for ; tries < 50; tries++ {
-		if _, _, _, err = h.Login(ctx, "ada@example.com", "guess number "+string(rune('a'+tries)), attack); fault.Is(err, fault.RateLimited) {
+		if _, _, _, err = h.Login(canceled, "ada@example.com", "guess number "+string(rune('a'+tries)), attack); fault.Is(err, fault.RateLimited) {
 			break
 		}
 	}
@@ -288,7 +290,7 @@ func TestGuessingIsSlowedWithoutLockingTheOwnerOut(t *testing.T) {
 	}
 	// Success forgets the failures.
 	for range 10 {
-		if _, _, _, err := h.Login(ctx, "ada@example.com", "wrong password", attack); fault.Is(err, fault.RateLimited) {
+		if _, _, _, err := h.Login(canceled, "ada@example.com", "wrong password", attack); fault.Is(err, fault.RateLimited) {
 			t.Fatal("limited too early")
 		}
 	}
@@ -298,9 +300,11 @@ func TestOneAddressCannotTryManyAccounts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(storetest.SQLite(t))
 	limited := -1
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel() // counted, without the cost of hashing
 	for i := range 60 {
 		ip := "2001:db8:1:2::" + string(rune('a'+i%6)) // one user's network
-		_, _, _, err := h.Login(t.Context(), "user"+string(rune('a'+i))+"@example.com", "wrong password", accounts.Meta{IP: ip})
+		_, _, _, err := h.Login(canceled, "user"+string(rune('a'+i))+"@example.com", "wrong password", accounts.Meta{IP: ip})
 		if fault.Is(err, fault.RateLimited) {
 			limited = i
 			break
