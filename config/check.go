@@ -19,8 +19,9 @@ var BuiltinAgents = []string{"claude-code", "codex", "gemini", "opencode", "shel
 var Providers = []string{"auto", "local", "bubblewrap", "docker", "runner", "e2b"}
 
 var (
-	agentName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
-	hostName  = regexp.MustCompile(`^(?i)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:\d+)?$`)
+	agentName  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+	headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,100}$`)
+	hostName   = regexp.MustCompile(`^(?i)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:\d+)?$`)
 )
 
 func (d *decoder) check(c *Config) {
@@ -191,8 +192,9 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 		d.problem("sandboxing.docker.image", "must name an image")
 	}
 	e := s.E2B
-	d.checkURL("sandboxing.e2b.apiUrl", e.APIURL, true)
-	d.checkURL("sandboxing.e2b.sandboxUrl", e.SandboxURL, true)
+	// Plain http is taken, as by E2B's own clients: a server of one's own may be behind a door of its own.
+	d.checkURL("sandboxing.e2b.apiUrl", e.APIURL, false)
+	d.checkURL("sandboxing.e2b.sandboxUrl", e.SandboxURL, false)
 	if e.Domain != "" && !hostName.MatchString(e.Domain) {
 		d.problem("sandboxing.e2b.domain", "must be the name of a host such as e2b.app")
 	}
@@ -203,6 +205,19 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 	d.checkLeast("sandboxing.e2b.defaultRam", e.DefaultRAM, 128)
 	d.checkLeast("sandboxing.e2b.maxSessionDuration", e.MaxSessionDuration, 60)
 	d.checkLeast("sandboxing.e2b.autoShutdownIdle", e.AutoShutdownIdle, 0)
+	d.checkLeast("sandboxing.e2b.requestTimeout", e.RequestTimeout, 1)
+	d.checkLeast("sandboxing.e2b.retries", e.Retries, 0)
+	if e.PriceVCPU < 0 || e.PriceGiB < 0 {
+		d.problem("sandboxing.e2b.priceVcpuSecond", "and priceGibSecond are nano-USD a second, such as 14000, and not negative")
+	}
+	if u, err := url.Parse(e.Proxy); e.Proxy != "" && e.Proxy != NoProxy && (err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)) {
+		d.problem("sandboxing.e2b.proxy", `must be an address such as http://proxy.example.com:3128, or "none"`)
+	}
+	for k, v := range e.Headers {
+		if !headerName.MatchString(k) || strings.ContainsAny(v, "\r\n\x00") {
+			d.problem("sandboxing.e2b.headers", "%q must be the name of a header, and its value one line", k)
+		}
+	}
 }
 
 // checkURL checks an optional address that secrets are sent to: https, or this machine.

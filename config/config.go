@@ -173,6 +173,14 @@ type E2B struct {
 	MaxSessionDuration int    `json:"maxSessionDuration"` // s
 	AutoShutdownIdle   int    `json:"autoShutdownIdle"`   // s
 	FallbackToLocal    bool   `json:"fallbackToLocal"`
+
+	Debug          bool              `json:"debug"`          // no control plane: one envd on this machine, as E2B_DEBUG means it
+	RequestTimeout int               `json:"requestTimeout"` // s
+	Retries        int               `json:"retries"`        // of requests that may be sent again
+	Proxy          string            `json:"proxy" secret:"url"`
+	Headers        map[string]string `json:"headers" secret:"values"`
+	PriceVCPU      int64             `json:"priceVcpuSecond"` // nano-USD
+	PriceGiB       int64             `json:"priceGibSecond"`  // nano-USD
 }
 
 // Outgoing is what the server itself may reach at addresses that people enter: webhooks, push services, agents' base URLs.
@@ -228,7 +236,8 @@ func Default() *Config {
 			Limits: Limits{Default: SandboxLimits{Processes: 4096}, DiskEverySeconds: 20},
 			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true},
 			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
-				MaxSessionDuration: 86400, AutoShutdownIdle: 1800},
+				MaxSessionDuration: 86400, AutoShutdownIdle: 1800, RequestTimeout: 60, Retries: 3, Headers: map[string]string{},
+				PriceVCPU: 14_000, PriceGiB: 4_500},
 			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
 		},
 		Outgoing: Outgoing{Allow: []string{}},

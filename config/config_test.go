@@ -88,7 +88,8 @@ func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 		`{"sandboxing":{"monthlyBudgetUsd":-1}}`:                     {"sandboxing.monthlyBudgetUsd"},
 		`{"sandboxing":{"local":{"resourceLimits":{"maxCpu":-1}}}}`:  {"sandboxing.local.resourceLimits"},
 		`{"sandboxing":{"defaultProvider":"kvm"}}`:                   {"sandboxing.defaultProvider", "bubblewrap", "kvm"},
-		`{"sandboxing":{"e2b":{"apiUrl":"http://api.example"}}}`:     {"sandboxing.e2b.apiUrl", "https"},
+		`{"sandboxing":{"e2b":{"apiUrl":"ftp://api.example"}}}`:      {"sandboxing.e2b.apiUrl", "https"},
+		`{"sandboxing":{"e2b":{"proxy":"gopher://x"}}}`:              {"sandboxing.e2b.proxy"},
 		`{"server":{"listen":"8080"}}`:                               {"server.listen", "127.0.0.1:8080"},
 		`{"server":{"listen":"127.0.0.1:99999"}}`:                    {"server.listen"},
 		`{"server":{"publicUrl":"parawork.example.com"}}`:            {"server.publicUrl"},
@@ -214,7 +215,7 @@ func TestLocalMayBeLeftOpen(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	vars := map[string]string{
-		"HOST": "127.0.0.1", "E2B_API_KEY": "e2b_1", "PARAWORK_SERVER_LISTEN": "127.0.0.1:0", "PARAWORK_DATA_DIR": "/srv/pw",
+		"HOST": "127.0.0.1", "E2B_API_KEY": "e2b_1", "E2B_DOMAIN": "e2b.corp.example", "E2B_API_URL": "http://api.corp.example:3000", "E2B_DEBUG": "true", "PARAWORK_SERVER_LISTEN": "127.0.0.1:0", "PARAWORK_DATA_DIR": "/srv/pw",
 		"PARAWORK_SERVER_TRUSTED_PROXIES": "10.0.0.1, 10.1.0.0/16", "PARAWORK_PROJECTS_ALLOW_FILE_URLS": "true",
 		"PARAWORK_SANDBOXING_MONTHLY_BUDGET_USD": "7", "PARAWORK_SANDBOXING_LOCAL_ENABLED": "false",
 		"PARAWORK_PROJECTS_BRANCH_PREFIX": "x${y}/", "PARAWORK_SANDBOXING_LOCAL_RESOURCE_LIMITS_MAX_CPU": "1.5",
@@ -230,7 +231,8 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("proxies = %v", c.Server.Proxies())
 	}
 	if !c.Projects.AllowFileURLs || c.Sandboxing.MonthlyBudgetUSD != 7 || c.Sandboxing.Local.Enabled == nil || *c.Sandboxing.Local.Enabled ||
-		c.Projects.BranchPrefix != "x${y}/" || c.Sandboxing.E2B.APIKey != "e2b_1" || c.Sandboxing.Local.ResourceLimits.MaxCPU != 1.5 {
+		c.Projects.BranchPrefix != "x${y}/" || c.Sandboxing.E2B.APIKey != "e2b_1" || c.Sandboxing.E2B.Domain != "e2b.corp.example" || c.Sandboxing.E2B.APIURL != "http://api.corp.example:3000" ||
+		!c.Sandboxing.E2B.Debug || !c.Given("sandboxing.e2b.domain") || c.Given("sandboxing.e2b.sandboxUrl") || c.Sandboxing.Local.ResourceLimits.MaxCPU != 1.5 {
 		t.Errorf("got %s", c)
 	}
 	for name, bad := range map[string]string{"PARAWORK_PROJECTS_ALLOW_FILE_URLS": "maybe", "PARAWORK_SANDBOXING_MONTHLY_BUDGET_USD": "a lot"} {
@@ -361,7 +363,7 @@ func paths(path string, tree map[string]any, out map[string]any) {
 		if path == "agents" {
 			full = "agents.<name>"
 		}
-		if sub, ok := v.(map[string]any); ok && full != "agents.<name>.env" {
+		if sub, ok := v.(map[string]any); ok && len(sub) > 0 && full != "agents.<name>.env" {
 			paths(full, sub, out)
 			continue
 		}

@@ -36,6 +36,7 @@ func Load(path string, env func(string) string) (*Config, error) {
 	}
 	d.twins("", reflect.ValueOf(c).Elem(), env)
 	d.expand("", reflect.ValueOf(c).Elem(), env)
+	d.e2bEnv(&c.Sandboxing.E2B, env)
 	if len(d.problems) == 0 {
 		d.paths(c, env)
 		d.files("", reflect.ValueOf(c).Elem(), c.File, env)
@@ -178,6 +179,20 @@ func (d *decoder) twin(path, name, text string, dst reflect.Value) {
 	if len(d.problems) == before {
 		d.given[path] = true
 		delete(d.fromFile, path)
+	}
+}
+
+// e2bEnv fills what is not said of E2B from the variables its own clients know.
+func (d *decoder) e2bEnv(e *E2B, env func(string) string) {
+	for key, dst := range map[string]*string{"domain": &e.Domain, "apiUrl": &e.APIURL, "sandboxUrl": &e.SandboxURL} {
+		name := map[string]string{"domain": "E2B_DOMAIN", "apiUrl": "E2B_API_URL", "sandboxUrl": "E2B_SANDBOX_URL"}[key]
+		if v := env(name); *dst == "" && v != "" {
+			*dst = v
+			d.given["sandboxing.e2b."+key] = true
+		}
+	}
+	if strings.EqualFold(env("E2B_DEBUG"), "true") && !d.given["sandboxing.e2b.debug"] {
+		e.Debug = true
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -72,6 +73,11 @@ func (p *Place) Run(ctx context.Context, b BoxCommand) (BoxResult, error) {
 		res.ExitCode = *proc.ExitCode
 	}
 	return res, nil
+}
+
+// OfKind returns the live places of a kind.
+func (m *Manager) OfKind(k Kind) []*Place {
+	return slices.DeleteFunc(m.places(), func(p *Place) bool { return p.Kind != k })
 }
 
 // causeOr prefers the reason why ctx ended over the error that followed from it.

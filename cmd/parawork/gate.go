@@ -40,13 +40,14 @@ func (h *house) buildGate(publisher events.Publisher, kept *store.Executors, env
 		return err
 	}
 	agents, urls := agentAddresses(h.cfg)
-	h.network, err = network.New(network.Config{Store: store.NewNetwork(h.db), Gates: h.gate, Events: publisher, Mode: executors.NetworkMode(n.Mode),
+	h.network, err = network.New(network.Config{Store: store.NewNetwork(h.db), Gates: gates{h.gate, h}, Events: publisher, Mode: executors.NetworkMode(n.Mode),
 		Allow: n.Allow, Agents: agents, AgentURLs: urls, Log: h.log.With("room", "network")})
 	if err != nil {
 		return fmt.Errorf("config.json: %w", err)
 	}
 	warnOpenLoopback(h.log, n)
 	h.places.UseGate(h.gate, h.network)
+	h.places.OnPlace(h.e2bFound)
 	return nil
 }
 

@@ -25,6 +25,9 @@ usage: parawork <command> [flags]
               reset-password --email E --password-stdin
   docker    images for workspaces in containers
               build [--tag NAME] [--base IMAGE] [--no-cache] [--pull] [--print], --config FILE
+  e2b       templates for workspaces in sandboxes of E2B
+              template build [--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force], --config FILE
+              template list, --config FILE
   doctor    look at everything Parawork needs, and say what to do about what is missing
               --config FILE, --print-config
   version   print the version
@@ -64,6 +67,8 @@ func (p program) run(ctx context.Context, args []string) int {
 		err = p.interruptible(ctx, args, p.admin)
 	case "docker":
 		err = p.interruptible(ctx, args, p.docker)
+	case "e2b":
+		err = p.interruptible(ctx, args, p.e2b)
 	case "doctor":
 		err = p.interruptible(ctx, args, p.doctor)
 	case "version", "--version", "-v":

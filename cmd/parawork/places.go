@@ -13,32 +13,43 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/bubblewrap"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 )
 
-// placesOf makes the executors of this server. Nothing runs yet.
-func placesOf(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), log *slog.Logger) ([]executors.Executor, *docker.Executor, error) {
+// places are the executors of this server.
+type places struct {
+	all    []executors.Executor
+	docker *docker.Executor // nil when switched off
+	e2b    *e2b.Executor
+}
+
+// placesOf makes them. Nothing runs yet.
+func placesOf(cfg *config.Config, guest string, groups *cgroup.Tree, teams func(context.Context) (int, error), cloud func(context.Context) e2b.Settings, log *slog.Logger) (p places, err error) {
 	boxes, err := bubblewrap.New(bubblewrap.Config{Enabled: cfg.Sandboxing.Bubblewrap.Enabled, Dir: filepath.Join(cfg.DataDir, "sandboxes"), GuestPath: guest,
 		Groups: groups, Paths: cfg.Sandboxing.Bubblewrap.Paths, TmpMB: cfg.Sandboxing.Bubblewrap.TmpMB, Log: log.With("room", "bubblewrap")})
 	if err != nil {
-		return nil, nil, err
+		return p, err
 	}
 	here, err := local.New(localConfig(cfg, guest, groups, teams, log.With("room", "local")))
 	if err != nil {
-		return nil, nil, err
+		return p, err
 	}
-	all := []executors.Executor{boxes, here}
-	if !cfg.Sandboxing.Docker.Enabled {
-		return all, nil, nil
+	p.all = []executors.Executor{boxes, here}
+	if cfg.Sandboxing.Docker.Enabled {
+		if p.docker, err = docker.New(dockerConfig(cfg, guest, log.With("room", "docker"))); err != nil {
+			return p, err
+		}
+		p.all = append(p.all, p.docker)
 	}
-	d, err := docker.New(dockerConfig(cfg, guest, log.With("room", "docker")))
-	if err != nil {
-		return nil, nil, err
+	if p.e2b, err = newE2B(cfg, guest, cloud, log.With("room", "e2b")); err != nil {
+		return p, err
 	}
-	return append(all, d), d, nil
+	p.all = append(p.all, p.e2b)
+	return p, nil
 }
 
 // placeRules are the instance's own words about places.
@@ -63,7 +74,7 @@ func (h *house) checkDefault(ctx context.Context) error {
 		why, cure = "is switched off", `Set sandboxing.bubblewrap.enabled to true, or sandboxing.defaultProvider to "auto".`
 	case kind == docker.Kind && !s.Docker.Enabled:
 		why, cure = "is switched off", `Set sandboxing.docker.enabled to true, or sandboxing.defaultProvider to "auto".`
-	case !slices.Contains([]executors.Kind{executors.Local, bubblewrap.Kind, docker.Kind}, kind):
+	case !slices.Contains([]executors.Kind{executors.Local, bubblewrap.Kind, docker.Kind, e2b.Kind}, kind):
 		why = "is not part of this version"
 	}
 	if why != "" {
@@ -115,16 +126,17 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 	if err != nil {
 		groups = nil // the line of the limits says why
 	}
-	all, d, err := placesOf(cfg, guest, groups, teams, slog.New(slog.DiscardHandler))
+	made, err := placesOf(cfg, guest, groups, teams, func(context.Context) e2b.Settings { return e2bFromFile(cfg) }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		r.say(bad, "place", err.Error(), "")
 		return
 	}
-	if d != nil {
-		defer d.Close()
+	if made.docker != nil {
+		defer made.docker.Close()
 	}
+	defer made.e2b.Close()
 	mc := placeRules(cfg, teams)
-	mc.Executors, mc.Store, mc.Workspaces = all, noStore{}, noWorkspaces{}
+	mc.Executors, mc.Store, mc.Workspaces = made.all, noStore{}, noWorkspaces{}
 	m := executors.NewManager(mc)
 	standings, _, err := m.Standings(ctx, "")
 	if err != nil {
@@ -153,9 +165,6 @@ func (r *report) places(ctx context.Context, cfg *config.Config, st store.State,
 	h := &house{cfg: cfg, log: slog.New(slog.DiscardHandler), places: m}
 	if err := h.checkDefault(ctx); err != nil {
 		r.say(bad, "place", err.Error(), "")
-	}
-	if cfg.Sandboxing.E2B.APIKey != "" {
-		r.say(minor, "place", "e2b: an API key is set, but it is not built into this version", "")
 	}
 }
 

@@ -9,9 +9,6 @@ import (
 	"github.com/parawork/parawork/store"
 )
 
-// kindE2B is the place whose settings are kept here.
-const kindE2B executors.Kind = "e2b"
-
 // givenBy are the keys of config.json that lock a setting.
 var givenBy = map[string]string{
 	settings.DefaultExecutor: "sandboxing.defaultProvider", settings.AllowUserChoice: "sandboxing.allowUserChoice", settings.MonthlyBudgetUSD: "sandboxing.monthlyBudgetUsd",

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/events/pg"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/docker"
+	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/images"
@@ -46,6 +47,7 @@ type house struct {
 	line       *pg.Line // nil beside SQLite
 	accounts   *accounts.Service
 	docker     *docker.Executor // nil when switched off
+	e2b        *e2b.Executor
 	images     *images.Service
 	places     *executors.Manager
 	gate       *gate.Gate
@@ -148,17 +150,17 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
 		Protocols: protocols, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
 		FallBackAllowed: func(ctx context.Context) bool { return h.settings.Values(ctx).E2B.FallbackToLocal }, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
-	kinds, d, err := placesOf(cfg, guest, h.groups, h.accounts.CountTeams, h.log)
+	made, err := placesOf(cfg, guest, h.groups, h.accounts.CountTeams, func(ctx context.Context) e2b.Settings { return e2bSettings(cfg, h.settings.Values(ctx).E2B) }, h.log)
 	if err != nil {
 		return err
 	}
-	h.docker = d
+	h.docker, h.e2b = made.docker, made.e2b
 	kept := store.NewExecutors(h.db)
 	h.kept = kept
 	mc := h.rules()
-	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = kinds, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
+	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = made.all, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
 	mc.Fallback = func(ctx context.Context, k executors.Kind) bool {
-		return k == kindE2B && h.settings.Values(ctx).E2B.FallbackToLocal
+		return k == e2b.Kind && h.settings.Values(ctx).E2B.FallbackToLocal
 	}
 	mc.Ledger = h.ledger
 	h.places = executors.NewManager(mc)
@@ -242,7 +244,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, PreviewDomain: h.cfg.Preview.BaseDomain,
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }
@@ -257,6 +259,11 @@ func (h *house) close() {
 	if h.docker != nil {
 		if err := h.docker.Close(); err != nil {
 			h.log.Debug("client of Docker not closed", "error", err)
+		}
+	}
+	if h.e2b != nil {
+		if err := h.e2b.Close(); err != nil {
+			h.log.Debug("pipes to E2B not closed", "error", err)
 		}
 	}
 	if h.groups != nil {

@@ -192,15 +192,14 @@ func (p *plane) pause(ctx context.Context, id string) error {
 }
 
 // reach sets what a running sandbox may reach. All rules are replaced.
-func (p *plane) reach(ctx context.Context, id string, allowInternet *bool, e egress) error {
+func (p *plane) reach(ctx context.Context, id string, e egress) error {
 	if p.set.Debug {
 		return nil
 	}
 	in := struct {
-		AllowOut            []string `json:"allowOut,omitempty"`
-		DenyOut             []string `json:"denyOut,omitempty"`
-		AllowInternetAccess *bool    `json:"allow_internet_access,omitempty"`
-	}{e.AllowOut, e.DenyOut, allowInternet}
+		AllowOut []string `json:"allowOut"`
+		DenyOut  []string `json:"denyOut"`
+	}{append([]string{}, e.AllowOut...), append([]string{}, e.DenyOut...)}
 	_, _, err := p.do(ctx, ask{method: http.MethodPut, path: sandboxPath(id, "/network"), in: in, again: true})
 	return err
 }

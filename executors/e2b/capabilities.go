@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 const (
@@ -138,24 +139,29 @@ func (a *account) has(ctx context.Context, now func() time.Time, name string) (b
 	return there, err
 }
 
-// Check says whether E2B can be used with settings, before they are kept: nil, or a place_cannot_serve with the reason.
-func Check(ctx context.Context, set Settings) error {
-	set, err := set.Normal()
+// Check says whether E2B can be used with settings, before they are kept, and how many sandboxes run there. Its error is a
+// place_cannot_serve whose words are the reason alone: the cure is a detail.
+func Check(ctx context.Context, set Settings) (running int, err error) {
+	set, err = set.Normal()
 	if err != nil {
-		return CannotServe(err, BadKey, "These settings cannot be used: "+err.Error(), "Mend them.")
+		return 0, only(err, BadKey, "These settings cannot be used: "+err.Error()+".", "Mend them.")
 	}
 	if !set.on() {
-		return cannot(nil, NoKey)
+		return 0, only(nil, NoKey, words[NoKey][0]+".", words[NoKey][1])
 	}
 	set.Retries = 0
 	client := newHTTP(set)
 	defer client.CloseIdleConnections()
-	_, err = newPlane(set, client).check(ctx)
-	if err == nil {
-		return nil
+	if running, err = newPlane(set, client).check(ctx); err == nil {
+		return running, nil
 	}
-	if why(err) == "" {
-		return cannot(err, Outage)
+	r := why(err)
+	if _, ok := words[r]; !ok {
+		r = Outage
 	}
-	return inWords(err, set, 0, 0)
+	return 0, only(err, r, words[r][0]+".", words[r][1])
+}
+
+func only(cause error, r Reason, reason, cure string) error {
+	return fault.Wrap(cause, fault.Unavailable, "place_cannot_serve", "%s", reason).With("reason", string(r)).With("cure", cure).With("ways", ways[r])
 }

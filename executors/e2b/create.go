@@ -127,10 +127,10 @@ func (e *Executor) make(ctx context.Context, a *account, s executors.Spec) (*san
 		return nil, err
 	}
 	sb := e.adopt(a, s.ID, rec, got, token)
-	if warm != nil {
-		if err := sb.setNetwork(ctx, s.Network); err != nil {
-			return nil, err
-		}
+	if warm == nil {
+		sb.reaches = &s.Network
+	} else if err := sb.setNetwork(ctx, s.Network); err != nil {
+		return nil, err
 	}
 	if err := sb.begin(ctx); err != nil {
 		return nil, err

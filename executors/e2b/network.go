@@ -2,8 +2,11 @@ package e2b
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/executors"
 )
@@ -57,31 +60,71 @@ func public(a netip.Addr) bool {
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !netip.MustParsePrefix("100.64.0.0/10").Contains(a.Unmap())
 }
 
-// SetNetwork has a running sandbox reach what n says from now on. A sandbox that is not this executor's, or not known to it now, is none
-// of its business: what it is started or found with comes from its Spec.
-func (e *Executor) SetNetwork(ctx context.Context, sandboxID string, n executors.Network) error {
+// NetworkChanged has a sandbox reach what n says from now on, also where that cannot be said to E2B at once: it is tried again until it is
+// done, and before a sandbox that is paused goes on. A sandbox this process has nothing to do with is none of its business.
+func (e *Executor) NetworkChanged(sandboxID string, n executors.Network) {
 	s := e.known(sandboxID)
 	if s == nil {
-		return nil
+		return
 	}
-	return s.setNetwork(ctx, n)
+	s.mu.Lock()
+	same := s.want == nil && s.reaches != nil && equal(*s.reaches, n)
+	if !same {
+		s.want = &n
+	}
+	paused := s.paused
+	s.mu.Unlock()
+	if same || paused {
+		return
+	}
+	e.later(func(ctx context.Context) {
+		for wait := time.Second; ; wait *= 2 {
+			err := s.settleNetwork(ctx)
+			if err == nil {
+				return
+			}
+			e.cfg.Log.Warn("what a sandbox may reach could not be changed yet", "sandbox_id", sandboxID, "error", err)
+			if sleep(ctx, wait) != nil {
+				return // the next extension of its lease tries again
+			}
+		}
+	})
 }
 
-func (s *sandbox) setNetwork(ctx context.Context, n executors.Network) error {
+func equal(a, b executors.Network) bool { return a.Mode == b.Mode && slices.Equal(a.Allow, b.Allow) }
+
+// settleNetwork tells E2B what the sandbox is to reach, where that is news.
+func (s *sandbox) settleNetwork(ctx context.Context) error {
 	s.mu.Lock()
-	if s.paused {
-		s.want = &n
-		s.mu.Unlock()
+	want, paused := s.want, s.paused
+	s.mu.Unlock()
+	if want == nil || paused {
 		return nil
 	}
-	s.mu.Unlock()
 	a, err := s.e.account(ctx)
 	if err != nil {
 		return err
 	}
-	internet, egress := rules(n)
-	if internet != nil { // the call that changes rules has no word for "none" but to deny all
+	internet, egress := rules(*want)
+	if internet != nil { // the call that changes rules knows no other "none"
 		egress.DenyOut = []string{everywhere}
 	}
-	return inWords(a.plane.reach(ctx, s.record().Sandbox, nil, egress), a.set, 0, 0)
+	if err := a.plane.reach(ctx, s.record().Sandbox, egress); err != nil {
+		return fmt.Errorf("setting what the sandbox reaches: %w", inWords(err, a.set, 0, 0))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reaches = want
+	if s.want == want {
+		s.want = nil
+	}
+	return nil
+}
+
+// setNetwork says so at once.
+func (s *sandbox) setNetwork(ctx context.Context, n executors.Network) error {
+	s.mu.Lock()
+	s.want = &n
+	s.mu.Unlock()
+	return s.settleNetwork(ctx)
 }

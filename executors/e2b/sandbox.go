@@ -33,8 +33,10 @@ type sandbox struct {
 	lastAt time.Time
 	cpuMs  int64
 	peak   int64
-	want   *executors.Network // to be set when it wakes
 	pipes  int
+
+	reaches *executors.Network // as E2B was told; nil = not by this process
+	want    *executors.Network // to be told
 }
 
 var (
@@ -319,8 +321,7 @@ func (s *sandbox) wake(ctx context.Context, a *account) error {
 	if woken {
 		s.rec.Runs = s.e.cfg.Now().UnixMilli()
 	}
-	rec, want := s.rec, s.want
-	s.want = nil
+	rec := s.rec
 	s.lastAt = time.Time{}
 	s.mu.Unlock()
 	if woken {
@@ -328,10 +329,7 @@ func (s *sandbox) wake(ctx context.Context, a *account) error {
 			s.e.cfg.Log.Warn("beginning of a sandbox's run could not be kept", "sandbox_id", s.id, "error", err)
 		}
 	}
-	if want != nil {
-		return s.setNetwork(ctx, *want)
-	}
-	return nil
+	return s.settleNetwork(ctx)
 }
 
 // patiently asks again while E2B says that the sandbox is changing its state.
@@ -363,6 +361,9 @@ func (s *sandbox) Extend(ctx context.Context, d time.Duration) (executors.Lease,
 	switch {
 	case err == nil:
 		l.EndsAt = now.Add(d).UnixMilli()
+		if nerr := s.settleNetwork(ctx); nerr != nil {
+			s.e.cfg.Log.Warn("what a sandbox may reach could not be changed yet", "sandbox_id", s.id, "error", nerr)
+		}
 		return l, nil
 	case isStatus(err, http.StatusNotFound):
 		return l, errAsleep

@@ -1,0 +1,94 @@
+package e2b_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/e2b"
+	"github.com/parawork/parawork/executors/e2b/e2btest"
+	"github.com/parawork/parawork/executors/executortest"
+)
+
+// guest builds the guest once.
+var guest = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "parawork-guest")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "parawork-guest")
+	build := exec.Command("go", "build", "-o", path, "github.com/parawork/parawork/cmd/parawork-guest")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", &exec.Error{Name: string(out), Err: err}
+	}
+	return path, nil
+})
+
+func guestPath(t *testing.T) string {
+	t.Helper()
+	path, err := guest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := guest(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// settings are those of a fake service.
+func settings(s *e2btest.Server) e2b.Settings {
+	return e2b.Settings{APIKey: s.Key(), APIURL: s.APIURL(), SandboxURL: s.SandboxURL(), Proxy: "none"}
+}
+
+// newExecutor makes an executor over a fake service.
+func newExecutor(t *testing.T, s *e2btest.Server, dir string, change func(*e2b.Config)) *e2b.Executor {
+	t.Helper()
+	cfg := e2b.Config{Dir: dir, GuestPath: guestPath(t), Settings: func(context.Context) (e2b.Settings, error) { return settings(s), nil },
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if change != nil {
+		change(&cfg)
+	}
+	e, err := e2b.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return e
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	executortest.Run(t, executortest.Config{Deliver: executortest.Deliver, New: func(t *testing.T, dir string) executors.Executor {
+		return newExecutor(t, server(t, dir), dir, nil)
+	}})
+}
+
+// servers are fake services, by the folder of the executor that uses one.
+var servers sync.Map
+
+// server is the service a folder's executors use: the same one after a restart.
+func server(t *testing.T, dir string) *e2btest.Server {
+	t.Helper()
+	if s, ok := servers.Load(dir); ok {
+		return s.(*e2btest.Server)
+	}
+	s := e2btest.New(t, e2btest.Config{})
+	servers.Store(dir, s)
+	return s
+}
