@@ -210,5 +210,34 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
       await pool.getByText("3 ready at the default size: $0.40 an hour").waitFor();
       await done(page, `cloud-places-${look}`);
     });
+
+    test(`operators see how places do and what they cost, ${look}`, async () => {
+      // The real figures first: nothing was measured, and nothing is invented.
+      let page = await open(look, {}, "/settings/metrics");
+      await page.getByText("Not measured yet").first().waitFor();
+      await page.getByText("Nothing has cost anything yet.").first().waitFor();
+      await page.getByRole("region", { name: "By place" }).getByRole("columnheader", { name: "This server" }).waitFor();
+      await page.getByText("$0.00 of $500.00 this month, $500.00 left").waitFor();
+      await done(page, `cloud-metrics-none-${look}`);
+
+      const real = await house.api("GET", "/instance/metrics");
+      const figures = {
+        ...real,
+        targets: real.targets.map((t) => ({ ...t, value: { creation: 2400, success: 98.2, command: 40, sync: 800 }[t.name], met: t.name !== "success" })),
+        places: [{ ...real.places[0], executor: "e2b", name: "E2B", workspaces: 12, share: 0.4, active: 3, created: 56, failed: 1, success: 0.982, create_p50_ms: 1900, create_p95_ms: 2400, idle_share: 0.31, sync_lag_p95_ms: 800, cost_nano_month: 460e9 }, ...real.places],
+        workspaces: [1, 2, 3].map((n) => ({ workspace_id: `ws_${n}`, key: n === 3 ? "" : `PW-${n}`, name: n === 3 ? "" : `Work ${n}`, team: "harbour", cost_nano: 300e9 / n })),
+        users: [{ user_id: "u", name: "Mika", cost_nano: 450e9 }, { user_id: "", name: "", cost_nano: 10e9 }],
+        pool: { enabled: true, min: 3, max: 10, ready: 3, making: 0, taken: 2, hits: 14, misses: 1, cost_nano_month: 10e9 },
+        budget: { limit_nano: 500e9, spent_nano: 460e9, left_nano: 40e9 },
+      };
+      page = await open(look, { answers: { "/instance/metrics": (r, json) => json(r, figures) } }, "/settings/metrics");
+      await page.getByText("Not met", { exact: true }).waitFor();
+      await page.getByText("98.2 %", { exact: true }).first().waitFor();
+      await page.getByText("Nearly spent").waitFor();
+      await page.getByText("$460.00 of $500.00 this month, $40.00 left").waitFor();
+      await page.getByText(/3 ready, 0 being made, 2 in use; taken 14 times, none was ready 1 time; \$10.00 this month/).waitFor();
+      await page.getByRole("region", { name: "Cost by workspace" }).getByText("A workspace that is gone").waitFor();
+      await done(page, `cloud-metrics-${look}`);
+    });
   }
 });

@@ -178,6 +178,7 @@ export const SECTIONS = [
   "team",
   "team-agents",
   "places",
+  "metrics",
   "about",
 ] as const;
 export type Section = (typeof SECTIONS)[number];

@@ -1,11 +1,11 @@
 import { queryOptions } from "@tanstack/react-query";
-import { api, data, raw, type Schemas } from "@/api/client";
+import { api, data, type Schemas } from "@/api/client";
 
 export type Size = Schemas["PlaceSize"];
 export type MakingStep = Schemas["SandboxStep"];
 
 /** A place as the team may use it. */
-export type Place = Schemas["Executor"] & { budget_left_nano?: number | null };
+export type Place = Schemas["Executor"];
 
 export type SyncSummary = Schemas["SyncSummary"];
 export type FarSandbox = Schemas["Sandbox"];
@@ -13,15 +13,6 @@ export type NotSynced = Schemas["NotSynced"];
 export type Conflict = Schemas["SyncConflict"];
 
 export type Ports = Schemas["Ports"];
-
-/** A call the generated client does not know. */
-export async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const r = await raw(path, {
-    method,
-    ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }),
-  });
-  return (r.status === 204 ? undefined : await r.json()) as T;
-}
 
 export const farKeys = {
   sync: (id: string) => ["workspace", id, "sync"] as const,

@@ -2,8 +2,9 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { NotFound } from "@/app/pages";
 import { SECTIONS, type Section } from "@/app/router";
-import { useTeam } from "@/app/team";
+import { useMe, useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
+import { cx } from "@/kit/cx";
 import { Skeleton } from "@/kit/states";
 import { Page } from "./page";
 
@@ -16,6 +17,7 @@ const NAMES: Record<Section, string> = {
   team: "Team",
   "team-agents": "Team's agents",
   places: "Places",
+  metrics: "Metrics",
   about: "About",
 };
 
@@ -28,6 +30,7 @@ const VIEWS = {
   team: lazy(() => import("./settings/team")),
   "team-agents": lazy(() => import("./settings/team-agents")),
   places: lazy(() => import("./settings/places")),
+  metrics: lazy(() => import("./settings/metrics")),
   about: lazy(() => import("./settings/about")),
 } satisfies Record<Section, unknown>;
 
@@ -36,7 +39,9 @@ const route = getRouteApi("/$team/settings/{-$section}");
 export function SettingsScreen() {
   const { section = "profile" } = route.useParams();
   const team = useTeam();
-  const known = SECTIONS.find((s) => s === section);
+  const me = useMe();
+  const shown = SECTIONS.filter((s) => s !== "metrics" || me.user.operator);
+  const known = shown.find((s) => s === section);
   useTitle(known ? NAMES[known] : "Settings");
   if (!known) return <NotFound />;
   const View = VIEWS[known];
@@ -44,7 +49,7 @@ export function SettingsScreen() {
     <Page title="Settings">
       <div className="flex flex-col gap-6 md:flex-row">
         <nav aria-label="Settings" className="flex shrink-0 gap-1 overflow-x-auto md:w-40 md:flex-col">
-          {SECTIONS.map((s) => (
+          {shown.map((s) => (
             <Link
               key={s}
               to="/$team/settings/{-$section}"
@@ -56,7 +61,7 @@ export function SettingsScreen() {
             </Link>
           ))}
         </nav>
-        <section aria-label={NAMES[known]} className="min-w-0 max-w-[620px] flex-1">
+        <section aria-label={NAMES[known]} className={cx("min-w-0 flex-1", known !== "metrics" && "max-w-[620px]")}>
           <Suspense fallback={<Skeleton />}>
             <View />
           </Suspense>
