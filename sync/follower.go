@@ -23,6 +23,7 @@ type follower struct {
 	log         *slog.Logger
 	gone        <-chan struct{}    // closed when the place's end has begun
 	cancel      context.CancelFunc // ends follow; guarded by Service.mu
+	homes       *homes             // of a place with a disk of its own, where homes are kept
 	mirror      *mirror            // nil where the worktree itself lies on the host
 
 	mu      sync.Mutex // also orders what is written

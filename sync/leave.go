@@ -28,6 +28,9 @@ func (s *Service) BringHome(ctx context.Context, p *executors.Place) error {
 	}
 	err = f.settle(ctx)
 	f.mirror.keep()
+	if f.homes != nil {
+		err = errors.Join(err, f.homes.copy(ctx))
+	}
 	if dir, derr := s.cfg.Trees.Worktree(ctx, p.WorkspaceID); derr == nil {
 		err = errors.Join(err, settleDisk(dir))
 	}
@@ -62,7 +65,7 @@ func (m *mirror) ended() {
 	m.keep()
 }
 
-// Arrive notes what a new sandbox has of the workspace before anybody works in it: from then on it is known which files it, and which
+// Arrive sends what agents kept in their home, and notes what a new sandbox has of the workspace before anybody works in it: from then on it is known which files it, and which
 // this server has changed. It never fails the making: then files that differ are kept on both sides.
 func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	p := a.Place
@@ -70,6 +73,11 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 		return nil
 	}
 	log := s.cfg.Log.With("workspace_id", p.WorkspaceID, "sandbox_id", p.SandboxID)
+	if h := s.homesOf(p); h != nil {
+		if err := h.send(ctx); err != nil {
+			log.WarnContext(ctx, "what agents kept in their home could not be sent to a new sandbox", "error", err)
+		}
+	}
 	if err := s.firstLook(ctx, p); err != nil {
 		log.WarnContext(ctx, "what a new sandbox has could not be compared with the server", "error", err)
 	}

@@ -72,11 +72,13 @@ func newFarHouse(t *testing.T, tune ...func(*filesync.Config)) *farHouse {
 	r.manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{ex}, Store: store.NewExecutors(db), Workspaces: r})
 	r.house = newHouseLogging(t, db, r.manager, slog.New(slog.DiscardHandler))
 	r.setBase(git(t, r.host, "rev-parse", "HEAD"))
-	r.cfg = filesync.Config{Store: r.store, Places: r.manager, Workspaces: r.house, Events: r.house, Trees: r, DataDir: filepath.Join(dir, "data"), Log: slog.New(slog.DiscardHandler)}
+	r.cfg = filesync.Config{Store: r.store, Places: r.manager, Workspaces: r.house, Events: r.house, Trees: r, DataDir: filepath.Join(dir, "data"), HomeRoots: []string{".claude", ".claude.json"}, HomeSkip: []string{".claude/statsig"},
+		HomeDir: func(string) string { return filepath.Join(dir, "home") }, Log: slog.New(slog.DiscardHandler)}
 	for _, fn := range tune {
 		fn(&r.cfg)
 	}
 	r.manager.OnArrive(func(_ context.Context, a executors.Arrival) error { return r.send(a.Place.Hello.Root) })
+	r.manager.OnArrive(func(ctx context.Context, a executors.Arrival) error { return r.service.Arrive(ctx, a) })
 	r.manager.OnPlace(func(p *executors.Place) { r.service.Follow(p) })
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

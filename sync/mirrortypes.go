@@ -113,6 +113,10 @@ func (s *Service) Home(ctx context.Context, workspaceID string) (Home, error) {
 	if out.NotSynced, err = s.cfg.Store.NotSynced(ctx, workspaceID, shownFiles); err != nil {
 		return Home{}, err
 	}
+	if h := s.homesNow(workspaceID); h != nil {
+		out.NotSynced = append(out.NotSynced, h.notKept()...)
+		out.NotSynced = out.NotSynced[:min(len(out.NotSynced), shownFiles)]
+	}
 	out.Conflicts, err = s.cfg.Store.OpenConflicts(ctx, workspaceID, shownFiles)
 	return out, err
 }
@@ -123,6 +127,16 @@ func (s *Service) mirrorOf(workspaceID string) *mirror {
 	defer s.mu.Unlock()
 	if f := s.followers[workspaceID]; f != nil {
 		return f.mirror
+	}
+	return nil
+}
+
+// homesNow copies the home of the workspace's place now, or is nil.
+func (s *Service) homesNow(workspaceID string) *homes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.followers[workspaceID]; f != nil {
+		return f.homes
 	}
 	return nil
 }

@@ -30,6 +30,10 @@ type Config struct {
 	DataDir  string // absolute; files are put together below it
 	MaxFile  int64  // bytes of one file that is brought home; default 100 MiB
 	MaxTotal int64  // bytes of all changed files of a workspace; default 2 GiB
+	// HomeDir is where the copy of a workspace's agents' home lies on this server, absolute; nil: none is kept. HomeRoots are the names
+	// in it that are kept, HomeSkip those below them that are not.
+	HomeDir             func(workspaceID string) string
+	HomeRoots, HomeSkip []string
 	// Lag is told how long changed files of a kind of place took to come home. It must not block. nil: nobody.
 	Lag func(kind string, took time.Duration)
 
@@ -93,7 +97,10 @@ func (s *Service) followPlace(p *executors.Place) *follower {
 	if !p.OwnDisk || s.cfg.Trees == nil {
 		return s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, b, p.Ending(), nil)
 	}
-	return s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, b, p.Ending(), func(f *follower) *mirror { return newMirror(s, b, f, string(p.Kind)) })
+	return s.follow(p.WorkspaceID, p.TeamID, p.SandboxID, b, p.Ending(), func(f *follower) *mirror {
+		f.homes = s.homesOf(p)
+		return newMirror(s, b, f, string(p.Kind))
+	})
 }
 
 // follow returns the follower of a place, making one when the workspace has none or one of another sandbox.
@@ -127,6 +134,9 @@ func (s *Service) start(f *follower) {
 	var mirroring sync.WaitGroup
 	if f.mirror != nil {
 		mirroring.Go(func() { f.mirror.run(ctx) })
+	}
+	if f.homes != nil {
+		mirroring.Go(func() { f.homes.run(ctx) })
 	}
 	s.work.Go(func() {
 		defer cancel()
