@@ -3,7 +3,6 @@ package filesync
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -322,87 +321,3 @@ func (m *mirror) take() (task, bool) {
 
 // temp is the folder files are put together in.
 func (m *mirror) temp() string { return filepath.Join(m.s.cfg.DataDir, "sync", m.id) }
-
-// settle waits until everything told up to version is home, or what is not cannot come. It returns why not everything is.
-func (m *mirror) settle(ctx context.Context, version uint64) error {
-	for {
-		m.mu.Lock()
-		home, step := m.done >= version && !m.busy && len(m.dirty) == 0, m.step
-		moving := !home && !m.busy && len(m.dirty) > 0
-		for _, n := range m.dirty {
-			moving = moving && n >= maxMoves
-		}
-		m.mu.Unlock()
-		if home {
-			return nil
-		}
-		if moving {
-			return fault.New(fault.Unavailable, "sync_behind", "Some files are being written all the time, so that no whole state of them could be taken.")
-		}
-		select {
-		case <-step:
-		case <-ctx.Done():
-			h := m.now()
-			if h.Reason == "" {
-				h.Reason = "They did not arrive in time."
-			}
-			return fault.New(fault.Unavailable, "sync_behind", "%d files are not on the server yet. %s", h.Pending, h.Reason).With("pending", h.Pending)
-		}
-	}
-}
-
-// maxMoves is how often a file that is written to all the time is asked for before nobody waits for it any more.
-const maxMoves = 3
-
-// now is how far the files are.
-func (m *mirror) now() Home {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	h := m.status
-	h.Pending = int64(len(m.dirty) + m.left)
-	if h.State == "" {
-		h.State = Syncing
-	}
-	if h.Pending > 0 && h.State == Synced {
-		h.State = Syncing
-	}
-	return h
-}
-
-// show notes how far the files are, and has it told.
-func (m *mirror) show(state, reason string) {
-	m.mu.Lock()
-	if m.cut && state != Behind {
-		m.mu.Unlock()
-		return
-	}
-	changed := m.status.State != state || m.status.Reason != reason
-	m.status.State, m.status.Reason = state, reason
-	m.mu.Unlock()
-	if changed {
-		m.s.homeChanged(m.id, m.teamID)
-	}
-}
-
-// persist stores how far the files are, where that is other than what is stored.
-func (m *mirror) persist(ctx context.Context) {
-	st := m.state()
-	if st == m.stored {
-		return
-	}
-	if err := m.s.cfg.Store.ApplyMirror(ctx, MirrorDelta{WorkspaceID: m.id, TeamID: m.teamID, State: st}); err != nil {
-		m.log.Warn("how far files have come home could not be stored", "error", err)
-		return
-	}
-	m.stored = st
-}
-
-func (m *mirror) state() MirrorState {
-	h := m.now()
-	return MirrorState{SandboxID: m.sbxID, BaseCommit: m.builtOn, State: h.State, Pending: h.Pending, Reason: h.Reason, SyncedAt: h.SyncedAt}
-}
-
-// fail gives an error of a step its context.
-func (m *mirror) fail(what string, err error) error {
-	return fmt.Errorf("%s of workspace %s: %w", what, m.id, err)
-}
