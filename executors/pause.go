@@ -98,6 +98,10 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 	r.mu.Lock()
 	rec := p.record
 	r.mu.Unlock()
+	if rec.PausedFor.wakes() {
+		_, err := m.rouse(ctx, r, p)
+		return err
+	}
 	if err := m.afford(ctx, stretch(rec)); err != nil {
 		return err
 	}

@@ -171,7 +171,8 @@ func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
 		}
 		return fault.Wrap(err, fault.Unavailable, "wake_failed", "The sandbox could not be woken. Try again.")
 	}
-	p.thaw()
+	p.frozen.Store(nil) // from here on its guest may be asked; who waits for it is told once all is noted
+	defer p.thaw()
 	m.setPaused(p, nil)
 	r.mu.Lock()
 	rec := p.record

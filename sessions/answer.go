@@ -116,6 +116,11 @@ func (s *Service) Answer(ctx context.Context, actor accounts.Actor, sessionID st
 	if as == nil {
 		return Question{}, s.late(ctx, q.ID)
 	}
+	if l.asleep() { // an answer is for a program that runs
+		if err := s.cfg.Places.Wake(ctx, l.workspaceID); err != nil {
+			return Question{}, err
+		}
+	}
 	var by handOver
 	var held *Question
 	for deadline := time.Now().Add(takenUpIn); ; {

@@ -32,6 +32,7 @@ type stateJSON struct {
 	State       State      `json:"state"`
 	Reason      string     `json:"reason"`
 	StateAt     int64      `json:"state_at"`
+	Asleep      bool       `json:"asleep,omitempty"` // its workspace stands still, and wakes when somebody types
 	Title       string     `json:"title"`
 	Notice      string     `json:"notice,omitempty"` // what people should know beside the state, such as a full disk
 	Viewers     []seatJSON `json:"viewers"`
@@ -126,7 +127,12 @@ func (v *Viewer) news(buf []byte) ([]byte, error) {
 // state is what a state frame shows. It is called under l.mu.
 func (v *Viewer) state() stateJSON {
 	l := v.l
-	out := stateJSON{State: l.row.State, Reason: l.row.StateReason, StateAt: l.row.StateAt, Title: l.row.Title, Notice: l.notice, ViewerCount: len(l.viewers), You: v.id}
+	reason := l.row.StateReason
+	asleep := false
+	if why, paused := l.paused(); paused && !l.row.State.Ended() {
+		reason, asleep = or(why, "It is paused."), l.asleep()
+	}
+	out := stateJSON{Asleep: asleep, State: l.row.State, Reason: reason, StateAt: l.row.StateAt, Title: l.row.Title, Notice: l.notice, ViewerCount: len(l.viewers), You: v.id}
 	all := make([]*Viewer, 0, len(l.viewers))
 	for o := range l.viewers {
 		all = append(all, o)

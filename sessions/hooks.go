@@ -116,6 +116,15 @@ func (e *ears) listen(ctx context.Context) {
 				return
 			}
 			e.svc.cfg.Log.Debug("hooks were cut", "sandbox_id", e.sandboxID, "error", err)
+			if p, ok := e.svc.cfg.Places.Live(e.workspaceID); ok && p.Asleep() {
+				select {
+				case <-p.Awake():
+				case <-p.Done():
+				case <-ctx.Done():
+					return
+				}
+				wait = 50 * time.Millisecond
+			}
 		}
 		if time.Since(began) > 5*time.Second {
 			wait = 50 * time.Millisecond

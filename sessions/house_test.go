@@ -47,6 +47,7 @@ type house struct {
 	timeline []string
 	tune     func(*sessions.Config)
 	knobs    fake.Knobs // of the next server's executor
+	places   func(*executors.ManagerConfig)
 }
 
 func newHouse(t testing.TB) *house {
@@ -180,14 +181,18 @@ func (h *house) start() *server {
 	}
 	s := &server{h: h, bus: &bus{}, places: fake.New(h.world)}
 	s.places.Set(h.knobs)
-	s.manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{cuttable{s.places, h.pipes}},
-		Store: store.NewExecutors(h.db), Workspaces: h, Log: log})
+	mc := executors.ManagerConfig{Executors: []executors.Executor{cuttable{s.places, h.pipes}}, Store: store.NewExecutors(h.db), Workspaces: h, Log: log}
+	if h.places != nil {
+		h.places(&mc)
+	}
+	s.manager = executors.NewManager(mc)
 	cfg := sessions.Config{Store: store.NewSessions(h.db), Places: s.manager, Workspaces: h, Accounts: h, Agents: registry, Events: s.bus,
 		DataDir: h.dir, Key: bytes.Repeat([]byte{7}, 32), Log: log}
 	if h.tune != nil {
 		h.tune(&cfg)
 	}
 	s.Service = sessions.New(cfg)
+	s.manager.OnUse(s.Use)
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := s.manager.Recover(ctx); err != nil {
 		h.t.Fatal(err)

@@ -14,9 +14,15 @@ import (
 
 // typed notes that a person types p: v, or nil for the API. It refuses when somebody else holds the keyboard. What only tells of
 // the mouse or the focus passes unnoticed: to look at a question is not to answer it.
-func (l *live) typed(v *Viewer, user string, p []byte) error {
+func (l *live) typed(ctx context.Context, v *Viewer, user string, p []byte) error {
 	if !gesture(p) {
-		if err := l.awake(); err != nil {
+		l.mu.Lock()
+		err := l.allows(user)
+		l.mu.Unlock()
+		if err == nil {
+			err = l.awake(ctx)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -59,7 +65,7 @@ func (s *Service) Input(ctx context.Context, actor accounts.Actor, id, text stri
 	if row := l.snapshot(); row.State.Ended() {
 		return notRunning(row)
 	}
-	if err := l.typed(nil, actor.User.ID, []byte(text)); err != nil {
+	if err := l.typed(ctx, nil, actor.User.ID, []byte(text)); err != nil {
 		return err
 	}
 	l.noteKeys(actor.User.ID, cut(clean(actor.User.Name), 64), len(text))

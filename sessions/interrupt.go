@@ -61,7 +61,7 @@ func (s *Service) Interrupt(ctx context.Context, actor accounts.Actor, id string
 	if out.Held = int(held); held > 0 {
 		s.queueMoved(ctx, Prompt{SessionID: id, WorkspaceID: row.WorkspaceID, TeamID: row.TeamID})
 	}
-	if err := l.typed(nil, actor.User.ID, nil); err != nil {
+	if err := l.typed(ctx, nil, actor.User.ID, nil); err != nil {
 		return out, err
 	}
 	l.note(journal.Interrupt, map[string]any{"user_id": actor.User.ID, "name": cut(clean(actor.User.Name), 64), "keys": keys.Name})

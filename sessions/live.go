@@ -60,6 +60,7 @@ type live struct {
 	coming   *agents.Ask   // what the dialog that opens next asks
 	comingAt time.Time
 	hookAt   time.Time // of the newest word of a hook
+	stirring bool      // its workspace is being woken for what is queued
 	wasStill bool      // its workspace stood still when it was last judged
 	watching bool      // somebody looks at the screen for dialogs
 	busy     busyWords // the terminal's so far

@@ -16,11 +16,17 @@ func (l *live) paused() (string, bool) {
 	return l.svc.cfg.Places.Paused(l.workspaceID)
 }
 
-// awake refuses what needs a program that runs.
-func (l *live) awake() error {
+// asleep reports whether the session's workspace stands still until somebody needs it.
+func (l *live) asleep() bool { return l.svc.cfg.Places.WakesItself(l.workspaceID) }
+
+// awake refuses what needs a program that runs. One that sleeps is woken.
+func (l *live) awake(ctx context.Context) error {
 	why, paused := l.paused()
 	if !paused {
 		return nil
+	}
+	if l.asleep() {
+		return l.svc.cfg.Places.Wake(ctx, l.workspaceID)
 	}
 	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", or(why, "It is paused.")).With("reason", why)
 }
@@ -31,6 +37,52 @@ func (s *Service) rouse(ctx context.Context, workspaceID string) error {
 		return nil
 	}
 	return s.cfg.Places.Wake(ctx, workspaceID)
+}
+
+// stir has a workspace that sleeps woken for what is queued, once at a time. It is called under mu.
+func (l *live) stir() {
+	if l.stirring {
+		return
+	}
+	l.stirring = l.svc.run(func() {
+		if err := l.svc.cfg.Places.Wake(l.svc.hard, l.workspaceID); err != nil && l.svc.hard.Err() == nil {
+			l.svc.cfg.Log.Warn("workspace not woken for a queued prompt", "session_id", l.id, "error", err)
+		}
+		l.mu.Lock()
+		l.stirring = false
+		l.mu.Unlock()
+	})
+}
+
+// sleepsOn waits while the session's workspace stands still, and tells viewers of its beginning and its end. slept is false where it did
+// not, or ctx ended first.
+func (l *live) sleepsOn(ctx context.Context) (slept bool) {
+	p, ok := l.svc.cfg.Places.Live(l.workspaceID)
+	if !ok || !p.Asleep() {
+		return false
+	}
+	l.turned()
+	select {
+	case <-p.Awake():
+	case <-p.Done():
+	case <-ctx.Done():
+		return false
+	}
+	l.mu.Lock()
+	if z := &l.size; z.want.Cols > 0 && (z.want.Cols != l.row.Cols || z.want.Rows != l.row.Rows) {
+		l.resize(z.want) // somebody asked for it meanwhile
+	}
+	l.mu.Unlock()
+	l.turned()
+	return true
+}
+
+// turned tells viewers that the workspace fell asleep or woke.
+func (l *live) turned() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.judge()
+	l.bump()
 }
 
 // standsStill reports whether the session is not to be judged now: silence says nothing of a program that stands still. It is called

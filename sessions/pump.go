@@ -49,6 +49,9 @@ func (l *live) pump(ctx context.Context) {
 			l.finish(ctx, l.lost(reason))
 			return
 		}
+		if l.sleepsOn(ctx) {
+			wait = 20 * time.Millisecond
+		}
 		if time.Since(began) > 5*time.Second {
 			wait = 20 * time.Millisecond
 		}

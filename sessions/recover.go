@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -81,6 +82,24 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		s.release(l)
 		return nil
 	}
+	if place.Asleep() {
+		s.run(func() { s.takeUpAwake(l, row, place) })
+	} else if s.takeUp(ctx, l, row) {
+		return nil
+	}
+	l.rehear()
+	l.mu.Lock()
+	l.judge()
+	l.mu.Unlock()
+	if !s.run(func() { l.pump(s.hard) }) {
+		s.release(l)
+	}
+	return nil
+}
+
+// takeUp asks the guest about a session of before a restart, and goes on with what the server died over. It reports whether the session
+// turned out to have ended; then it is released.
+func (s *Service) takeUp(ctx context.Context, l *live, row Session) (over bool) {
 	ask, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	p, err := l.guest.Process(ask, row.ID)
@@ -88,11 +107,11 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	case fault.Is(err, fault.NotFound) && row.State == Starting && l.empty():
 		l.finish(ctx, ending{state: Failed, reason: "the server was stopped before it had started; start it again"})
 		s.release(l)
-		return nil
+		return true
 	case fault.Is(err, fault.NotFound):
 		l.finish(ctx, ending{state: Lost, reason: "the place it ran in does not know it any more"})
 		s.release(l)
-		return nil
+		return true
 	case err == nil && p.State == guest.Running && p.Size.Cols > 0:
 		l.mu.Lock()
 		l.row.Cols, l.row.Rows = p.Size.Cols, p.Size.Rows
@@ -107,14 +126,47 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		s.deliverLate(l, row)
 		s.steerLate(ctx, l)
 	}
-	l.rehear()
-	l.mu.Lock()
-	l.judge()
-	l.mu.Unlock()
-	if !s.run(func() { l.pump(s.hard) }) {
-		s.release(l)
+	return false
+}
+
+// takeUpAwake does it once a place that was found asleep is woken.
+func (s *Service) takeUpAwake(l *live, row Session, place *executors.Place) {
+	switch p, err := s.cfg.Store.NextPrompt(s.hard, l.id); {
+	case err != nil:
+	case p.State == PromptSending: // whether it was typed only the guest knows
+		l.mu.Lock()
+		l.stir()
+		l.mu.Unlock()
+	default:
+		s.steerOn(l)
 	}
-	return nil
+	select {
+	case <-place.Awake():
+	case <-place.Done(): // the pump finds out
+		return
+	case <-l.done:
+		return
+	case <-s.hard.Done():
+		return
+	}
+	in, err := s.insideOf(s.hard, place)
+	if err != nil {
+		s.cfg.Log.Warn("home of a session's agent not found", "session_id", row.ID, "error", err)
+	}
+	l.mu.Lock()
+	if l.inside, l.worktree = in, place.Hello.Root; in == nil && err != nil {
+		l.inside = &inside{}
+	}
+	l.mu.Unlock()
+	l.mu.Lock()
+	stopped := l.stopper != ""
+	l.mu.Unlock()
+	if stopped {
+		s.stopLate(l)
+		return
+	}
+	s.deliverLate(l, row)
+	s.steerLate(s.hard, l)
 }
 
 // awaitEvery is how often a session asks whether its place was found.

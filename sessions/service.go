@@ -55,6 +55,8 @@ type Places interface {
 	// Paused says why the workspace's sandbox stands still, and whether it does; Wake lets it go on.
 	Paused(workspaceID string) (reason string, paused bool)
 	Wake(ctx context.Context, workspaceID string) error
+	// WakesItself reports whether it stands still and is to be woken, with Wake, by whoever needs what runs in it.
+	WakesItself(workspaceID string) bool
 	// KilledBy says why a process that was just killed died, EndOf why a sandbox was ended that no person ended; "" = not known.
 	KilledBy(workspaceID, sandboxID string) string
 	EndOf(sandboxID string) string

@@ -145,7 +145,8 @@ func (l *live) applySize() {
 	z.timer, z.lastAt = nil, time.Now()
 	s, g := z.want, l.guest
 	same := l.row.Cols == s.Cols && l.row.Rows == s.Rows
-	if same || l.row.State.Ended() || g == nil {
+	_, still := l.paused() // then it is sized when it goes on
+	if same || still || l.row.State.Ended() || g == nil {
 		l.mu.Unlock()
 		return
 	}

@@ -247,7 +247,13 @@ func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) 
 	quiet := now.Sub(l.machine.lastOut)
 	idle := min(now.Sub(time.UnixMilli(l.row.StateAt)), now.Sub(l.steering.sentAt))
 	if _, paused := l.paused(); paused {
-		return "the workspace is paused: wake it to go on", pausedLook
+		switch {
+		case !l.asleep():
+			return "the workspace is paused: wake it to go on", pausedLook
+		case p.Held == "" && l.stopper == "" && l.row.State != Waiting && (l.held.holder == "" || l.held.holder == p.CreatedBy):
+			l.stir()
+			return "the workspace is being woken", pausedLook / 4
+		}
 	}
 	switch state := l.row.State; {
 	case l.stopper != "":

@@ -340,7 +340,10 @@ func (v *Viewer) Input(ctx context.Context, p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
-	if err := v.l.typed(v, v.user, p); err != nil {
+	if _, paused := v.l.paused(); paused && gesture(p) {
+		return nil // to look at it is no reason to wake it
+	}
+	if err := v.l.typed(ctx, v, v.user, p); err != nil {
 		return err
 	}
 	v.l.noteKeys(v.user, v.name, len(p))
