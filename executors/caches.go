@@ -66,7 +66,7 @@ type CacheSize struct {
 
 // Outfit shows a team's caches in a sandbox that isolates; for Manager.OnMaking.
 func (c *Caches) Outfit(ctx context.Context, caps Capabilities, s *Spec) error {
-	if !caps.Isolated || !plainName(s.TeamID) {
+	if !caps.Isolated || caps.OwnDisk || !plainName(s.TeamID) { // another machine sees no folder of this one
 		return nil
 	}
 	if c.cfg.Share != nil {

@@ -28,6 +28,10 @@ func TestCachesOfATeam(t *testing.T) {
 	if s := outfit("team_a", "ws_1", false); len(s.Caches) != 0 {
 		t.Errorf("in a place without isolation: %+v", s.Caches)
 	}
+	far := executors.Spec{TeamID: "team_a", WorkspaceID: "ws_1"}
+	if err := c.Outfit(t.Context(), executors.Capabilities{Isolated: true, OwnDisk: true}, &far); err != nil || len(far.Caches) != 0 || len(far.Env) != 0 {
+		t.Errorf("on another machine: %+v, %v", far, err)
+	}
 	if s := outfit("team_a", "ws_alone", true); len(s.Caches) != 0 {
 		t.Errorf("against its project's word: %+v", s.Caches)
 	}
