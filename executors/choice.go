@@ -363,6 +363,18 @@ func Differences(from, to Capabilities) []string {
 	case !to.Host && from.Host:
 		say("Programs are the image's instead of this server's.")
 	}
+	switch {
+	case to.OwnDisk && !from.OwnDisk:
+		say("The code is sent to another machine (%s), and what changes there comes back. Files that git ignores stay here, but for those that are copied into each workspace.", to.Name)
+	case !to.OwnDisk && from.OwnDisk:
+		say("The code is on this server alone. Files that git ignores stay behind on the other machine.")
+	}
+	switch {
+	case to.PriceNano > 0:
+		say("It costs %s an hour while it runs.", dollars(to.PriceNano))
+	case from.PriceNano > 0:
+		say("It costs nothing by the hour.")
+	}
 	if to.Isolated != from.Isolated {
 		say("Agents have another home folder: what they keep there, such as logins and earlier conversations, stays behind.")
 	}
@@ -394,4 +406,12 @@ func (m *Manager) ChooseHere(ctx context.Context, teamID string) (Kind, error) {
 func (m *Manager) CheckPolicy(ctx context.Context, p Policy) error {
 	p.Weakest = Stronger(p.Weakest, m.cfg.Weakest)
 	return m.checkWish(ctx, p, p.Default)
+}
+
+// dollars writes an amount of nano-USD.
+func dollars(nano int64) string {
+	if cents := (nano + 5_000_000) / 10_000_000; cents >= 100 || nano%10_000_000 == 0 {
+		return fmt.Sprintf("$%d.%02d", cents/100, cents%100)
+	}
+	return fmt.Sprintf("$%.3f", float64(nano)/1e9)
 }

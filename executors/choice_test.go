@@ -247,3 +247,19 @@ func TestLeavingAPlaceThatIsGone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestAnotherMachineIsSaidBeforeWorkGoesThere(t *testing.T) {
+	here := executors.Capabilities{Kind: "process", Name: "Process sandbox", Boundary: executors.ProcessBoundary, Isolated: true, Host: true}
+	cloud := executors.Capabilities{Kind: "e2b", Name: "E2B", Boundary: executors.MachineBoundary, Isolated: true, OwnDisk: true, PriceNano: 133_200_000}
+	there, back := strings.Join(executors.Differences(here, cloud), " "), strings.Join(executors.Differences(cloud, here), " ")
+	for _, want := range []string{"sent to another machine (E2B)", "It costs $0.133 an hour while it runs.", "stronger"} {
+		if !strings.Contains(there, want) {
+			t.Errorf("%q is not said in %q", want, there)
+		}
+	}
+	for _, want := range []string{"on this server alone", "costs nothing", "weaker"} {
+		if !strings.Contains(back, want) {
+			t.Errorf("%q is not said in %q", want, back)
+		}
+	}
+}

@@ -159,9 +159,6 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.kept = kept
 	mc := h.rules()
 	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = made.all, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
-	mc.Fallback = func(ctx context.Context, k executors.Kind) bool {
-		return k == e2b.Kind && h.settings.Values(ctx).E2B.FallbackToLocal
-	}
 	mc.Ledger = h.ledger
 	h.places = executors.NewManager(mc)
 	h.places.OnMaking(h.box)
