@@ -273,8 +273,8 @@ func TestInterruptHoldsTheQueue(t *testing.T) {
 	if got, err := s.Interrupt(t.Context(), h.actor, row.ID, false); err != nil || got.Outcome != sessions.NotWorking {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	s.queue(t, row.ID, "long held")
-	eventually(t, "it works", func() bool { return len(h.told()) == 1 })
+	s.sent(t, s.queue(t, row.ID, "long held"))
+	s.reaches(t, row.ID, sessions.Working)
 	next := s.queue(t, row.ID, "next 0")
 	var got sessions.Interruption
 	var err error
@@ -303,8 +303,7 @@ func TestResumeAndSend(t *testing.T) {
 	s := h.start()
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.tells(t, row.ID)
-	s.queue(t, row.ID, "long 6000")
-	eventually(t, "it works", func() bool { return len(h.told()) == 1 })
+	s.sent(t, s.queue(t, row.ID, "long 6000"))
 	s.queue(t, row.ID, "left 0")
 	if _, err := s.Stop(t.Context(), h.actor, row.ID, time.Second); err != nil {
 		t.Fatal(err)
@@ -372,8 +371,7 @@ func TestAnotherAgentInItsPlace(t *testing.T) {
 	row := s.begin(t, sessions.StartRequest{Agent: agents.Codex})
 	s.queue(t, row.ID, "first 0")
 	eventually(t, "it is sent", func() bool { return len(h.told()) == 1 })
-	s.queue(t, row.ID, "second 6000")
-	eventually(t, "it is sent", func() bool { return len(h.told()) == 2 })
+	s.sent(t, s.queue(t, row.ID, "second 6000"))
 	s.queue(t, row.ID, "third 0")
 	other := h.addWorkspace("other")
 	req := sessions.StartRequest{Agent: agents.Command, Argv: []string{"sh", "-c", "echo ready; exec cat"}}
