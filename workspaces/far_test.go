@@ -28,8 +28,9 @@ type away struct {
 	exec  *fake.Executor
 	home  *fake.Executor // a place on this machine, to move to
 
-	mu  sync.Mutex
-	say []string
+	mu   sync.Mutex
+	say  []string
+	told func(step string, done, all int64)
 }
 
 func (a *away) Ensure(ctx context.Context, id string) error {
@@ -44,11 +45,11 @@ func (a *away) Live(id string) bool {
 
 const farKind executors.Kind = "far"
 
-// farHouse is a house whose workspaces are far.
-func farHouse(t testing.TB, change ...func(*workspaces.Config)) (*house, *away) {
+// farHouse is a house whose workspaces are far. wrap may lay something around their executor.
+func farHouse(t testing.TB, wrap ...func(executors.Executor) executors.Executor) (*house, *away) {
 	t.Helper()
 	db := storetest.SQLite(t)
-	h := newHouse(t, db, append([]func(*workspaces.Config){func(c *workspaces.Config) { c.DefaultExecutor = string(farKind) }}, change...)...)
+	h := newHouse(t, db, func(c *workspaces.Config) { c.DefaultExecutor = string(farKind) })
 	h.stop()
 	dir := t.TempDir()
 	a := &away{t: t, h: h, world: fake.NewWorld(dir, nil)}
@@ -56,7 +57,11 @@ func farHouse(t testing.TB, change ...func(*workspaces.Config)) (*house, *away) 
 	a.exec, a.home = fake.New(a.world), fake.New(a.world)
 	a.exec.Set(fake.Knobs{OwnDisk: true, Kind: farKind})
 	a.home.Set(fake.Knobs{Kind: "here"})
-	a.Manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{a.exec, a.home}, Default: farKind, Store: store.NewExecutors(db),
+	var e executors.Executor = a.exec
+	for _, w := range wrap {
+		e = w(e)
+	}
+	a.Manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{e, a.home}, Default: farKind, Store: store.NewExecutors(db),
 		Workspaces: specs{h}, Log: slog.New(slog.DiscardHandler)})
 	h.away = a
 	a.OnMaking(func(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
@@ -66,9 +71,12 @@ func farHouse(t testing.TB, change ...func(*workspaces.Config)) (*house, *away) 
 		return h.s.Unbox(ctx, s.WorkspaceID)
 	})
 	a.OnArrive(func(ctx context.Context, r executors.Arrival) error {
-		r.Say = func(step, _ string, _, _ int64) {
+		r.Say = func(step, _ string, done, all int64) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
+			if a.told != nil {
+				a.told(step, done, all)
+			}
 			if n := len(a.say); n == 0 || a.say[n-1] != step {
 				a.say = append(a.say, step)
 			}

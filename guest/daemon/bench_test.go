@@ -3,11 +3,14 @@
 package daemon_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -179,4 +182,57 @@ func BenchmarkRest(b *testing.B) {
 	}
 	b.ReportMetric(rss(), "MB_10_terminals")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkParcel sends a parcel to a guest and compares that with bare bytes over a socket like the pipe's: parcel_vs_raw is the
+// ratio of the throughputs. The guest writes what it gets to its disk.
+func BenchmarkParcel(b *testing.B) {
+	p := newPlace(b)
+	const size = 64 << 20
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(i * i >> 7)
+	}
+	l, err := net.Listen("unix", filepath.Join(filepath.Dir(p.sock), "raw"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	var ours, raw time.Duration
+	n := 0
+	for b.Loop() {
+		n++
+		at := time.Now()
+		if err := p.SendParcel(within(b), fmt.Sprintf("prc_%d", n), bytes.NewReader(data), size, nil); err != nil {
+			b.Fatal(err)
+		}
+		ours += time.Since(at)
+		at = time.Now()
+		done := make(chan error, 1)
+		go func() {
+			conn, err := l.Accept()
+			if err == nil {
+				var f *os.File
+				if f, err = os.Create(filepath.Join(p.dir, "raw")); err == nil {
+					_, err = io.Copy(f, struct{ io.Reader }{conn})
+					_ = f.Close()
+				}
+			}
+			done <- err
+		}()
+		conn, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := conn.Write(data); err != nil {
+			b.Fatal(err)
+		}
+		_ = conn.Close()
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+		raw += time.Since(at)
+	}
+	b.ReportMetric(raw.Seconds()/ours.Seconds(), "parcel_vs_raw")
+	b.ReportMetric(float64(n)*size/(1<<20)/ours.Seconds(), "MB/s")
 }
