@@ -126,7 +126,7 @@ describe("agents' accounts", { skip: !haveChromium && "Chromium is not installed
     // The next workspace of the project offers it again.
     await page.goto(`${house.url}/${house.team}/p?new=${ws.project_id}`);
     await page.getByRole("dialog").getByLabel("Account", { exact: true }).waitFor();
-    assert.equal(await page.getByRole("dialog").getByLabel("Account", { exact: true }).locator("option:checked").textContent(), "Ours (team)");
+    await until("it is chosen", async () => (await page.getByRole("dialog").getByLabel("Account", { exact: true }).locator("option:checked").textContent()) === "Ours (team)");
 
     // What uses an account is said before it is deleted.
     await page.goto(`${house.url}/${house.team}/settings/team-agents`);
