@@ -1,0 +1,154 @@
+// A workspace in a cloud place, from the key to the end of its sandbox, as a person sees it: the real server, and a stand-in for E2B
+// that runs real sandboxes.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { Cloud, haveCloud } from "../lib/cloud.mjs";
+import { House, password, until } from "../lib/house.mjs";
+
+const skip = !haveChromium ? "Chromium is not installed" : !haveCloud && "bubblewrap does not work here";
+
+describe("a cloud place", { skip }, () => {
+  let cloud;
+  let house;
+  let browser;
+  let page;
+  let project;
+  let workspace;
+  before(async () => {
+    if (skip) return;
+    cloud = await Cloud.start();
+    // The addresses are the server's own; the key is entered in the browser.
+    const { apiUrl, sandboxUrl } = cloud.config;
+    house = await House.start({ sandboxing: { defaultProvider: "auto", monthlyBudgetUsd: 500, e2b: { apiKey: "", apiUrl, sandboxUrl, fallbackToLocal: true } } });
+    await house.setUp();
+    project = await house.api("POST", `/teams/${house.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
+    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
+    browser = await launch(["--disable-3d-apis"]);
+    page = await newPage(browser, { colorScheme: "dark", reducedMotion: "reduce" });
+    await signIn(page, house, password);
+  });
+  after(async () => {
+    await browser?.close();
+    await house?.stop();
+    await cloud?.stop();
+  });
+
+  const go = (path) => page.goto(`${house.url}/${house.team}${path}`);
+  const fine = async (name) => {
+    await shot(page, name);
+    assert.deepEqual(await axe(page), []);
+    assert.deepEqual(page.problems, []);
+  };
+
+  test("an operator enters the key, which is tried and never shown again", async () => {
+    await go("/settings/places");
+    const form = page.getByRole("form", { name: /E2B/ });
+    await form.getByLabel("API key").fill("e2b_0000000000000000000000000000000000000000");
+    await form.getByRole("button", { name: "Test" }).click();
+    await form.getByText(/does not take/).first().waitFor();
+    await form.getByLabel("API key").fill(cloud.api_key);
+    await form.getByRole("button", { name: "Test" }).click();
+    await form.getByText(/^Works/).first().waitFor();
+    await form.getByRole("button", { name: "Save E2B" }).click();
+    await page.getByText("Saved", { exact: true }).first().waitFor();
+    assert.equal(await form.getByLabel("API key").inputValue(), "");
+    await form.getByPlaceholder(`kept, ends in ${cloud.api_key.slice(-4)}`).waitFor();
+    await form.getByRole("radio", { name: /2 cores, 2 GB by default/ }).waitFor();
+    assert.doesNotMatch(await page.content(), new RegExp(cloud.api_key));
+    page.problems.length = 0; // a refused key may be told as an error of the network
+    await fine("cloud-key");
+  });
+
+  test("a workspace starts there in steps that are named", async () => {
+    await go(`/w?new=${project.id}`);
+    await page.getByLabel("Name", { exact: true }).fill("In the cloud");
+    await page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ }).check();
+    await page.getByText(/\$0\.\d+ an hour while it runs/).first().waitFor();
+    await page.getByRole("checkbox", { name: /start on this server instead/ }).check();
+    await page.getByRole("group", { name: "Agent" }).getByRole("radio", { name: /Shell/ }).check();
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name: "In the cloud" }).waitFor();
+    workspace = (await house.api("GET", `/teams/${house.team}/workspaces`)).items.find((w) => w.name === "In the cloud");
+    assert.deepEqual([workspace.executor, workspace.fallback_ok], ["e2b", true]);
+    await page.locator("[data-terminal]").first().waitFor({ timeout: 120_000 });
+    const sandbox = await house.api("GET", `/workspaces/${workspace.id}/sandbox`);
+    assert.equal(sandbox.state, "running");
+    assert.ok(sandbox.steps.length >= 3 && sandbox.steps.every((s) => s.state === "done"), JSON.stringify(sandbox.steps));
+    await fine("cloud-real-terminal");
+  });
+
+  test("what is written there comes home, and is told", async () => {
+    await page.locator(".xterm-helper-textarea").first().focus();
+    await page.keyboard.type("echo from afar > afar.txt\n");
+    const done = await until("the file is home", async () => (await house.api("GET", `/workspaces/${workspace.id}/changes`)).items.find((c) => c.path === "afar.txt"));
+    assert.equal(done.status, "untracked");
+    await page.getByText(/Synced (just now|\d+ s ago)/).first().waitFor();
+    await go(`/w/${workspace.key}?tab=changes`);
+    await page.getByText("from afar").first().waitFor();
+    await page.getByRole("button", { name: "Sync now" }).click();
+    await page.getByText("Everything is on the server").first().waitFor();
+    await fine("cloud-real-changes");
+  });
+
+  test("it is paused and woken, and its screen stays", async () => {
+    await go(`/w/${workspace.key}?tab=shell`);
+    await page.getByText("echo from afar").first().waitFor();
+    await go(`/w/${workspace.key}?tab=shell&dialog=place`);
+    const dialog = page.getByRole("dialog", { name: /Place of/ });
+    await dialog.getByRole("button", { name: "Pause" }).click();
+    await dialog.getByRole("button", { name: "Wake" }).waitFor();
+    assert.equal((await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state, "paused");
+    await fine("cloud-real-paused");
+    await dialog.getByRole("button", { name: "Close" }).click();
+    await page.getByText("echo from afar").first().waitFor();
+    await page.getByText(/Press Wake to go on\./).waitFor();
+    await page.getByRole("button", { name: "Wake", exact: true }).click();
+    await page.getByText(/Press Wake to go on\./).waitFor({ state: "detached" });
+    assert.equal((await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state, "running");
+    await page.locator(".xterm-helper-textarea").first().focus();
+    await page.keyboard.type("cat afar.txt | tr a-z A-Z\n");
+    await page.getByText("FROM AFAR").first().waitFor();
+    assert.deepEqual(page.problems, []);
+  });
+
+  test("its cost is counted and shown", async () => {
+    await until("the workspace has cost something", async () => (await house.api("GET", `/workspaces/${workspace.id}`)).cost_nano > 0);
+    await go("/settings/metrics");
+    await page.getByRole("region", { name: "Cost by workspace" }).getByText(/In the cloud/).waitFor();
+    await page.getByRole("region", { name: "By place" }).getByRole("columnheader", { name: "E2B" }).waitFor();
+    await fine("cloud-real-metrics");
+  });
+
+  test("it is ended, and what came home stays", async () => {
+    await go(`/w/${workspace.key}?dialog=place`);
+    const dialog = page.getByRole("dialog", { name: /Place of/ });
+    await dialog.getByRole("button", { name: "End", exact: true }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "End" }).click();
+    await dialog.getByText(/Nothing runs here now/).waitFor();
+    await until("E2B has no sandbox left", async () => (await cloud.sandboxes()).length === 0);
+    await go(`/w/${workspace.key}?tab=changes`);
+    await page.getByText("from afar").first().waitFor();
+    assert.deepEqual(page.problems, []);
+  });
+
+  test("a place that is out of reach says so, and the workspace goes on here when it is told to", async () => {
+    await house.api("PATCH", `/workspaces/${workspace.id}`, { fallback_ok: false }); // nothing by itself
+    await cloud.stop();
+    await go(`/w/${workspace.key}?tab=shell&session=`);
+    await page.getByRole("button", { name: /Open a(nother)? shell/ }).first().click();
+    const panel = page.getByRole("alert").filter({ hasText: "cannot serve now" });
+    await panel.waitFor({ timeout: 120_000 });
+    page.problems.length = 0;
+    await fine("cloud-real-outage");
+    await panel.getByRole("button", { name: "Try local mode" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Try local mode" }).click();
+    await page.getByText(/lives in .* now/).first().waitFor();
+    const moved = await house.api("GET", `/workspaces/${workspace.id}`);
+    assert.notEqual(moved.executor, "e2b");
+    await page.getByRole("button", { name: /Open a(nother)? shell/ }).first().click();
+    await page.locator(".xterm-helper-textarea").first().focus();
+    await page.keyboard.type("cat afar.txt | tr a-z A-Z\n");
+    await page.getByText("FROM AFAR").first().waitFor();
+  });
+});
