@@ -104,8 +104,8 @@ describe("a cloud place", { skip }, () => {
     await page.getByText("echo from afar").first().waitFor();
     await page.getByText(/Press Wake to go on\./).waitFor();
     await page.getByRole("button", { name: "Wake", exact: true }).click();
-    await page.getByText(/Press Wake to go on\./).waitFor({ state: "detached" });
-    assert.equal((await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state, "running");
+    await until("it runs again", async () => (await house.api("GET", `/workspaces/${workspace.id}/sandbox`)).state === "running");
+    await page.getByRole("button", { name: "Wake", exact: true }).waitFor({ state: "detached" });
     await page.locator(".xterm-helper-textarea").first().focus();
     await page.keyboard.type("cat afar.txt | tr a-z A-Z\n");
     await page.getByText("FROM AFAR").first().waitFor();
