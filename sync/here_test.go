@@ -82,6 +82,9 @@ func TestWithoutASandbox(t *testing.T) {
 	if c := find(set.Items, "README.md"); c.Path != "" {
 		t.Errorf("as in the base, and told: %+v", c)
 	}
+	if again, err := r.service.SyncNow(t.Context(), r.workspaceID); err != nil || len(again.Items) != len(set.Items) {
+		t.Errorf("synced: %+v, %v", again, err)
+	}
 	if _, live := r.manager.Live(r.workspaceID); live {
 		t.Error("looking started a sandbox")
 	}

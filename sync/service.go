@@ -191,8 +191,14 @@ func (s *Service) Summaries(ctx context.Context, teamID string) (map[string]Summ
 }
 
 // SyncNow looks at once, making a place when there is none, and returns what it saw. What git could not do is told by the
-// set's Error.
+// set's Error. Of a place with a disk of its own every changed file is on this server then; one that stands still or is gone has
+// brought everything home, so that none is made or woken for that.
 func (s *Service) SyncNow(ctx context.Context, workspaceID string) (Set, error) {
+	if here, _, err := s.here(ctx, workspaceID); err != nil {
+		return Set{}, err
+	} else if here {
+		return s.Changes(ctx, workspaceID)
+	}
 	base, err := s.base(ctx, workspaceID)
 	if err != nil {
 		return Set{}, err
