@@ -63,17 +63,11 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		if ctx.Err() != nil {
 			return c, context.Cause(ctx)
 		}
-		w, ok := words[why(err)]
-		if !ok {
-			w = words[Outage]
-		}
+		w := words[unwell(err)]
 		return no(w[0], w[1])
 	}
 	if err := a.fill(ctx, e.cfg.Now, c.Sizes); err != nil {
-		w, ok := words[why(err)]
-		if !ok {
-			w = words[Outage]
-		}
+		w := words[unwell(err)]
 		return no(w[0], w[1])
 	}
 	for _, s := range c.Sizes {
@@ -87,6 +81,15 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		c.Reason, c.Cure = "", ""
 	}
 	return c, nil
+}
+
+// unwell is what it means that a plain question was not answered well: no machine was asked for.
+func unwell(err error) Reason {
+	r := why(err)
+	if _, ok := words[r]; !ok || r == Capacity {
+		return Outage
+	}
+	return r
 }
 
 // taken asks whether the key is taken; a fresh answer is not asked for again.
@@ -155,10 +158,7 @@ func Check(ctx context.Context, set Settings) (running int, err error) {
 	if running, err = newPlane(set, client).check(ctx); err == nil {
 		return running, nil
 	}
-	r := why(err)
-	if _, ok := words[r]; !ok {
-		r = Outage
-	}
+	r := unwell(err)
 	return 0, only(err, r, words[r][0]+".", words[r][1])
 }
 

@@ -21,12 +21,14 @@ import (
 
 // Paths in every sandbox.
 const (
-	templateGuest = "/opt/parawork/parawork-guest-" // in the template, with the hash behind it
 	uploadedGuest = "/var/lib/parawork/bin/parawork-guest-"
 	guestDirs     = "/var/lib/parawork/" // each guest's own folder; a folder of the disk, for what programs print may be much
 	insideHome    = "/home/user"
 	defaultInside = "/work/workspace"
 )
+
+// templateGuest is where templates hold the guest's program, with its hash behind it.
+var templateGuest = "/opt/parawork/parawork-guest-"
 
 // plainEnv is what our processes begin with beside the template's own.
 var plainEnv = map[string]string{"HOME": insideHome, "USER": sandboxUser, "LOGNAME": sandboxUser, "LANG": "C.UTF-8"}
@@ -126,6 +128,7 @@ func (e *Executor) make(ctx context.Context, a *account, s executors.Spec) (*san
 	if err := writeFile(filepath.Join(e.dir(s.ID), envName), env); err != nil {
 		return nil, err
 	}
+	executors.SayStep(ctx, executors.StepGuest, "", "")
 	sb := e.adopt(a, s.ID, rec, got, token)
 	if warm == nil {
 		sb.reaches = &s.Network
@@ -274,6 +277,7 @@ func (d *envd) startGuest(ctx context.Context, guest, hash string, args []string
 		}
 	}
 	program := uploadedGuest + hash
+	executors.SayStep(ctx, executors.StepGuest, "", "It is uploaded: the template was built for another version. Build it again to start faster.")
 	if err := d.bring(ctx, guest, program); err != nil {
 		return nil, "", fmt.Errorf("uploading the guest: %w", err)
 	}

@@ -21,14 +21,30 @@ var guest = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := os.Chmod(dir, 0o755); err != nil { // others run it
+		return "", err
+	}
 	path := filepath.Join(dir, "parawork-guest")
 	build := exec.Command("go", "build", "-o", path, "github.com/parawork/parawork/cmd/parawork-guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", &exec.Error{Name: string(out), Err: err}
 	}
-	return path, nil
+	// Templates of the tests hold it already, as those that were built do.
+	hash, err := e2b.HashGuest(path)
+	if err != nil {
+		return "", err
+	}
+	e2b.TemplateGuestAt(path + "-")
+	return path, os.Link(path, path+"-"+hash)
 })
+
+// withGuest is a service whose sandboxes find the guest in their template.
+func withGuest(t *testing.T, cfg e2btest.Config) e2btest.Config {
+	t.Helper()
+	cfg.Show = append(cfg.Show, filepath.Dir(guestPath(t)))
+	return cfg
+}
 
 func guestPath(t *testing.T) string {
 	t.Helper()
@@ -88,7 +104,7 @@ func server(t *testing.T, dir string) *e2btest.Server {
 	if s, ok := servers.Load(dir); ok {
 		return s.(*e2btest.Server)
 	}
-	s := e2btest.New(t, e2btest.Config{})
+	s := e2btest.New(t, withGuest(t, e2btest.Config{}))
 	servers.Store(dir, s)
 	return s
 }
