@@ -24,6 +24,7 @@ type farState struct {
 	Sandbox string `json:"sandbox"` // the sandbox it works in
 	Parcel  string `json:"parcel"`  // what was sent there
 	Left    bool   `json:"left"`    // everything was brought home since it was last awake
+	Lived   bool   `json:"lived"`   // somebody may have worked in it
 }
 
 func (s *Service) farFile(workspaceID string) string {
@@ -128,15 +129,35 @@ func (s *Service) returnHome(ctx context.Context, w Workspace, sandboxID string)
 	if admin == "" {
 		return fault.New(fault.Conflict, "worktree_unreadable", "The repository no longer knows the workspace's worktree. Put the workspace away and restore it.")
 	}
-	if home := s.readHome(w.ID); home.Head != "" {
+	if home := s.readHome(w.ID); f.Lived && home.Head != "" {
 		if err := s.leadHome(ctx, p, w, admin, home); err != nil {
 			return err
+		}
+		if err := dropOperation(admin); err != nil {
+			return diskFault(err, "Bringing the worktree up to date")
 		}
 	}
 	if err := s.forgetFar(w.ID); err != nil {
 		return err
 	}
 	s.publishWorkspace(ctx, w)
+	return nil
+}
+
+// dropOperation removes the marks of a merge, a rebase or the like from a git dir: what was under way when the work went elsewhere was
+// ended there, or is lost with the sandbox. Left here it would turn the next commit into one of it.
+func dropOperation(gitDir string) error {
+	root, err := os.OpenRoot(gitDir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range [...]string{"MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE", "SQUASH_MSG", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD",
+		"rebase-merge", "rebase-apply", "sequencer"} {
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -158,8 +179,8 @@ func (s *Service) Awoke(workspaceID string) {
 
 // stirred notes that a far workspace's sandbox works again.
 func (s *Service) stirred(workspaceID string) {
-	if f, ok := s.readFar(workspaceID); ok && f.Left {
-		f.Left = false
+	if f, ok := s.readFar(workspaceID); ok && (f.Left || !f.Lived) {
+		f.Left, f.Lived = false, true
 		if err := s.writeFar(workspaceID, f); err != nil {
 			s.cfg.Log.Warn("that a sandbox works again could not be noted", "workspace_id", workspaceID, "error", err)
 		}

@@ -226,3 +226,39 @@ func TestTheParcelIsMadeOnce(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+// TestAMergeThatWasEndedElsewhere leaves no mark of itself here, and one whose sandbox never came to be is under way still.
+func TestAMergeThatWasEndedElsewhere(t *testing.T) {
+	t.Parallel()
+	h, a := farHouse(t)
+	dir := h.longRepo("r")
+	p := h.pathProject(dir)
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID})
+	a.sh(w, "echo ours > a.txt; git commit -qam ours")
+	a.end(w)
+	write(t, dir, "a.txt", "theirs\n")
+	commitAll(t, dir, "theirs")
+	if out, err := tryGit(w.Path, "merge", "main"); err == nil {
+		t.Fatalf("no conflict: %s", out)
+	}
+	under := func() string { return git(t, w.Path, "status", "--porcelain") }
+	a.exec.Set(fake.Knobs{OwnDisk: true, Kind: farKind, DialErr: os.ErrDeadlineExceeded})
+	if _, err := a.Manager.Ensure(context.Background(), w.ID); err == nil {
+		t.Fatal("it was made without a guest")
+	}
+	if got := under(); got != "UU a.txt" {
+		t.Fatalf("status here: %q", got)
+	}
+	a.exec.Set(fake.Knobs{OwnDisk: true, Kind: farKind})
+	if got := a.sh(w, "git status --porcelain; test -e .git/MERGE_HEAD && echo merging"); got != "UU a.txt\nmerging" {
+		t.Fatalf("status there: %q", got)
+	}
+	a.sh(w, "echo both > a.txt; git add a.txt; git commit -qm merged; echo more > more; git add more; git commit -qm more")
+	a.end(w)
+	if exists(git(t, w.Path, "rev-parse", "--absolute-git-dir"), "MERGE_HEAD") || under() != "" {
+		t.Errorf("a merge is under way here: %q", under())
+	}
+	if got := a.sh(w, "git status --porcelain; git log -1 --format=%s; test -e .git/MERGE_HEAD || echo none"); got != "more\nnone" {
+		t.Errorf("there: %q", got)
+	}
+}
