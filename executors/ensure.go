@@ -116,7 +116,7 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 			return p, err
 		}
 	}
-	if p, err := m.reclaim(rctx, r); p != nil || err != nil {
+	if p, err := m.reclaimAwake(rctx, r); p != nil || err != nil {
 		return p, err
 	}
 	spec, kind, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
@@ -142,7 +142,7 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 		if err := m.adoptOpen(ctx, r, workspaceID); err != nil {
 			return nil, err
 		}
-		if p, err := m.reclaim(rctx, r); p != nil || err != nil {
+		if p, err := m.reclaimAwake(rctx, r); p != nil || err != nil {
 			return p, err
 		}
 		err = m.cfg.Store.InsertSandbox(ctx, rec)
@@ -303,6 +303,15 @@ func (m *Manager) adoptOpen(ctx context.Context, r *room, workspaceID string) er
 	return nil
 }
 
+// reclaimAwake is reclaim for somebody who needs the place: one that turns out to sleep is woken.
+func (m *Manager) reclaimAwake(ctx context.Context, r *room) (*Place, error) {
+	p, err := m.reclaim(ctx, r)
+	if p == nil || err != nil {
+		return nil, err
+	}
+	return m.rouse(ctx, r, p)
+}
+
 // reclaim tries to reach the room's stray again. It returns (nil, nil) when there is none or it turned out to be gone, and
 // an error when it may still be there but cannot be reached.
 func (m *Manager) reclaim(ctx context.Context, r *room) (*Place, error) {
@@ -320,7 +329,7 @@ func (m *Manager) reclaim(ctx context.Context, r *room) (*Place, error) {
 		return nil, fault.Wrap(err, fault.Unavailable, "sandbox_unreachable",
 			"The workspace's sandbox exists but cannot be reached now. Try again, or destroy the sandbox to get a new one.")
 	}
-	return m.rouse(ctx, r, p)
+	return p, nil
 }
 
 // joinWords makes one line of several sentences.

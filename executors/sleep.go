@@ -169,6 +169,9 @@ func (m *Manager) wake(ctx context.Context, r *room, p *Place) error {
 			m.lose(ctx, r, p, err)
 			return ErrGone
 		}
+		if fault.KindOf(err) != fault.Internal { // its place says why, and what can be done
+			return err
+		}
 		return fault.Wrap(err, fault.Unavailable, "wake_failed", "The sandbox could not be woken. Try again.")
 	}
 	p.frozen.Store(nil) // from here on its guest may be asked; who waits for it is told once all is noted

@@ -285,6 +285,35 @@ func TestASleepingSandboxIsNotWokenByARestart(t *testing.T) {
 	}
 }
 
+func TestASleepingSandboxIsNotWokenByTheSearchForIt(t *testing.T) {
+	s := newSleeper(t)
+	p := s.ensure()
+	s.fallAsleep(p)
+	s.restart(fake.Knobs{AsleepErr: errors.New("its place does not answer")})
+	if err := s.m.Recover(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s.m.Astray(s.ws) != p.SandboxID {
+		t.Fatal("it is taken for known")
+	}
+	if _, err := s.m.Ensure(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_unreachable" {
+		t.Errorf("it was given: %v", err)
+	}
+	s.cloud.Set(fake.Knobs{})
+	s.m.CheckHealth(s.ctx)
+	if again, ok := s.m.Live(s.ws); !ok || !again.Asleep() || !s.m.WakesItself(s.ws) {
+		t.Errorf("found as %+v", s.last())
+	}
+	s.runs(p, 1)
+	s.restart(fake.Knobs{AsleepErr: errors.New("its place does not answer")})
+	if err := s.m.Recover(s.ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.cloud.Set(fake.Knobs{})
+	s.ensure()
+	s.runs(p, 2)
+}
+
 func TestWhatItsPlacePausedIsFoundOut(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -482,6 +511,10 @@ func TestASandboxThatCannotBeWokenIsTriedAgain(t *testing.T) {
 	}
 	if r := s.last(); r.State != executors.Paused || r.PausedFor != executors.ByIdle {
 		t.Errorf("stored %+v", r)
+	}
+	s.cloud.Set(fake.Knobs{ResumeErr: fault.New(fault.Unavailable, "place_cannot_serve", "E2B has no room.").With("reason", "capacity")})
+	if _, err := s.m.Ensure(s.ctx, s.ws); fault.CodeOf(err) != "place_cannot_serve" {
+		t.Errorf("woken where there is no room: %v", err)
 	}
 	s.cloud.Set(fake.Knobs{PauseErr: errors.New("not now")})
 	s.ensure()

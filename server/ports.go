@@ -71,7 +71,7 @@ func (s *Server) dialPort(ctx context.Context, workspaceID string, port int, wak
 	place, live := s.cfg.Places.Live(workspaceID)
 	if wake {
 		var err error
-		if place, err = s.cfg.Places.Ensure(ctx, workspaceID); err != nil {
+		if place, err = s.cfg.Places.EnsureFor(ctx, workspaceID, executors.ForApp, ""); err != nil {
 			return nil, err
 		}
 	} else if !live {
