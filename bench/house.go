@@ -101,9 +101,25 @@ func (b *bench) house() (*house, error) {
 	if b.h != nil {
 		return b.h, nil
 	}
-	h := &house{data: filepath.Join(b.dir, "data"), team: "bench"}
-	conf := filepath.Join(b.dir, "config.json")
-	if err := os.WriteFile(conf, []byte(fmt.Sprintf(`{"server":{"listen":"127.0.0.1:0"},"dataDir":%q,"projects":{"allowedRoots":[%q]},"sandboxing":{"defaultProvider":"local"}}`, h.data, b.dir)), 0o600); err != nil {
+	h, err := b.newHouse(b.dir, `{"defaultProvider":"local"}`)
+	if err != nil {
+		return nil, err
+	}
+	b.h = h
+	h.workspace, err = h.newWorkspace(h.project, "bench")
+	return h, err
+}
+
+// newHouse starts a server in a folder, with a section "sandboxing" of its own. Stop it.
+func (b *bench) newHouse(dir, sandboxing string) (_ *house, err error) {
+	h := &house{data: filepath.Join(dir, "data"), team: "bench"}
+	defer func() {
+		if err != nil && h.proc != nil {
+			h.stop()
+		}
+	}()
+	conf := filepath.Join(dir, "config.json")
+	if err := os.WriteFile(conf, []byte(fmt.Sprintf(`{"server":{"listen":"127.0.0.1:0"},"dataDir":%q,"projects":{"allowedRoots":[%q]},"sandboxing":%s}`, h.data, dir, sandboxing)), 0o600); err != nil {
 		return nil, err
 	}
 	var setup string
@@ -116,7 +132,7 @@ func (b *bench) house() (*house, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.proc, b.h = p, h
+	h.proc = p
 	resp, err := http.Post(h.url+"/api/v1/setup", "application/json", strings.NewReader(fmt.Sprintf(
 		`{"token":%q,"name":"Bench","email":"bench@example.com","password":"a long bench password","team":"Bench"}`, setup)))
 	if err != nil {
@@ -150,8 +166,7 @@ func (b *bench) house() (*house, error) {
 		return nil, err
 	}
 	h.project = project.ID
-	h.workspace, err = h.newWorkspace(h.project, "bench")
-	return h, err
+	return h, nil
 }
 
 // do calls the API. header is a list of names and values.

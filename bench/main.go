@@ -30,6 +30,7 @@ var parts = []part{
 	{"boxes", (*bench).boxes},
 	{"neighbour", (*bench).neighbour},
 	{"docker", (*bench).docker},
+	{"e2b", (*bench).cloud},
 }
 
 func main() {
@@ -40,7 +41,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	flag.Parse()

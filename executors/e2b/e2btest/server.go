@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,6 +87,7 @@ type Server struct {
 	starts    []Start
 	buildFail string
 	closed    bool
+	traffic   atomic.Int64
 	wg        sync.WaitGroup
 	stop      chan struct{}
 }
@@ -157,7 +159,7 @@ func Open(cfg Config) (*Server, error) {
 			return nil, err
 		}
 		*one.url = "http://" + l.Addr().String()
-		s.wg.Go(func() { _ = one.srv.Serve(l) })
+		s.wg.Go(func() { _ = one.srv.Serve(&meteredListener{l, &s.traffic}) })
 	}
 	s.wg.Go(s.keepTime)
 	return s, nil

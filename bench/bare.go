@@ -1,0 +1,344 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/executors/e2b/e2btest"
+)
+
+// bareBox is a sandbox used with nothing but E2B's own calls: the baseline.
+type bareBox struct {
+	s         *e2btest.Server
+	id, token string
+}
+
+func newBare(s *e2btest.Server) (*bareBox, error) {
+	var made struct{ SandboxID, EnvdAccessToken string }
+	b := &bareBox{s: s}
+	err := b.api("POST", "/v2/sandboxes", `{"templateID":"parawork-base","timeout":600}`, &made)
+	b.id, b.token = made.SandboxID, made.EnvdAccessToken
+	return b, err
+}
+
+func (b *bareBox) api(method, path, body string, into any) error {
+	req, err := http.NewRequest(method, b.s.APIURL()+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("X-API-Key", b.s.Key())
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(text, into)
+}
+
+func (b *bareBox) kill() error { return b.api("DELETE", "/sandboxes/"+b.id, "", nil) }
+
+// request to envd.
+func (b *bareBox) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, b.s.SandboxURL()+path, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("E2b-Sandbox-Id", b.id)
+	req.Header.Set("E2b-Sandbox-Port", "49983")
+	req.Header.Set("X-Access-Token", b.token)
+	req.Header.Set("Connect-Protocol-Version", "1")
+	req.Header.Set("Content-Type", "application/json")
+	return req, nil
+}
+
+func (b *bareBox) rpc(method string, in any) error {
+	text, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	req, err := b.request(context.Background(), "POST", "/process.Process/"+method, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err = io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", method, resp.Status, text)
+	}
+	return err
+}
+
+func envelope(in any) ([]byte, error) {
+	text, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 5, 5+len(text))
+	binary.BigEndian.PutUint32(out[1:], uint32(len(text)))
+	return append(out, text...), nil
+}
+
+// bareProcess is a process of a bare sandbox and its stream.
+type bareProcess struct {
+	b      *bareBox
+	pid    int
+	body   io.ReadCloser
+	cancel context.CancelFunc
+}
+
+type bareEvent struct {
+	Start *struct{ Pid int }
+	Data  *struct{ Stdout, Pty []byte }
+	End   *struct{ ExitCode int }
+}
+
+// start begins a program under a PTY.
+func (b *bareBox) start(argv ...string) (*bareProcess, error) {
+	return b.begin(map[string]any{"process": map[string]any{"cmd": argv[0], "args": argv[1:]}, "pty": map[string]any{"size": map[string]any{"cols": 120, "rows": 32}}})
+}
+
+func (b *bareBox) begin(in map[string]any) (*bareProcess, error) {
+	msg, err := envelope(in)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	req, err := b.request(ctx, "POST", "/process.Process/Start", bytes.NewReader(msg))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/connect+json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	p := &bareProcess{b: b, body: resp.Body, cancel: cancel}
+	e, err := p.next()
+	if err == nil && e.Start == nil {
+		err = errors.New("a process did not begin with its start")
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	p.pid = e.Start.Pid
+	return p, nil
+}
+
+func (p *bareProcess) next() (bareEvent, error) {
+	var head [5]byte
+	if _, err := io.ReadFull(p.body, head[:]); err != nil {
+		return bareEvent{}, err
+	}
+	text := make([]byte, binary.BigEndian.Uint32(head[1:]))
+	if _, err := io.ReadFull(p.body, text); err != nil {
+		return bareEvent{}, err
+	}
+	if head[0] != 0 {
+		return bareEvent{}, fmt.Errorf("the stream has ended: %s", text)
+	}
+	var m struct{ Event bareEvent }
+	return m.Event, json.Unmarshal(text, &m)
+}
+
+// read returns the next output.
+func (p *bareProcess) read() ([]byte, error) {
+	for {
+		e, err := p.next()
+		if err != nil {
+			return nil, err
+		}
+		if e.Data != nil {
+			return append(e.Data.Stdout, e.Data.Pty...), nil
+		}
+		if e.End != nil {
+			return nil, errors.New("the process has ended")
+		}
+	}
+}
+
+func (p *bareProcess) ready() error {
+	got, err := p.read()
+	if err == nil && string(got) != "R" {
+		err = fmt.Errorf("the child said %q instead of R", got)
+	}
+	return err
+}
+
+func (p *bareProcess) close() {
+	_ = p.b.rpc("SendSignal", map[string]any{"process": map[string]any{"pid": p.pid}, "signal": "SIGNAL_SIGKILL"})
+	p.cancel()
+	_ = p.body.Close()
+}
+
+// keystrokes measures n echoes of one byte each, typed into one stream as our pipe does.
+func (p *bareProcess) keystrokes(n int) ([]time.Duration, error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	r, w := io.Pipe()
+	defer w.Close()
+	req, err := p.b.request(context.Background(), "POST", "/process.Process/StreamInput", r)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/connect+json")
+	go func() {
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	send := func(in map[string]any) error {
+		msg, err := envelope(in)
+		if err == nil {
+			_, err = w.Write(msg)
+		}
+		return err
+	}
+	if err := send(map[string]any{"start": map[string]any{"process": map[string]any{"pid": p.pid}}}); err != nil {
+		return nil, err
+	}
+	took := make([]time.Duration, 0, n)
+	for i := range n {
+		key := []byte{byte('a' + i%26)}
+		t0 := time.Now()
+		if err := send(map[string]any{"data": map[string]any{"input": map[string]any{"pty": base64.StdEncoding.EncodeToString(key)}}}); err != nil {
+			return nil, err
+		}
+		got, err := p.read()
+		if err != nil {
+			return nil, err
+		}
+		if string(got) != string(key) {
+			return nil, fmt.Errorf("typed %q, got %q", key, got)
+		}
+		took = append(took, time.Since(t0))
+		time.Sleep(time.Millisecond)
+	}
+	slices.Sort(took)
+	return took, nil
+}
+
+// push is how many bytes a second go into a process through one stream of input.
+func (b *bareBox) push(size int64) (float64, error) {
+	p, err := b.begin(map[string]any{"process": map[string]any{"cmd": "/bin/sh", "args": []string{"-c", fmt.Sprintf("head -c %d > /home/user/pushed; echo done", size)}}})
+	if err != nil {
+		return 0, err
+	}
+	defer p.close()
+	r, w := io.Pipe()
+	req, err := b.request(context.Background(), "POST", "/process.Process/StreamInput", r)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/connect+json")
+	began := time.Now()
+	go func() {
+		msg, err := envelope(map[string]any{"start": map[string]any{"process": map[string]any{"pid": p.pid}}})
+		if err == nil {
+			_, err = w.Write(msg)
+		}
+		buf := make([]byte, 256<<10)
+		for off := int64(0); err == nil && off < size; off += int64(len(buf)) {
+			piece := buf[:min(int64(len(buf)), size-off)]
+			pattern(piece, off)
+			if msg, err = envelope(map[string]any{"data": map[string]any{"input": map[string]any{"stdin": piece}}}); err == nil {
+				_, err = w.Write(msg)
+			}
+		}
+		_ = w.CloseWithError(err)
+	}()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if _, err := p.read(); err != nil {
+		return 0, err
+	}
+	return float64(size) / time.Since(began).Seconds(), nil
+}
+
+// changes is the 95th percentile of what a written file takes to be read with a watch and a download.
+func (b *bareBox) changes(n int) (time.Duration, error) {
+	msg, err := envelope(map[string]any{"path": "/home/user", "recursive": true})
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	req, err := b.request(ctx, "POST", "/filesystem.Filesystem/WatchDir", bytes.NewReader(msg))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/connect+json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	events := &bareProcess{b: b, body: resp.Body}
+	if _, err := events.next(); err != nil { // its start
+		return 0, err
+	}
+	var took []time.Duration
+	for i := range n {
+		began := time.Now()
+		p, err := b.begin(map[string]any{"process": map[string]any{"cmd": "/bin/sh", "args": []string{"-c", fmt.Sprintf("date > /home/user/pace%d", i)}}})
+		if err != nil {
+			return 0, err
+		}
+		for seen := false; !seen; {
+			var head [5]byte
+			if _, err := io.ReadFull(events.body, head[:]); err != nil {
+				return 0, err
+			}
+			text := make([]byte, binary.BigEndian.Uint32(head[1:]))
+			if _, err := io.ReadFull(events.body, text); err != nil {
+				return 0, err
+			}
+			seen = bytes.Contains(text, []byte(fmt.Sprintf(`"name":"pace%d","type":"EVENT_TYPE_WRITE"`, i)))
+		}
+		get, err := b.request(ctx, "GET", fmt.Sprintf("/files?path=pace%d", i), nil)
+		if err != nil {
+			return 0, err
+		}
+		got, err := http.DefaultClient.Do(get)
+		if err != nil {
+			return 0, err
+		}
+		_, _ = io.Copy(io.Discard, got.Body)
+		_ = got.Body.Close()
+		took = append(took, time.Since(began))
+		p.close()
+	}
+	slices.Sort(took)
+	return took[len(took)*95/100], nil
+}
