@@ -212,7 +212,7 @@ mkfifo pipe; mkdir -p deep/.git; printf x > deep/.git/config; printf '[core]\n\t
 	if got := tree(ws.Path); len(differences(got, want)) != 0 {
 		t.Errorf("the end has changed %v", differences(got, want))
 	}
-	if out := c.sh(ws, "cat loose; git log -1 --format=%s; git status --short"); out != "loose\nfar\n?? loose\n" {
+	if out := c.sh(ws, "cat loose; git --no-pager log -1 --format=%s; git status --porcelain"); out != "loose\nfar\n?? loose\n" {
 		t.Errorf("the next sandbox has %q", out)
 	}
 	c.same(ws)
@@ -281,8 +281,10 @@ func TestCutsAndPausesLoseNoByte(t *testing.T) {
 	must(t, c.Attach(shell.ID, "from=0").Type("first\r"))
 	must(t, c.Attach(shell.ID, "from=0").See("got first"))
 	c.e2b.Expire(c.box(ws).ID)
-	c.API("POST", "/workspaces/"+ws.ID+"/wake", nil, nil)
-	c.API("POST", "/sessions/"+shell.ID+"/input", map[string]string{"text": "second\r"}, nil)
+	c.Wait("it takes what is typed", func() bool {
+		c.API("POST", "/workspaces/"+ws.ID+"/wake", nil, nil) // the server may not have noticed yet that it sleeps
+		return c.Try("POST", "/sessions/"+shell.ID+"/input", map[string]string{"text": "second\r"}, nil) == nil
+	})
 	must(t, c.Attach(shell.ID, "from=0").See("got second"))
 	// The machine dies: its sessions are lost and say so, what had come home is there, and the workspace works on.
 	c.sh(ws, "echo kept > kept")
