@@ -204,6 +204,7 @@ func (s *Server) arguments(root string, b *sandbox) []string {
 		}
 	}
 	for _, p := range show {
+		_ = os.MkdirAll(filepath.Join(root, filepath.Dir(p)), 0o755) // bubblewrap would make it root's alone
 		args = append(args, "--ro-bind-try", p, p)
 	}
 	return append(args, "/.e2b/envd", "envd")
