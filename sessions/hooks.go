@@ -272,7 +272,7 @@ func (e *ears) answer(ctx context.Context, l *live, call *hookCall, key string, 
 	}
 	e.forget(call)
 	call.mu.Lock()
-	held := call.posed[:len(call.posed)-1]
+	held := call.posed[:min(len(all)-1, len(call.posed))] // this one may not be noted yet, when the answer was quick
 	call.mu.Unlock()
 	for _, as := range held {
 		l.settleHeld(ctx, as)
