@@ -171,6 +171,8 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 		d.checkLeast("sandboxing.idleStopMinutes", *m, 0)
 	}
 	d.checkLeast("sandboxing.monthlyBudgetUsd", s.MonthlyBudgetUSD, 0)
+	d.checkLeast("sandboxing.pool.min", s.Pool.Min, 0)
+	d.checkLeast("sandboxing.pool.max", s.Pool.Max, s.Pool.Min)
 	if l := s.Local.ResourceLimits; l.MaxCPU < 0 || l.MaxMemory < 0 {
 		d.problem("sandboxing.local.resourceLimits", "must not be negative; 0 means no limit")
 	}

@@ -80,6 +80,7 @@ type Sandboxing struct {
 	Runner           Runner     `json:"runner"`
 	Docker           Docker     `json:"docker"`
 	E2B              E2B        `json:"e2b"`
+	Pool             Pool       `json:"pool"`
 	Network          Network    `json:"network"`
 }
 
@@ -160,6 +161,13 @@ type Docker struct {
 	BuildNetwork string `json:"buildNetwork"`
 }
 
+// Pool is sandboxes made ahead of time, in places that can.
+type Pool struct {
+	Enabled bool `json:"enabled"`
+	Min     int  `json:"min"` // of each size that is asked for
+	Max     int  `json:"max"`
+}
+
 // E2B is sandboxes of e2b.dev or a service that speaks its API.
 type E2B struct {
 	APIKey             string `json:"apiKey" secret:"all"`
@@ -238,6 +246,7 @@ func Default() *Config {
 			E2B: E2B{APIKey: "${E2B_API_KEY}", Template: "parawork-base", DefaultCPU: 2, DefaultRAM: 2048,
 				MaxSessionDuration: 86400, AutoShutdownIdle: 1800, RequestTimeout: 60, Retries: 3, Headers: map[string]string{},
 				PriceVCPU: 14_000, PriceGiB: 4_500},
+			Pool:    Pool{Min: 3, Max: 10},
 			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
 		},
 		Outgoing: Outgoing{Allow: []string{}},

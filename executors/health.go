@@ -28,6 +28,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.every(ctx, m.cfg.ReapEvery, m.reap)
 	})
 	wg.Go(func() { m.heed(ctx) })
+	if p := m.pool(); p != nil {
+		wg.Go(func() { p.run(ctx) })
+	}
 	wg.Wait()
 	m.work.Wait()
 	m.closePipes()

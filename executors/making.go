@@ -273,6 +273,13 @@ func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, 
 	if err := m.afford(ctx, stretch(k.record())); err != nil {
 		return nil, err
 	}
+	if sb := m.createWarm(context.WithValue(ctx, tellerKey{}, k), e, spec, k); sb != nil {
+		if err := context.Cause(ctx); err != nil { // it was cancelled meanwhile
+			m.remove(ctx, sb)
+			return nil, err
+		}
+		return sb, nil
+	}
 	for try := 0; ; try++ {
 		sb, err := e.Create(context.WithValue(ctx, tellerKey{}, k), spec)
 		if err == nil {

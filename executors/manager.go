@@ -152,6 +152,7 @@ type Manager struct {
 	ends      map[string]string // in words: why sandboxes were ended that people did not end themselves
 	meters    *Meters
 	metering  metering
+	warm      *pool          // sandboxes made ahead of time; nil = none
 	still     atomic.Int64   // places that are paused: asked at every output of a terminal
 	worries   chan string    // workspaces whose guest could not be dialed: Run looks at them at once
 	work      sync.WaitGroup // flights that go on when their callers have left

@@ -148,6 +148,9 @@ func (m *Manager) reckon(ctx context.Context) {
 	}
 	open, err := m.cfg.Store.OpenSandboxes(ctx)
 	var ids []string
+	if err == nil {
+		ids, err = m.pool().ids(ctx)
+	}
 	for _, r := range open {
 		ids = append(ids, r.Handle.ID)
 	}

@@ -55,7 +55,15 @@ func (m *Manager) reap(ctx context.Context) {
 			m.cfg.Log.Warn("open sandboxes could not be read", "error", err)
 			return
 		}
-		known := make(map[string]bool, len(open))
+		warm, err := m.pool().ids(ctx)
+		if err != nil {
+			m.cfg.Log.Warn("warm sandboxes could not be read", "error", err)
+			return
+		}
+		known := make(map[string]bool, len(open)+len(warm))
+		for _, id := range warm {
+			known[id] = true
+		}
 		for _, r := range open {
 			known[r.Handle.ID] = true
 		}

@@ -63,6 +63,15 @@ func (h handlers) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMetri
 		p.CostNanoMonth = report.Executors[string(c.Kind)].CostNano
 		out.Places = append(out.Places, p)
 	}
+	pool, err := h.cfg.Places.Pool(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out.Pool = api.PoolMetrics{Enabled: pool.Enabled, Min: pool.Min, Max: pool.Max, Ready: pool.Ready, Making: pool.Making, Taken: pool.Taken}
+	for _, c := range counts {
+		out.Pool.Hits += c.WarmHits
+		out.Pool.Misses += c.WarmMisses
+	}
 	for _, e := range report.Executors {
 		out.Pool.CostNanoMonth += e.PoolCostNano
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/store"
 )
 
@@ -28,4 +29,12 @@ func (h *house) tellBudget(ctx context.Context, a billing.Alert) {
 			h.log.Warn("a workspace was not told of the budget", "workspace_id", id, "error", err)
 		}
 	}
+}
+
+// usePool has sandboxes made ahead of time as operators say.
+func (h *house) usePool() {
+	h.places.UsePool(executors.PoolConfig{Store: h.kept, Rules: func(ctx context.Context) executors.PoolRules {
+		p := h.settings.Values(ctx).Pool
+		return executors.PoolRules{Enabled: p.Enabled, Min: int(p.Min), Max: int(p.Max)}
+	}})
 }

@@ -25,7 +25,7 @@ func baseSettings(cfg *config.Config) (settings.Values, map[string]bool) {
 	v := settings.Values{DefaultExecutor: s.DefaultProvider, AllowUserChoice: s.AllowUserChoice, MonthlyBudgetUSD: int64(s.MonthlyBudgetUSD),
 		E2B: settings.E2B{APIKey: e.APIKey, Domain: e.Domain, APIURL: e.APIURL, SandboxURL: e.SandboxURL, Template: e.Template, DefaultCPUs: int64(e.DefaultCPU),
 			DefaultMemoryMB: int64(e.DefaultRAM), MaxSessionMinutes: int64(e.MaxSessionDuration+59) / 60, IdleMinutes: int64(e.AutoShutdownIdle+59) / 60, FallbackToLocal: e.FallbackToLocal},
-		Pool: settings.Pool{Min: 3, Max: 10}}
+		Pool: settings.Pool{Enabled: s.Pool.Enabled, Min: int64(s.Pool.Min), Max: int64(s.Pool.Max)}}
 	locked := make(map[string]bool)
 	for name, key := range givenBy {
 		locked[name] = cfg.Given(key)

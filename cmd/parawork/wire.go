@@ -161,6 +161,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = made.all, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
 	mc.Ledger = h.ledger
 	h.places = executors.NewManager(mc)
+	h.usePool()
 	h.places.OnMaking(h.box)
 	h.shareCaches()
 	if err := h.buildGate(publisher, kept, env); err != nil {

@@ -115,6 +115,12 @@ type Knobs struct {
 	ResumeErr error         // Resume, and so Recover, fails
 	ExtendErr error         // Extend fails
 	AsleepErr error         // Asleep fails
+
+	// Of a Pooled.
+	WarmErr error                 // Warm fails
+	TakeErr error                 // Create of a warm one fails
+	NoClass bool                  // no warm sandbox can serve anybody
+	Warming func(context.Context) // called by Warm
 }
 
 // Executor makes fake sandboxes in a World.

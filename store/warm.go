@@ -1,0 +1,71 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/parawork/parawork/executors"
+)
+
+var _ executors.WarmStore = (*Executors)(nil)
+
+const warmColumns = `id, executor, class, handle_version, handle_state, state, state_reason, taken_by, created_at, ready_at, lease_until, ended_at`
+
+func scanWarm(r scanner) (w executors.WarmRecord, err error) {
+	err = r.Scan(&w.Handle.ID, &w.Handle.Kind, &w.Class, &w.Handle.Version, &w.Handle.State, &w.State, &w.Reason, &w.TakenBy, &w.CreatedAt, &w.ReadyAt,
+		&w.LeaseUntil, &w.EndedAt)
+	return w, err
+}
+
+// InsertWarm stores a new warm sandbox.
+func (s *Executors) InsertWarm(ctx context.Context, w executors.WarmRecord) error {
+	_, err := s.db.Exec(ctx, `INSERT INTO warm_sandboxes (`+warmColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`, w.Handle.ID, string(w.Handle.Kind), w.Class,
+		w.Handle.Version, w.Handle.State, w.State, w.Reason, w.TakenBy, w.CreatedAt, w.ReadyAt, w.LeaseUntil, w.EndedAt)
+	if err != nil {
+		return fmt.Errorf("inserting warm sandbox: %w", err)
+	}
+	return nil
+}
+
+// UpdateWarm writes what changes in the life of a warm sandbox whose state is from; false when it is not, or it has ended.
+func (s *Executors) UpdateWarm(ctx context.Context, w executors.WarmRecord, from string) (bool, error) {
+	done, err := inserted(s.db.Exec(ctx, `UPDATE warm_sandboxes SET handle_version = ?, handle_state = ?, state = ?, state_reason = ?, ready_at = ?,
+		lease_until = ?, ended_at = ? WHERE id = ? AND state = ? AND ended_at = 0`, w.Handle.Version, w.Handle.State, w.State, w.Reason, w.ReadyAt,
+		w.LeaseUntil, w.EndedAt, w.Handle.ID, from))
+	if err != nil {
+		return false, fmt.Errorf("updating warm sandbox: %w", err)
+	}
+	return done, nil
+}
+
+// TakeWarm makes the oldest ready warm sandbox of a class taken by a sandbox; false when there is none. Nobody else is ever given it.
+func (s *Executors) TakeWarm(ctx context.Context, kind executors.Kind, class, by string) (w executors.WarmRecord, ok bool, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		var err error
+		w, err = scanWarm(s.db.QueryRow(ctx, `SELECT `+warmColumns+` FROM warm_sandboxes WHERE executor = ? AND class = ? AND state = ? AND ended_at = 0
+			ORDER BY created_at, id LIMIT 1`, string(kind), class, executors.WarmReady))
+		if errors.Is(err, ErrNotFound) {
+			ok = false
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		w.State, w.TakenBy = executors.WarmTaken, by
+		ok, err = inserted(s.db.Exec(ctx, `UPDATE warm_sandboxes SET state = ?, taken_by = ? WHERE id = ? AND state = ? AND ended_at = 0`,
+			executors.WarmTaken, by, w.Handle.ID, executors.WarmReady))
+		return err
+	})
+	return w, ok, err
+}
+
+// OpenWarm returns the warm sandboxes that have not ended, the oldest first.
+func (s *Executors) OpenWarm(ctx context.Context) ([]executors.WarmRecord, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+warmColumns+` FROM warm_sandboxes WHERE ended_at = 0 ORDER BY created_at, id`)
+	out, err := collect(rows, err, scanWarm)
+	if err != nil {
+		return nil, fmt.Errorf("reading warm sandboxes: %w", err)
+	}
+	return out, nil
+}
