@@ -285,3 +285,12 @@ func (m *Manager) Active() map[Kind]int64 {
 	}
 	return out
 }
+
+// Kinds are the kinds of place of this server.
+func (m *Manager) Kinds() []Kind {
+	out := make([]Kind, 0, len(m.cfg.Executors))
+	for _, e := range m.cfg.Executors {
+		out = append(out, e.Kind())
+	}
+	return out
+}

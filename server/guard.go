@@ -63,7 +63,7 @@ func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, c
 	if err != nil {
 		return err
 	}
-	if r.access != anyone {
+	if r.access != anyone && !(r.access == scrapers && s.scrapesLocally(req)) {
 		if call.actor, err = s.authenticate(ctx, cred); err != nil {
 			return err
 		}

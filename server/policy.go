@@ -16,6 +16,7 @@ const (
 	anyone    access = iota + 1 // also who is not signed in
 	signedIn                    // whoever is signed in: it is about themselves
 	operators                   // operators of the instance
+	scrapers                    // operators, and programs of this machine itself: see scrapesLocally
 	member                      // members of the team the path leads to, whose role has the action
 )
 
@@ -73,6 +74,7 @@ var policy = map[string]rule{
 	"testPushSubscription":   {access: signedIn},
 	"listTeams":              {access: signedIn},
 	"getInstanceMetrics":     {access: operators},
+	"getMetrics":             {access: scrapers},
 	"createTeam":             {access: operators}, // a second team takes places without isolation from all
 
 	"getInstancePlaces": {access: operators},
@@ -284,7 +286,10 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 		return nil
 	case signedIn:
 		return nil // the guard has seen to it
-	case operators:
+	case operators, scrapers:
+		if r.access == scrapers && s.scrapesLocally(c.Request()) {
+			return nil
+		}
 		if !call.actor.User.Operator {
 			return fault.New(fault.Forbidden, "operators_only", "Only operators of this server may do this. Ask one of them.")
 		}

@@ -144,7 +144,7 @@ func TestMatrixOfRolesAndOperations(t *testing.T) {
 			case token == "":
 				want = http.StatusUnauthorized
 			case r.access == signedIn:
-			case r.access == operators:
+			case r.access == operators || r.access == scrapers:
 				if who != "operator" {
 					want = http.StatusForbidden
 				}

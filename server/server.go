@@ -110,6 +110,7 @@ type Server struct {
 	sockets     *sockets
 	preview     *preview.Proxy // nil = off
 	melody      *melody.Melody // while Serve runs
+	counters    http.Handler   // for Prometheus
 
 	life context.Context // of every request; ends when Serve gives up waiting for them
 	end  context.CancelCauseFunc
@@ -133,6 +134,7 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	s.preview = s.newPreview()
+	s.counters = s.newPrometheus()
 	s.echo = s.routes()
 	return s, nil
 }
@@ -251,6 +253,10 @@ func (s *Server) newEcho() *echo.Echo {
 // webApp hands everything outside /api/ to the web app.
 func (s *Server) webApp(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		if c.Request().URL.Path == prometheusPath {
+			c.Request().URL.Path = apiBase + prometheusPath
+			return next(c)
+		}
 		if p := c.Request().URL.Path; p == "/api" || strings.HasPrefix(p, "/api/") {
 			return next(c)
 		}
