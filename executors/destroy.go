@@ -25,6 +25,11 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 	if p == nil {
 		return m.destroyStray(ctx, r, workspaceID)
 	}
+	if err := m.mustBeHome(ctx, r, p); err != nil {
+		return err
+	}
+	ctx, cancelEnd := context.WithTimeout(context.WithoutCancel(ctx), makeTimeout) // bringing much home took what it took
+	defer cancelEnd()
 	return m.end(ctx, r, p, "It was destroyed.")
 }
 

@@ -166,6 +166,7 @@ type Sync struct {
 	At      int64 // when everything was last home, ms UTC; 0 = never
 	Behind  bool
 	Pending int64 // files that are not home yet
+	Left    int64 // files that do not come: too large, or of a kind that is not brought
 }
 
 // behindWords say what could not be brought home before a sandbox stands still; "" when everything is.

@@ -280,7 +280,7 @@ func TestASleepingSandboxIsNotWokenByARestart(t *testing.T) {
 	if err := s.m.Destroy(s.ctx, s.ws); err != nil {
 		t.Fatal(err)
 	}
-	if all, _ := s.cloud.List(s.ctx); len(all) != 0 || !slices.Equal(s.home, []string{"ending"}) {
+	if all, _ := s.cloud.List(s.ctx); len(all) != 0 || !slices.Equal(s.home, []string{"pausing", "ending"}) {
 		t.Errorf("left behind %v, brought home by %v", all, s.home)
 	}
 }
@@ -526,5 +526,56 @@ func TestASandboxThatCannotBeWokenIsTriedAgain(t *testing.T) {
 	}
 	if _, err := p.Guest.Stats(s.ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestASandboxIsNotEndedWhileSomethingIsThereAlone(t *testing.T) {
+	s := newSleeper(t)
+	s.kept(0, "synced", 0)
+	s.ensure()
+	s.kept(7, "behind", 0)
+	if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" || !strings.Contains(err.Error(), "7 changed files are not on the server yet") {
+		t.Fatalf("with files on their way: %v", err)
+	}
+	if _, live := s.m.Live(s.ws); !live || len(s.home) != 1 {
+		t.Errorf("after it was refused: live %v, brought home %q", live, s.home)
+	}
+	s.kept(0, "synced", 2)
+	if err := s.m.Destroy(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" || !strings.Contains(err.Error(), "2 files are in the sandbox alone") {
+		t.Fatalf("with files that do not come: %v", err)
+	}
+	if err := s.m.Destroy(executors.Discard(s.ctx), s.ws); err != nil {
+		t.Fatal(err)
+	}
+	if _, live := s.m.Live(s.ws); live {
+		t.Error("given up, and it lives")
+	}
+	// What stands still and is home is ended without being asked.
+	s.kept(0, "synced", 0)
+	s.ensure()
+	if err := s.m.Pause(s.ctx, s.ws, "It was paused."); err != nil {
+		t.Fatal(err)
+	}
+	s.home = nil
+	if err := s.m.Destroy(s.ctx, s.ws); err != nil || slices.Contains(s.home, "pausing") {
+		t.Errorf("asleep and home: %v, brought home %q", err, s.home)
+	}
+}
+
+// kept says how far the workspace's files are home.
+func (s *sleeper) kept(pending int, state string, left int) {
+	s.t.Helper()
+	for _, q := range []string{`DELETE FROM sync_states`, `DELETE FROM synced_files`} {
+		if _, err := s.db.Exec(s.ctx, q); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if _, err := s.db.Exec(s.ctx, `INSERT INTO sync_states (workspace_id, team_id, sandbox_id, state, pending, synced_at) VALUES (?, ?, '', ?, ?, 1)`, s.ws, s.team, state, pending); err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range left {
+		if _, err := s.db.Exec(s.ctx, `INSERT INTO synced_files (team_id, workspace_id, path, hash, state, synced_at) VALUES (?, ?, ?, '', 'too_large', 1)`, s.team, s.ws, []byte{byte('a' + i)}); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }

@@ -92,6 +92,9 @@ func (h handlers) DestroySandbox(ctx context.Context, req api.DestroySandboxRequ
 	if _, err := h.cfg.Places.Sandbox(ctx, req.Id); err != nil {
 		return nil, err
 	}
+	if val(req.Params.Discard) {
+		ctx = executors.Discard(ctx)
+	}
 	if err := h.cfg.Places.Destroy(ctx, req.Id); err != nil {
 		return nil, err
 	}

@@ -137,6 +137,9 @@ func (s *Executors) LastSync(ctx context.Context, workspaceID string) (executors
 		return out, fmt.Errorf("reading how far a workspace is home: %w", err)
 	}
 	out.Behind = state == "behind"
+	if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM synced_files WHERE workspace_id = ? AND state <> 'synced'`, workspaceID).Scan(&out.Left); err != nil {
+		return out, fmt.Errorf("counting the files of a workspace that are not home: %w", err)
+	}
 	return out, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 )
@@ -211,8 +212,8 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace) (Workspace,
 		return w, "", fmt.Errorf("storing the snapshot: %w", err)
 	}
 	killpoint.Reach(killpoint.PutAwayStored)
-	defer s.leave(w.ID)() // nothing new may start in what is already kept
-	if err := places.Destroy(ctx, w.ID); err != nil {
+	defer s.leave(w.ID)()                                                // nothing new may start in what is already kept
+	if err := places.Destroy(executors.Discard(ctx), w.ID); err != nil { // the snapshot has what it held
 		return w, "", fmt.Errorf("ending the sandbox: %w", err)
 	}
 	doomed, err := doom(s.workspaceDir(w.ID))

@@ -3,6 +3,7 @@ package workspaces
 import (
 	"context"
 	"errors"
+	"github.com/parawork/parawork/executors"
 )
 
 // failCreate removes everything a creation made and keeps the row, failed, with the reason and the steps.
@@ -62,7 +63,7 @@ func (s *Service) undo(ctx context.Context, w Workspace) error {
 		if reached(stepSetup) {
 			errs = append(errs, sessions.StopAll(ctx, w.ID))
 		}
-		errs = append(errs, places.Destroy(ctx, w.ID))
+		errs = append(errs, places.Destroy(executors.Discard(ctx), w.ID)) // what a creation made is given up with it
 	}
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {

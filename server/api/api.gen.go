@@ -4221,6 +4221,12 @@ type ListConversationsParams struct {
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
 }
 
+// DestroySandboxParams defines parameters for DestroySandbox.
+type DestroySandboxParams struct {
+	// Discard Give up what is in the sandbox alone
+	Discard *bool `form:"discard,omitempty" json:"discard,omitempty"`
+}
+
 // GetDiffParams defines parameters for GetDiff.
 type GetDiffParams struct {
 	// Path Relative to the worktree's root
@@ -4745,7 +4751,7 @@ type ServerInterface interface {
 	ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error
 	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
 	// (POST /workspaces/{id}/destroy-sandbox)
-	DestroySandbox(ctx echo.Context, id Id) error
+	DestroySandbox(ctx echo.Context, id Id, params DestroySandboxParams) error
 	// GetDiff Unified diff of one file against the base
 	// (GET /workspaces/{id}/diff)
 	GetDiff(ctx echo.Context, id Id, params GetDiffParams) error
@@ -6973,8 +6979,17 @@ func (w *ServerInterfaceWrapper) DestroySandbox(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DestroySandboxParams
+	// ------------- Optional query parameter "discard" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "discard", ctx.QueryParams(), &params.Discard, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter discard: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DestroySandbox(ctx, id)
+	err = w.Handler.DestroySandbox(ctx, id, params)
 	return err
 }
 
@@ -12095,7 +12110,8 @@ func (response ListConversations200JSONResponse) VisitListConversationsResponse(
 }
 
 type DestroySandboxRequestObject struct {
-	Id Id `json:"id"`
+	Id     Id `json:"id"`
+	Params DestroySandboxParams
 }
 
 type DestroySandboxResponseObject interface {
@@ -17284,10 +17300,11 @@ func (sh *strictHandler) ListConversations(ctx echo.Context, id Id, params ListC
 }
 
 // DestroySandbox operation middleware
-func (sh *strictHandler) DestroySandbox(ctx echo.Context, id Id) error {
+func (sh *strictHandler) DestroySandbox(ctx echo.Context, id Id, params DestroySandboxParams) error {
 	var request DestroySandboxRequestObject
 
 	request.Id = id
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.DestroySandbox(ctx.Request().Context(), request.(DestroySandboxRequestObject))

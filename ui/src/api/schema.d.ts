@@ -1698,7 +1698,10 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up */
+        /**
+         * End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
+         * @description In a place with a disk of its own everything is brought home first. While something is left that would be lost with the sandbox, it is not ended (409 sandbox_not_home), unless that is given up with `discard`.
+         */
         post: operations["destroySandbox"];
         delete?: never;
         options?: never;
@@ -7028,7 +7031,10 @@ export interface operations {
     };
     destroySandbox: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Give up what is in the sandbox alone */
+                discard?: boolean;
+            };
             header?: never;
             path: {
                 id: components["parameters"]["Id"];

@@ -1,5 +1,6 @@
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "@/api/client";
+import { ApiError, tell } from "@/api/problem";
 import { keys } from "@/api/queries";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
@@ -35,8 +36,14 @@ export function useSandboxActs(id: string) {
     onSettled: done,
   });
   const end = useMutation({
-    mutationFn: () => data(api.POST("/workspaces/{id}/destroy-sandbox", path)),
-    onError: (error) => toastError("It was not ended", error),
+    mutationFn: (discard: boolean) =>
+      data(
+        api.POST("/workspaces/{id}/destroy-sandbox", { params: { path: { id }, query: discard ? { discard } : {} } }),
+      ),
+    onError: (error) =>
+      error instanceof ApiError && error.code === "sandbox_not_home"
+        ? void askDiscard(error)
+        : toastError("It was not ended", error),
     onSettled: done,
   });
   const sync = useMutation({
@@ -58,7 +65,16 @@ export function useSandboxActs(id: string) {
       action: "End",
       danger: true,
     });
-    if (yes) end.mutate();
+    if (yes) end.mutate(false);
+  };
+  const askDiscard = async (error: unknown) => {
+    const yes = await confirm({
+      title: "End it and lose what is there alone?",
+      body: tell(error).message,
+      action: "End and lose it",
+      danger: true,
+    });
+    if (yes) end.mutate(true);
   };
   return { pause, wake, end, sync, askEnd };
 }

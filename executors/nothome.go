@@ -1,0 +1,58 @@
+package executors
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+type discarding struct{}
+
+// Discard marks a Destroy whose caller gives up what the sandbox holds and this server does not.
+func Discard(ctx context.Context) context.Context { return context.WithValue(ctx, discarding{}, true) }
+
+// mustBeHome brings home what a sandbox with a disk of its own holds, and refuses its end while something is left that would be lost with
+// it. The caller holds the room's turn.
+func (m *Manager) mustBeHome(ctx context.Context, r *room, p *Place) error {
+	if !p.OwnDisk || ctx.Value(discarding{}) != nil {
+		return nil
+	}
+	if p.paused.Load() != nil {
+		s, err := m.cfg.Store.LastSync(ctx, p.WorkspaceID)
+		if err == nil && s.At != 0 && !s.Behind && s.Pending == 0 && s.Left == 0 {
+			return nil // nothing changes in what stands still
+		}
+		if err := m.wake(ctx, r, p); err != nil {
+			return notHome("It cannot be woken to bring its newest changes home.", err)
+		}
+	}
+	m.standStill(context.WithoutCancel(ctx), r, p)
+	s, err := m.cfg.Store.LastSync(ctx, p.WorkspaceID)
+	var left []string
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading how far workspace %s is home: %w", p.WorkspaceID, err)
+	case s.Pending == 1:
+		left = append(left, "1 changed file is not on the server yet.")
+	case s.Pending > 1:
+		left = append(left, fmt.Sprintf("%d changed files are not on the server yet.", s.Pending))
+	case s.Behind:
+		left = append(left, "Its newest changes are not on the server yet.")
+	}
+	switch {
+	case s.Left == 1:
+		left = append(left, "1 file is in the sandbox alone, for it is too large or of a kind that is not brought home.")
+	case s.Left > 1:
+		left = append(left, fmt.Sprintf("%d files are in the sandbox alone, for they are too large or of a kind that is not brought home.", s.Left))
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return notHome(strings.Join(left, " "), nil).With("pending", s.Pending).With("not_synced", s.Left)
+}
+
+func notHome(what string, cause error) *fault.Error {
+	return fault.Wrap(cause, fault.Conflict, "sandbox_not_home", "The sandbox was not ended: %s With the sandbox that would be lost. Look at what is not synced, or end it all the same with discard.", what)
+}
