@@ -24,6 +24,10 @@ func (m *Manager) makeOrFallBack(ctx context.Context, r *room, workspaceID strin
 	if code := fault.CodeOf(err); err == nil || fallBack == nil || code != CannotServe && code != "executor_unavailable" {
 		return p, err
 	}
+	_, from, serr := m.cfg.Workspaces.Spec(ctx, workspaceID)
+	if serr != nil {
+		m.cfg.Log.WarnContext(ctx, "what place a workspace falls back from could not be read", "workspace_id", workspaceID, "error", serr)
+	}
 	moved, ferr := fallBack(ctx, workspaceID, err)
 	if ferr != nil {
 		m.cfg.Log.WarnContext(ctx, "a workspace could not be given another place", "workspace_id", workspaceID, "error", ferr)
@@ -31,5 +35,6 @@ func (m *Manager) makeOrFallBack(ctx context.Context, r *room, workspaceID strin
 	if !moved {
 		return nil, err
 	}
+	m.cfg.Counters.FellBack(from)
 	return m.make(ctx, r, workspaceID)
 }

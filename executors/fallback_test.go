@@ -34,6 +34,9 @@ func TestAPlaceThatCannotServeIsLeftOnlyWhereThatWasAgreed(t *testing.T) {
 	if err != nil || p.Kind != "process" || asked != 2 {
 		t.Fatalf("agreed: %+v, %v, asked %d times", p, err, asked)
 	}
+	if n := s.m.Counters().Counts()["container"].Fallbacks; n != 1 {
+		t.Errorf("%d fallbacks were counted", n)
+	}
 	// Another failure than that of its place is nobody's reason to go elsewhere.
 	if err := s.m.Destroy(s.ctx, s.ws); err != nil {
 		t.Fatal(err)

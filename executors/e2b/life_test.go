@@ -236,6 +236,9 @@ func TestPauseAndWakeKeepProcesses(t *testing.T) {
 	if asleep, err := p.e.Asleep(p.ctx, p.sb.Handle()); err != nil || !asleep {
 		t.Errorf("Asleep: %v, %v", asleep, err)
 	}
+	if ran, err := p.e.Ran(p.ctx, p.sb.Handle()); err != nil || ran.BeganAt == 0 || ran.EndedAt < ran.BeganAt {
+		t.Errorf("Ran of one that is paused: %+v, %v", ran, err)
+	}
 	if _, err := p.sb.Dial(p.ctx); err == nil {
 		t.Error("a paused sandbox was dialled")
 	}

@@ -1,0 +1,46 @@
+package e2b
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+
+	"github.com/parawork/parawork/executors"
+)
+
+var _ executors.Witness = (*Executor)(nil)
+
+// Ran tells of the sandbox's latest run as E2B keeps it: what it is paid for by. E2B begins startedAt anew with each run, and the endAt of a
+// paused one is when it was paused; that of one that runs is only when its lease would end.
+func (e *Executor) Ran(ctx context.Context, h executors.Handle) (executors.Ran, error) {
+	if err := checkID(h.ID); err != nil {
+		return executors.Ran{}, err
+	}
+	rec, err := e.about(h)
+	if errors.Is(err, fs.ErrNotExist) {
+		return executors.Ran{}, executors.ErrGone
+	}
+	if err != nil {
+		return executors.Ran{}, err
+	}
+	a, err := e.account(ctx)
+	if err != nil {
+		return executors.Ran{}, err
+	}
+	d, err := a.plane.get(ctx, rec.Sandbox)
+	if isStatus(err, http.StatusNotFound) {
+		return executors.Ran{}, executors.ErrGone
+	}
+	if err != nil {
+		return executors.Ran{}, inWords(err, a.set, 0, 0)
+	}
+	var out executors.Ran
+	if !d.Started.IsZero() {
+		out.BeganAt = d.Started.UnixMilli()
+	}
+	if d.State == statePaused && !d.Ends.IsZero() {
+		out.EndedAt = d.Ends.UnixMilli()
+	}
+	return out, nil
+}
