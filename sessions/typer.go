@@ -118,6 +118,13 @@ func (l *live) sendPiece(ctx context.Context, p []byte) error {
 		if t.in == nil {
 			var err error
 			if sent, err = l.open(ctx); err != nil {
+				if fault.CodeOf(err) == "workspace_paused" { // it fell asleep just now: whoever types wakes it
+					if err := l.awake(ctx); err != nil {
+						return err
+					}
+					last = err
+					continue
+				}
 				if code := fault.KindOf(err); code == fault.NotFound || code == fault.Gone || code == fault.Conflict {
 					return err
 				}

@@ -35,11 +35,13 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 	if err != nil {
 		return err
 	}
+	s.packed(ctx, a.Place.SandboxID)
 	unlock, err := s.homing.lock(ctx, w.ID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	defer s.unpack(a.Place.SandboxID)
 	g := a.Place.Guest
 	sandbox := a.Place.SandboxID
 	if f, ok := s.readFar(w.ID); ok && f.Sandbox == sandbox && f.Parcel != "" {

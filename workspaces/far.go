@@ -189,6 +189,7 @@ func (s *Service) stirred(workspaceID string) {
 
 // SandboxEnded says that a sandbox of the workspace has ended, however that was. What it had is led home under Run.
 func (s *Service) SandboxEnded(workspaceID, sandboxID string) {
+	s.unpack(sandboxID)
 	if dir := s.parcelDir(sandboxID); folderExists(dir) {
 		if err := s.discard(dir); err != nil {
 			s.cfg.Log.Warn("parcel could not be removed", "sandbox_id", sandboxID, "error", err)

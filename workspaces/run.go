@@ -36,6 +36,7 @@ type Service struct {
 	// homing is by workspace id: one bringing home at a time. It is taken after busy and before repos.
 	homing *keyed
 	moved  moved
+	packs  *packs
 
 	mu       sync.Mutex
 	places   Places
@@ -55,7 +56,7 @@ func New(cfg Config) *Service {
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout}),
-		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(),
+		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(),
 		places: cfg.Places, sessions: cfg.Sessions,
 		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
@@ -74,6 +75,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.follow(ctx) })
 	s.jobs.run(ctx)
+	s.packs.close()
 	wg.Wait()
 	return nil
 }

@@ -194,7 +194,11 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 func (h *house) box(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
 	switch {
 	case c.OwnDisk:
-		return h.workspaces.Afar(ctx, s.WorkspaceID)
+		if err := h.workspaces.Afar(ctx, s.WorkspaceID); err != nil {
+			return err
+		}
+		h.workspaces.PackAhead(ctx, s.WorkspaceID, s.ID)
+		return nil
 	case !c.Isolated:
 		return h.workspaces.Unbox(ctx, s.WorkspaceID)
 	}
