@@ -42,6 +42,7 @@ import (
 	"github.com/parawork/parawork/guest/hook"
 	"github.com/parawork/parawork/guest/launch"
 	"github.com/parawork/parawork/guest/relay"
+	"github.com/parawork/parawork/guest/seal"
 )
 
 // version is set by the linker.
@@ -114,7 +115,7 @@ type options struct {
 	egress, call                        string
 	listen, letter, log, ended          string
 	listenFD, tokenFD                   int
-	ownEnv, makeRoot                    bool
+	ownEnv, makeRoot, sealed            bool
 }
 
 func parse(args []string) (options, error) {
@@ -128,6 +129,7 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.listenFD, "listen-fd", 3, "inherited listening socket")
 	fs.StringVar(&o.call, "call", "", "the host's unix socket, to be called instead of listening")
 	fs.StringVar(&o.listen, "listen", "", "unix socket to listen at, made anew")
+	fs.BoolVar(&o.sealed, "sealed", false, "encrypt every pipe with the token: what carries it keeps a record")
 	fs.StringVar(&o.letter, "letter", "", "file with the token and what all processes are given, removed when it was read")
 	fs.StringVar(&o.log, "log", "", "file for what the guest itself says, instead of standard error")
 	fs.StringVar(&o.ended, "ended", "", "file that is made when a host had the guest end")
@@ -181,6 +183,9 @@ func serve(args []string) error {
 		}
 	} else if l, err = inherited(o.listenFD); err != nil {
 		return err
+	}
+	if o.sealed {
+		l = seal.Listen(l, token)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()

@@ -259,7 +259,7 @@ func (s *sandbox) launch(ctx context.Context, hash string) error {
 // guestArgs is the guest's command line. No secret is in it.
 func (s *sandbox) guestArgs() []string {
 	return []string{"serve", "--sandbox", s.id, "--root", s.record().Root, "--dir", s.guestDir(), "--listen", s.socket(), "--home", insideHome,
-		"--letter", s.letter(), "--log", path.Join(s.guestDir(), "guest.log"), "--ended", s.ended(), "--own-env"}
+		"--letter", s.letter(), "--log", path.Join(s.guestDir(), "guest.log"), "--ended", s.ended(), "--own-env", "--sealed"}
 }
 
 // startGuest starts the guest's program where the template has it, else where it was uploaded to, else uploads it.

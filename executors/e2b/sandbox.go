@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest/seal"
 )
 
 // sandbox is one sandbox, of which there is one value a process: see Executor.live.
@@ -80,10 +81,20 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	p := s.spare
 	s.spare = nil
 	s.mu.Unlock()
-	if p != nil && p.why(nil) == nil {
-		return p, nil
+	if p == nil || p.why(nil) != nil {
+		var err error
+		if p, err = s.dial(ctx, dialWithin); err != nil {
+			return nil, err
+		}
 	}
-	return s.dial(ctx, dialWithin)
+	// envd keeps a record of what is written to a process: see seal.
+	defer context.AfterFunc(ctx, func() { _ = p.Close() })()
+	sealed, err := seal.Client(p, s.token)
+	if err != nil {
+		_ = p.Close()
+		return nil, causeOf(ctx, p.why(err))
+	}
+	return sealed, nil
 }
 
 // dialWithin is how long a guest that runs may take to be reached.
