@@ -3,6 +3,8 @@ package executors
 import (
 	"context"
 	"fmt"
+
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // Leave ends the workspace's sandbox so that it can have one in another place. A sandbox whose place is no longer configured, or cannot
@@ -13,6 +15,15 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 		return nil
 	}
 	r := m.room(workspaceID)
+	if p := r.current(); p != nil && fault.CodeOf(err) == codeNotHome {
+		// A place that can be reached brings home what it alone has, or its people give that up. One that cannot keeps nobody.
+		if c, ok := m.Place(ctx, p.Kind); ok && c.Available {
+			return err
+		}
+		if err = m.Destroy(Discard(ctx), workspaceID); err == nil {
+			return nil
+		}
+	}
 	release, terr := r.take(ctx)
 	if terr != nil {
 		return terr

@@ -8,6 +8,9 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
+// codeNotHome is the code of the error that a sandbox is not ended while it alone holds something.
+const codeNotHome = "sandbox_not_home"
+
 type discarding struct{}
 
 // Discard marks a Destroy whose caller gives up what the sandbox holds and this server does not.
@@ -54,5 +57,5 @@ func (m *Manager) mustBeHome(ctx context.Context, r *room, p *Place) error {
 }
 
 func notHome(what string, cause error) *fault.Error {
-	return fault.Wrap(cause, fault.Conflict, "sandbox_not_home", "The sandbox was not ended: %s With the sandbox that would be lost. Look at what is not synced, or end it all the same with discard.", what)
+	return fault.Wrap(cause, fault.Conflict, codeNotHome, "The sandbox was not ended: %s With the sandbox that would be lost. Look at what is not synced, or end it all the same with discard.", what)
 }

@@ -579,3 +579,22 @@ func (s *sleeper) kept(pending int, state string, left int) {
 		}
 	}
 }
+
+func TestAPlaceThatCannotBeReachedKeepsNobody(t *testing.T) {
+	s := newSleeper(t)
+	s.kept(0, "synced", 0)
+	s.ensure()
+	s.kept(3, "behind", 0)
+	if err := s.m.Leave(s.ctx, s.ws); fault.CodeOf(err) != "sandbox_not_home" {
+		t.Fatalf("while it can be reached: %v", err)
+	}
+	s.cloud.Set(fake.Knobs{Unavailable: "the provider is down", DestroyErr: errors.New("no answer"), RecoverErr: errors.New("no answer")})
+	s.m.Reprobe()
+	s.clock.pass(time.Minute)
+	if err := s.m.Leave(s.ctx, s.ws); err != nil {
+		t.Fatalf("while it cannot: %v", err)
+	}
+	if r := s.last(); r.EndedAt == 0 || !strings.Contains(r.Reason, "left behind") {
+		t.Errorf("it is stored as %+v", r)
+	}
+}
