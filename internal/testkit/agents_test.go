@@ -113,7 +113,11 @@ func (w *work) waits(what string, ok func() bool) {
 	defer func() {
 		if w.t.Failed() {
 			state, q := w.now()
-			w.t.Logf("state %s, question %+v, of all %+v, screen:\n%s", state, q, w.questions(), w.screen())
+			var why struct {
+				Reason string `json:"state_reason"`
+			}
+			w.h.API("GET", "/sessions/"+w.id, nil, &why)
+			w.t.Logf("state %s (%s), question %+v, of all %+v, screen:\n%s", state, why.Reason, q, w.questions(), w.screen())
 		}
 	}()
 	w.h.Wait(what, ok)

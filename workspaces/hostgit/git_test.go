@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +19,11 @@ func fake(t *testing.T, script string) (*hostgit.Git, string) {
 	t.Helper()
 	dir := t.TempDir()
 	p := filepath.Join(dir, "git")
-	if err := os.WriteFile(p, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+	// A program that another test forks meanwhile would hold the file open for writing, and it could not be run.
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(p, []byte("#!/bin/sh\n"+script), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	return hostgit.New(hostgit.Config{Path: p, StateDir: filepath.Join(dir, "state"), Protocols: []string{"https"}, Env: os.Getenv}), dir
