@@ -62,11 +62,6 @@ func (l *live) sleepsOn(ctx context.Context) (slept bool) {
 		return false
 	}
 	l.turned()
-	if l.asleep() && l.unsure() { // what was typed just before may not have arrived: it is sent again once it is awake
-		l.mu.Lock()
-		l.stir()
-		l.mu.Unlock()
-	}
 	select {
 	case <-p.Awake():
 	case <-p.Done():

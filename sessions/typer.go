@@ -204,21 +204,6 @@ func (l *live) mend(ctx context.Context) {
 	}
 }
 
-// unsureFor is for how long something that was sent may be under way still.
-const unsureFor = 5 * time.Second
-
-// unsure reports whether something was typed so lately that it may not have arrived.
-func (l *live) unsure() bool {
-	t := &l.typer
-	select {
-	case <-t.turn:
-		defer func() { t.turn <- struct{}{} }()
-		return len(t.kept) > 0 && time.Since(t.keptAt) < unsureFor
-	default:
-		return true // it is being typed
-	}
-}
-
 // waitTurn takes the turn.
 func (l *live) waitTurn(ctx context.Context) error {
 	select {

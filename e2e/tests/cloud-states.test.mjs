@@ -67,7 +67,7 @@ describe("cloud states", { skip: !haveChromium && "Chromium is not installed" },
         sent = r.request().postDataJSON();
         return r.fulfill({ status: 503, contentType: "application/problem+json", body: JSON.stringify({ code: "place_cannot_serve", message: "E2B asks for fewer requests. Try again in a moment.", details: {}, request_id: "r" }) });
       });
-      await page.getByLabel("Name", { exact: true }).fill("In the cloud");
+      await page.getByLabel("Name", { exact: true }).first().fill("In the cloud");
       await page.getByRole("button", { name: "Create" }).click();
       await page.getByText("E2B asks for fewer requests").waitFor();
       assert.deepEqual([sent.executor, sent.resources, sent.fallback_ok], ["e2b", { cpus: 4, memory_mb: 4096 }, true]);

