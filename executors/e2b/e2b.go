@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/hostproc"
 )
 
 // Kind is the kind of these places.
@@ -79,7 +80,7 @@ func (c *Config) Validate() error {
 // Executor makes sandboxes at E2B. Safe for concurrent use.
 type Executor struct {
 	cfg   Config
-	turns turns // making, finding and destroying one sandbox take turns
+	turns hostproc.Turns // making, finding and destroying one sandbox take turns
 	run   string
 
 	life context.Context
@@ -202,38 +203,4 @@ func (a *account) way(base string) *inputWay {
 		a.ways[base] = w
 	}
 	return w
-}
-
-// turns lets what is done with one sandbox take turns. The zero value is ready.
-type turns struct {
-	mu sync.Mutex
-	by map[string]*turn
-}
-
-type turn struct {
-	mu    sync.Mutex
-	users int
-}
-
-func (ts *turns) take(id string) func() {
-	ts.mu.Lock()
-	t := ts.by[id]
-	if t == nil {
-		t = &turn{}
-		if ts.by == nil {
-			ts.by = make(map[string]*turn)
-		}
-		ts.by[id] = t
-	}
-	t.users++
-	ts.mu.Unlock()
-	t.mu.Lock()
-	return func() {
-		t.mu.Unlock()
-		ts.mu.Lock()
-		defer ts.mu.Unlock()
-		if t.users--; t.users == 0 {
-			delete(ts.by, id)
-		}
-	}
 }

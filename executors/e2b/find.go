@@ -29,7 +29,7 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 	if err := checkID(h.ID); err != nil {
 		return nil, err
 	}
-	defer e.turns.take(h.ID)()
+	defer e.turns.Take(h.ID)()
 	return e.find(ctx, h)
 }
 
@@ -203,7 +203,7 @@ func (f *foreign) Dial(context.Context) (io.ReadWriteCloser, error) { return nil
 
 // Destroy forgets it.
 func (f *foreign) Destroy(ctx context.Context) error {
-	defer f.e.turns.take(f.id)()
+	defer f.e.turns.Take(f.id)()
 	a, err := f.e.account(ctx)
 	if err != nil {
 		return err
@@ -307,7 +307,7 @@ func (e *Executor) Sweep(_ context.Context, sandboxID string) error {
 	if err := checkID(sandboxID); err != nil {
 		return err
 	}
-	defer e.turns.take(sandboxID)()
+	defer e.turns.Take(sandboxID)()
 	if rec, err := e.readRecord(sandboxID); err == nil && rec.Ready {
 		return nil // it lives, for all that is known here
 	}

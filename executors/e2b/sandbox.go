@@ -269,7 +269,7 @@ func (s *sandbox) reach(ctx context.Context, within time.Duration) error {
 
 // Destroy ends the sandbox and forgets it.
 func (s *sandbox) Destroy(ctx context.Context) error {
-	defer s.e.turns.take(s.id)()
+	defer s.e.turns.Take(s.id)()
 	a, err := s.e.account(ctx)
 	if err != nil {
 		return err
