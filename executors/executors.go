@@ -41,6 +41,7 @@ type Capabilities struct {
 	Host      bool   // programs are the host's own, found where the server finds them; else they are the image's
 	StartMs   int64  // how long a sandbox takes to be made, as last measured or as known; 0 = not known
 	Warning   string // in words: what works less well than it could, "" = nothing
+	Brief     string // what agents are told of it beside their own instructions, "" = nothing
 	Pause     bool
 	Ports     bool
 	PriceNano int64 // nano-USD per hour; 0 = free

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -34,7 +35,11 @@ func (s *Service) StartAfter(ctx context.Context, actor accounts.Actor, workspac
 		if err := req.check(); err != nil {
 			return Session{}, err
 		}
-		if err := s.checkAgent(ctx, req.Agent); err != nil {
+		w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+		if err != nil {
+			return Session{}, err
+		}
+		if err := s.checkAgent(ctx, req.Agent, executors.Kind(w.Executor)); err != nil {
 			return Session{}, err
 		}
 		if _, err := s.account(ctx, actor, old.TeamID, req, false); err != nil {

@@ -31,12 +31,7 @@ func (i *inside) in(ctx context.Context, g *client.Client) *agents.Inside {
 // insideOf looks where the home of a place is. A place that keeps agents in has one of its own, whatever its guest says: what an agent
 // writes there must never be taken for the home of a user.
 func (s *Service) insideOf(ctx context.Context, p *executors.Place) (*inside, error) {
-	var caps executors.Capabilities
-	for _, c := range s.cfg.Places.Capabilities(ctx) {
-		if c.Kind == p.Kind {
-			caps = c
-		}
-	}
+	caps, _ := s.cfg.Places.Place(ctx, p.Kind)
 	bounded := caps.Boundary != "" && caps.Boundary != executors.NoBoundary
 	if p.Hello.Home == "" {
 		if bounded {
@@ -47,12 +42,21 @@ func (s *Service) insideOf(ctx context.Context, p *executors.Place) (*inside, er
 	return &inside{key: p.WorkspaceID, home: p.Hello.Home, host: caps.Host, boundary: bounded}, nil
 }
 
+// brief is what an agent is told of the place it works in.
+func (s *Service) brief(ctx context.Context, p *executors.Place) string {
+	caps, _ := s.cfg.Places.Place(ctx, p.Kind)
+	return caps.Brief
+}
+
 // checkAgent says why an agent cannot be started in any place there is now, before one is made. An agent this machine lacks may be in
 // the image of a place with programs of its own.
-func (s *Service) checkAgent(ctx context.Context, name string) error {
+func (s *Service) checkAgent(ctx context.Context, name string, kind executors.Kind) error {
 	err := s.cfg.Agents.Check(name, nil)
 	if fault.CodeOf(err) != "agent_not_installed" {
 		return err
+	}
+	if c, ok := s.cfg.Places.Place(ctx, kind); ok && c.OwnDisk {
+		return nil // on another machine, which says itself what it lacks
 	}
 	if s.ownPrograms(ctx) {
 		return nil

@@ -37,8 +37,10 @@ func (s *Service) fresh(row Session) Session {
 	return s.dress(row)
 }
 
-// CheckAgent says whether an agent can be started here: a fault that says how to cure it when not.
-func (s *Service) CheckAgent(ctx context.Context, name string) error { return s.checkAgent(ctx, name) }
+// CheckAgent says whether an agent can be started in a place of this server: a fault that says how to cure it when not.
+func (s *Service) CheckAgent(ctx context.Context, name string) error {
+	return s.checkAgent(ctx, name, "")
+}
 
 // AgentName returns an agent's name for people.
 func (s *Service) AgentName(name string) string { return s.cfg.Agents.Name(name) }

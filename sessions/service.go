@@ -52,6 +52,8 @@ type Places interface {
 	Astray(workspaceID string) (sandboxID string)
 	// Capabilities says of every kind of place what it can do, as last heard.
 	Capabilities(ctx context.Context) []executors.Capabilities
+	// Place says what one kind of place can do, as last heard; false when there is no such place.
+	Place(ctx context.Context, kind executors.Kind) (executors.Capabilities, bool)
 	// Paused says why the workspace's sandbox stands still, and whether it does; Wake lets it go on.
 	Paused(workspaceID string) (reason string, paused bool)
 	Wake(ctx context.Context, workspaceID string) error

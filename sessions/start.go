@@ -48,7 +48,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if w.DeletedAt != 0 || w.State != workspaces.Ready {
 		return Session{}, fault.New(fault.Conflict, "workspace_not_ready", "The workspace is %s: a session can be started when it is ready.", w.State)
 	}
-	if err := s.checkAgent(ctx, req.Agent); err != nil {
+	if err := s.checkAgent(ctx, req.Agent, executors.Kind(w.Executor)); err != nil {
 		return Session{}, err
 	}
 	account, err := s.account(ctx, actor, w.TeamID, req, resumed != nil)
@@ -80,7 +80,8 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		row.Rows = req.Rows
 	}
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
-		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks, Permissions: permissions, Inside: in.in(ctx, place.Guest)}
+		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks, Permissions: permissions, Inside: in.in(ctx, place.Guest),
+		Brief: s.brief(ctx, place)}
 	if l.Resume = resumed != nil; l.Resume && resumed.Conversation != "" {
 		l.Conversation, l.Known = resumed.Conversation, true
 	}

@@ -32,9 +32,10 @@ func blocks(raw json.RawMessage) []anthropicBlock {
 // messages answers POST /v1/messages: https://docs.anthropic.com/en/api/messages-streaming.
 func messages(w http.ResponseWriter, r *http.Request) {
 	var req struct {
-		Model    string `json:"model"`
-		Stream   bool   `json:"stream"`
-		Tools    []any  `json:"tools"`
+		Model    string          `json:"model"`
+		System   json.RawMessage `json:"system"`
+		Stream   bool            `json:"stream"`
+		Tools    []any           `json:"tools"`
 		Messages []struct {
 			Role    string          `json:"role"`
 			Content json.RawMessage `json:"content"`
@@ -69,7 +70,11 @@ func messages(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if script != nil && len(req.Tools) > 0 && req.Stream {
-		anthropicStep(w, r, req.Model, stepAt(script, said), fmt.Sprint(prompt, said))
+		var told []string
+		for _, b := range blocks(req.System) {
+			told = append(told, b.Text)
+		}
+		anthropicStep(w, r, req.Model, stepAt(script, said).recall(told...), fmt.Sprint(prompt, said))
 		return
 	}
 	t, ok := taskIn(prompt)

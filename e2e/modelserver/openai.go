@@ -10,9 +10,10 @@ import (
 // responses answers POST /v1/responses: https://platform.openai.com/docs/api-reference/responses-streaming.
 func responses(w http.ResponseWriter, r *http.Request) {
 	var req struct {
-		Model string            `json:"model"`
-		Tools []json.RawMessage `json:"tools"`
-		Input json.RawMessage   `json:"input"`
+		Model        string            `json:"model"`
+		Instructions string            `json:"instructions"`
+		Tools        []json.RawMessage `json:"tools"`
+		Input        json.RawMessage   `json:"input"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -26,6 +27,7 @@ func responses(w http.ResponseWriter, r *http.Request) {
 	_ = json.Unmarshal(req.Input, &items) // a plain string has no items and so no task
 	var prompt string
 	var script []step
+	told := []string{req.Instructions}
 	answered, said, speaking := false, 0, false
 	hasTools := len(req.Tools) > 0
 	for _, it := range items {
@@ -37,6 +39,10 @@ func responses(w http.ResponseWriter, r *http.Request) {
 		speaking = made
 		hasTools = hasTools || it.Type == "additional_tools" // code mode names its tools here
 		switch {
+		case it.Role == "developer" || it.Role == "system":
+			for _, b := range blocks(it.Content) {
+				told = append(told, b.Text)
+			}
 		case it.Role == "user":
 			var parts []struct {
 				Text string `json:"text"`
@@ -57,7 +63,7 @@ func responses(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if script != nil && hasTools {
-		responsesStep(w, r, stepAt(script, said), fmt.Sprint(prompt, said))
+		responsesStep(w, r, stepAt(script, said).recall(told...), fmt.Sprint(prompt, said))
 		return
 	}
 	t, ok := taskIn(prompt)

@@ -12,6 +12,7 @@ import (
 type step struct {
 	Thinking string     `json:"thinking"`
 	Text     string     `json:"text"`
+	Recall   string     `json:"recall"` // the answer is the line of what the model was told beforehand that holds this
 	Tools    []toolCall `json:"tools"`
 	Error    *struct {  // instead of an answer
 		Status  int    `json:"status"`
@@ -68,6 +69,21 @@ func stepAt(steps []step, n int) step {
 var failures struct {
 	sync.Mutex
 	seen map[string]int
+}
+
+// recall answers with what the model was told: told are the texts that come before the conversation.
+func (s step) recall(told ...string) step {
+	if s.Recall == "" {
+		return s
+	}
+	s.Text = "I was not told."
+	for line := range strings.Lines(strings.Join(told, "\n")) {
+		if strings.Contains(line, s.Recall) {
+			s.Text = strings.TrimSpace(line)
+			break
+		}
+	}
+	return s
 }
 
 // fails answers with the step's error; false when it has none, or was given often enough.

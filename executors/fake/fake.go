@@ -101,6 +101,7 @@ type Knobs struct {
 	Isolated    bool          // Capabilities: it says that it isolates
 	OwnDisk     bool          // sandboxes have a worktree and a home of their own, which begin empty; it isolates
 	Kind        executors.Kind
+	Brief       string                      // Capabilities: what agents are told of it
 	Boundary    executors.Boundary          // what Capabilities claims; "" = none
 	Probe       func(context.Context) error // called by Capabilities, which fails with its error
 	CreateErrs  []error                     // how many Creates that come next end; nil = well. Those after them as CreateErr says
@@ -180,7 +181,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		}
 	}
 	return executors.Capabilities{Kind: e.Kind(), Name: "Fake", Available: k.Unavailable == "", Reason: k.Unavailable,
-		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests", Isolated: k.Isolated || k.OwnDisk, OwnDisk: k.OwnDisk, Boundary: k.Boundary}, nil
+		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests", Isolated: k.Isolated || k.OwnDisk, OwnDisk: k.OwnDisk, Boundary: k.Boundary, Brief: k.Brief}, nil
 }
 
 // Create starts a guest in this process.

@@ -45,6 +45,7 @@ type Launch struct {
 	Account      Account
 	Permissions  string  // AllPermissions, else it asks
 	Inside       *Inside // nil: the home lies on this machine, one a user
+	Brief        string  // what the agent is told of the place it works in, beside its own instructions; "" = nothing
 
 	program string // absolute, or looked for in the place
 	home    Home

@@ -55,6 +55,9 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 	if !slices.Contains(l.args, "--settings") && !slices.Contains(l.Args, "--settings") {
 		p.Argv = append(p.Argv, "--settings", c.settings(l.Hooks, l.all()))
 	}
+	if l.Brief != "" {
+		p.Argv = append(p.Argv, "--append-system-prompt", l.Brief)
+	}
 	p.Argv = append(p.Argv, l.Args...)
 	return p.withPrompt(l.Prompt), nil
 }

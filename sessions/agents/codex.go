@@ -85,6 +85,9 @@ func (codex) overrides(l Launch) []string {
 		`notice.model_migrations={"gpt-5.5"="gpt-6-sol","gpt-5.6-sol"="gpt-6-sol","gpt-5.6-terra"="gpt-6-sol","gpt-5.6-luna"="gpt-6-luna"}`,
 		"projects={" + tomlString(l.Worktree) + `={trust_level="trusted"}}`,
 	}
+	if l.Brief != "" {
+		out = append(out, "developer_instructions="+tomlString(l.Brief))
+	}
 	if l.Account.Kind == APIKey && l.Account.Secret != "" {
 		// A provider of its own with env_key asks for no sign-in, and the key is written nowhere.
 		out = append(out, `model_provider="parawork"`,

@@ -106,6 +106,9 @@ func (h Home) env(l Launch) map[string]string {
 			"XDG_STATE_HOME": path.Join(h.Dir, ".local/state"), "XDG_CACHE_HOME": path.Join(h.Dir, ".cache"),
 		})
 	}
+	if l.Brief != "" {
+		env["PARAWORK_PLACE"] = l.Brief // for agents that take no instructions on their command line
+	}
 	if l.UserName != "" && l.UserEmail != "" {
 		env["GIT_AUTHOR_NAME"], env["GIT_AUTHOR_EMAIL"] = l.UserName, l.UserEmail
 		env["GIT_COMMITTER_NAME"], env["GIT_COMMITTER_EMAIL"] = l.UserName, l.UserEmail
