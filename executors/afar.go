@@ -116,6 +116,6 @@ func (m *Manager) standStill(ctx context.Context, r *room, p *Place) {
 
 // ownDisk reports whether sandboxes of a kind have a disk of their own.
 func (m *Manager) ownDisk(ctx context.Context, k Kind) bool {
-	e, ok := m.byKind[k]
+	e, ok := m.executor(ctx, k)
 	return ok && m.capabilities(ctx, e).OwnDisk
 }

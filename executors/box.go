@@ -75,9 +75,9 @@ func (p *Place) Run(ctx context.Context, b BoxCommand) (BoxResult, error) {
 	return res, nil
 }
 
-// OfKind returns the live places of a kind.
+// OfKind returns the live places of a kind, or of a family.
 func (m *Manager) OfKind(k Kind) []*Place {
-	return slices.DeleteFunc(m.places(), func(p *Place) bool { return p.Kind != k })
+	return slices.DeleteFunc(m.places(), func(p *Place) bool { return p.Kind != k && p.Kind.Base() != k })
 }
 
 // causeOr prefers the reason why ctx ended over the error that followed from it.

@@ -53,6 +53,8 @@ type Policy struct {
 	Default Kind     // what its workspaces get that name no place; "" = the instance's
 
 	NoChoice bool // members name no place for their workspaces: the project's holds, or the team's
+
+	team string // whose it is
 }
 
 // Rules are the instance's own words about places.
@@ -78,6 +80,7 @@ func (m *Manager) policy(ctx context.Context, teamID string) (Policy, error) {
 			return Policy{}, fmt.Errorf("reading what places the team may use: %w", err)
 		}
 	}
+	p.team = teamID
 	p.Weakest = Stronger(p.Weakest, m.cfg.Weakest)
 	rules := m.rules.Load()
 	if p.Default == "" || rules.Fixed {
@@ -91,7 +94,7 @@ func (m *Manager) policy(ctx context.Context, teamID string) (Policy, error) {
 
 // Choose says where a team's new workspace lives: the first of wishes that is not "", else the team's place, else the instance's. Auto
 // becomes the strongest that works. What cannot be used is an error that says why and names what would do: nothing weaker is
-// ever taken instead.
+// ever taken instead. A place of somebody's own is chosen only for those whom it admits: see As.
 func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...Kind) (Kind, error) {
 	pol, err := m.policy(ctx, teamID)
 	if err != nil {
@@ -126,7 +129,7 @@ func (m *Manager) Choose(ctx context.Context, teamID string, wishes ...Kind) (Ki
 	if err != nil {
 		return "", err
 	}
-	return e.Kind(), nil
+	return e.Kind(), m.admit(ctx, e, askerOf(ctx).userID)
 }
 
 // CheckWish refuses a place that cannot be a project's or a team's: one this server does not have. One that merely cannot be used
@@ -149,6 +152,9 @@ func (m *Manager) checkWish(ctx context.Context, pol Policy, kind Kind) error {
 	if kind == Auto {
 		return nil
 	}
+	if m.families[kind.Base()] != nil {
+		return fault.New(fault.Invalid, "executor_personal", "A member's own machine is no place for everybody: choose it for a workspace.").With("field", "executor")
+	}
 	e, ok := m.byKind[kind]
 	if !ok {
 		return m.unknown(ctx, pol, kind)
@@ -169,8 +175,11 @@ func (m *Manager) pick(ctx context.Context, pol Policy, kind Kind) (Executor, Ca
 	if kind == "" || kind == Auto {
 		return m.strongest(ctx, pol)
 	}
-	e, ok := m.byKind[kind]
-	if !ok {
+	e, ok := m.executor(ctx, kind)
+	switch {
+	case m.families[kind.Base()] != nil && (!ok || ownerOf(e).TeamID != pol.team):
+		return nil, Capabilities{}, noSuchMember()
+	case !ok:
 		return nil, Capabilities{}, m.unknown(ctx, pol, kind)
 	}
 	c := m.capabilities(ctx, e)
@@ -271,9 +280,11 @@ type Standing struct {
 
 	IdleAfter time.Duration // after how long an idle sandbox is paused or ended, whatever it is for; 0 = never
 	Fallback  bool          // a place of this server may stand in for it
+	Owner     Owner         // whose it is; only these may choose it
 }
 
-// Standings says of every place how it stands to a team, in the order of choice, and what the team's policy comes to.
+// Standings says of every place how it stands to a team, in the order of choice, then of its members' machines, and what the team's policy
+// comes to.
 func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Policy, error) {
 	pol, err := m.policy(ctx, teamID)
 	if err != nil {
@@ -286,13 +297,19 @@ func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Pol
 		}
 	}
 	var out []Standing
-	for _, c := range m.Capabilities(ctx) {
-		s := Standing{Capabilities: c, Allowed: c.Boundary.AtLeast(pol.Weakest), Default: c.Kind == def}
+	owners := make(map[Kind]Owner)
+	all := m.Capabilities(ctx)
+	for _, e := range m.members(ctx, teamID) {
+		owners[e.Kind()] = ownerOf(e)
+		all = append(all, m.capabilities(ctx, e))
+	}
+	for _, c := range all {
+		s := Standing{Capabilities: c, Allowed: c.Boundary.AtLeast(pol.Weakest), Default: c.Kind == def, Owner: owners[c.Kind]}
 		if m.cfg.IdleAfter != nil {
-			s.IdleAfter = max(m.cfg.IdleAfter(c.Kind, ForAgent), 0)
+			s.IdleAfter = max(m.cfg.IdleAfter(c.Kind.Base(), ForAgent), 0)
 		}
 		if m.cfg.Fallback != nil {
-			s.Fallback = m.cfg.Fallback(ctx, c.Kind)
+			s.Fallback = m.cfg.Fallback(ctx, c.Kind.Base())
 		}
 		if !s.Allowed {
 			s.Forbidden = fmt.Sprintf("weaker than allowed: at least %s is asked for", pol.Weakest.least())
@@ -313,7 +330,14 @@ func (m *Manager) Permit(ctx context.Context, workspaceID string) error {
 	if err != nil {
 		return err
 	}
-	c := m.capabilities(ctx, m.byKind[p.Kind])
+	e, ok := m.executor(ctx, p.Kind)
+	if !ok {
+		return noSuchMember()
+	}
+	if err := m.Admit(ctx, p.Kind, askerOf(ctx).userID); err != nil {
+		return err
+	}
+	c := m.capabilities(ctx, e)
 	if c.Boundary.AtLeast(pol.Weakest) {
 		return nil
 	}
@@ -325,7 +349,7 @@ func (m *Manager) Permit(ctx context.Context, workspaceID string) error {
 
 // Place says what a place can do now; false when this server has no such place.
 func (m *Manager) Place(ctx context.Context, kind Kind) (Capabilities, bool) {
-	e, ok := m.byKind[kind]
+	e, ok := m.executor(ctx, kind)
 	if !ok {
 		return Capabilities{}, false
 	}

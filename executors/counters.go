@@ -81,7 +81,7 @@ func quantile(sorted []int64, percent int) int64 {
 	return sorted[max(at-1, 0)]
 }
 
-// Counts are what was counted of one kind of place.
+// Counts are what was counted of one kind of place, or of a family.
 type Counts struct {
 	Kind           Kind
 	Created        int64 // sandboxes that became live
@@ -104,6 +104,7 @@ func (c *Counters) count(k Kind, fn func(*tally)) {
 	if c == nil {
 		return
 	}
+	k = k.Base()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.kinds[k]

@@ -111,7 +111,7 @@ func (m *Manager) destroyStray(ctx context.Context, r *room, workspaceID string)
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		return fmt.Errorf("storing sandbox %s as stopping: %w", rec.Handle.ID, err)
 	}
-	e, ok := m.byKind[rec.Handle.Kind]
+	e, ok := m.executor(ctx, rec.Handle.Kind)
 	if !ok {
 		return fault.New(fault.Unavailable, "executor_unavailable",
 			"The sandbox belongs to executor %q, which is not configured. Configure it again to destroy the sandbox.",

@@ -58,10 +58,15 @@ func (m *Manager) Ensure(ctx context.Context, workspaceID string) (*Place, error
 	r.mu.Unlock()
 	select {
 	case <-f.done:
-		if f.err == nil {
-			m.usedFor(ctx, r, f.place, askerOf(ctx))
+		if f.err != nil {
+			return nil, f.err
 		}
-		return f.place, f.err
+		a := askerOf(ctx)
+		if err := m.Admit(ctx, f.place.Kind, a.userID); err != nil {
+			return nil, err
+		}
+		m.usedFor(ctx, r, f.place, a)
+		return f.place, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -83,6 +88,9 @@ func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*P
 		why, wakes := p.paused.Load(), p.record.PausedFor.wakes()
 		stale := p.OwnDisk && m.now()-max(p.healthAt, p.record.HealthAt) > trustFor.Milliseconds()
 		r.mu.Unlock()
+		if err := m.Admit(ctx, p.Kind, askerOf(ctx).userID); err != nil {
+			return nil, err
+		}
 		switch {
 		case why != nil && wakes:
 			return nil, nil
@@ -132,6 +140,9 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 		return nil, err
 	}
 	who := askerOf(ctx)
+	if err := m.Admit(ctx, e.Kind(), who.userID); err != nil {
+		return nil, err
+	}
 	spec.ID, spec.WorkspaceID, spec.UserID = id.New("sbx"), workspaceID, who.userID
 	k := m.newMaking(Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID,
 		State: Starting, StartedAt: m.now(), UserID: who.userID, Purpose: who.purpose}, caps)

@@ -199,7 +199,11 @@ func (m *Manager) suspect(ctx context.Context, r *room, p *Place, cause error) e
 	default:
 		rctx, cancel := context.WithTimeout(ctx, 2*m.cfg.DialTimeout)
 		defer cancel()
-		_, err = m.byKind[p.Kind].Recover(rctx, p.box().Handle())
+		if e, ok := m.executor(ctx, p.Kind); ok {
+			_, err = e.Recover(rctx, p.box().Handle())
+		} else {
+			err = errNoPlace(p.Kind)
+		}
 	}
 	if errors.Is(err, ErrGone) {
 		m.noteGone(p.SandboxID)

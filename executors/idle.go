@@ -36,7 +36,7 @@ func (m *Manager) idleAfter(p *Place, purpose Purpose) time.Duration {
 	if purpose == "" {
 		purpose = ForAgent
 	}
-	return max(m.cfg.IdleAfter(p.Kind, purpose), 0)
+	return max(m.cfg.IdleAfter(p.Kind.Base(), purpose), 0)
 }
 
 // rest ends a place that has been idle for as long as its kind may be, or lets it sleep where that is free. Where it is ended, a place is
@@ -92,7 +92,7 @@ func (m *Manager) rest(ctx context.Context, r *room, p *Place) {
 
 // sleepsFree reports whether a place that stands still costs nothing, and loses nothing.
 func (m *Manager) sleepsFree(ctx context.Context, p *Place) bool {
-	e, ok := m.byKind[p.Kind]
+	e, ok := m.executor(ctx, p.Kind)
 	if !ok || !m.capabilities(ctx, e).PauseFree {
 		return false
 	}

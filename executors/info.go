@@ -74,7 +74,7 @@ func (m *Manager) Sandbox(ctx context.Context, workspaceID string) (SandboxInfo,
 	if rec.State == Paused {
 		info.PausedAt, info.LeaseUntil, info.RunEndsAt = rec.HealthAt, 0, 0
 	}
-	if e, ok := m.byKind[rec.Handle.Kind]; ok {
+	if e, ok := m.executor(ctx, rec.Handle.Kind); ok {
 		c := m.capabilities(ctx, e)
 		info.Isolation, info.Isolated, info.OwnDisk = c.Isolation, c.Isolated, c.OwnDisk
 	}

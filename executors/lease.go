@@ -19,7 +19,7 @@ const (
 
 // leaseOf is how long sandboxes of a kind live that nobody extends.
 func (m *Manager) leaseOf(ctx context.Context, k Kind) time.Duration {
-	if e, ok := m.byKind[k]; ok {
+	if e, ok := m.executor(ctx, k); ok {
 		if ms := m.capabilities(ctx, e).LeaseMs; ms > 0 {
 			return time.Duration(ms) * time.Millisecond
 		}
@@ -96,7 +96,7 @@ func (m *Manager) renew(ctx context.Context, r *room, p *Place) {
 	if runEndsAt == 0 || p.Asleep() {
 		return
 	}
-	e, ok := m.byKind[p.Kind]
+	e, ok := m.executor(ctx, p.Kind)
 	if !ok {
 		return
 	}

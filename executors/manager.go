@@ -66,6 +66,7 @@ type Workspaces interface {
 // ManagerConfig is what a Manager is made of.
 type ManagerConfig struct {
 	Executors    []Executor
+	Families     []Family                           // places that come and go; Auto takes none of them
 	Order        []Kind                             // what Auto tries, strongest first; default: the order of Executors
 	Default      Kind                               // what a workspace gets when nobody names a place; "" = Auto
 	Fixed        bool                               // Default is what every workspace gets: nobody may choose
@@ -139,12 +140,13 @@ func (c *ManagerConfig) Validate() error {
 //
 // Recover is called once at start, before anything else; Run keeps the health checks and the reaper going.
 type Manager struct {
-	cfg    ManagerConfig
-	byKind map[Kind]Executor
-	probes map[Kind]*probe
-	rules  atomic.Pointer[Rules]
+	cfg      ManagerConfig
+	byKind   map[Kind]Executor
+	families map[Kind]Family
+	rules    atomic.Pointer[Rules]
 
 	mu        sync.Mutex
+	probes    map[Kind]*probe  // of places that were asked
 	rooms     map[string]*room // by workspace id
 	hooks     hooks
 	recovered bool
@@ -225,11 +227,14 @@ func NewManager(cfg ManagerConfig) *Manager {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), probes: make(map[Kind]*probe), rooms: make(map[string]*room),
+	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), families: make(map[Kind]Family), probes: make(map[Kind]*probe), rooms: make(map[string]*room),
 		gone: make(map[string]int64), ends: make(map[string]string), worries: make(chan string, 64)}
 	m.SetRules(Rules{Default: cfg.Default, Fixed: cfg.Fixed})
 	for _, e := range cfg.Executors {
-		m.byKind[e.Kind()], m.probes[e.Kind()] = e, &probe{}
+		m.byKind[e.Kind()] = e
+	}
+	for _, f := range cfg.Families {
+		m.families[f.Base()] = f
 	}
 	return m
 }

@@ -3,6 +3,8 @@ package executors
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -76,7 +78,7 @@ type metered struct {
 
 // stretch is what the ledger is told of a sandbox.
 func stretch(r Record) Stretch {
-	return Stretch{SandboxID: r.Handle.ID, TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID, Kind: r.Handle.Kind,
+	return Stretch{SandboxID: r.Handle.ID, TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID, Kind: r.Handle.Kind.Base(),
 		Purpose: string(r.Purpose), CPUs: r.CPUs, MemoryMB: r.MemoryMB, PriceNano: r.PriceNano}
 }
 
@@ -190,7 +192,7 @@ func (m *Manager) stood(ctx context.Context, s Stretch, at int64, by StillBy) {
 // stoodGone notes that a sandbox was found not to run: since when, its place may know.
 func (m *Manager) stoodGone(ctx context.Context, rec Record) {
 	h, s := rec.Handle, stretch(rec)
-	if e, ok := m.byKind[h.Kind].(Witness); ok && m.cfg.Ledger != nil {
+	if e, ok := m.witness(ctx, h.Kind); ok {
 		wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTimeout)
 		ran, err := e.Ran(wctx, h)
 		cancel()
@@ -210,8 +212,8 @@ func (m *Manager) stoodGone(ctx context.Context, rec Record) {
 
 // ranSince is since when a sandbox runs that was found running, by its place's own record; 0 = it does not say.
 func (m *Manager) ranSince(ctx context.Context, h Handle) int64 {
-	e, ok := m.byKind[h.Kind].(Witness)
-	if !ok || m.cfg.Ledger == nil {
+	e, ok := m.witness(ctx, h.Kind)
+	if !ok {
 		return 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
@@ -275,22 +277,32 @@ func (m *Manager) resting() map[string]bool {
 // Counters tell what happened in the places of this process.
 func (m *Manager) Counters() *Counters { return m.cfg.Counters }
 
-// Active is how many sandboxes run now, by kind.
+// witness is a place that keeps a record of when sandboxes run, where somebody wants to know.
+func (m *Manager) witness(ctx context.Context, k Kind) (Witness, bool) {
+	e, ok := m.executor(ctx, k)
+	if !ok || m.cfg.Ledger == nil {
+		return nil, false
+	}
+	w, ok := e.(Witness)
+	return w, ok
+}
+
+// Active is how many sandboxes run now, by kind or family.
 func (m *Manager) Active() map[Kind]int64 {
 	m.metering.mu.Lock()
 	defer m.metering.mu.Unlock()
 	out := make(map[Kind]int64)
 	for _, r := range m.metering.runs {
-		out[r.kind]++
+		out[r.kind.Base()]++
 	}
 	return out
 }
 
-// Kinds are the kinds of place of this server.
+// Kinds are the kinds of place of this server, and its families.
 func (m *Manager) Kinds() []Kind {
 	out := make([]Kind, 0, len(m.cfg.Executors))
 	for _, e := range m.cfg.Executors {
 		out = append(out, e.Kind())
 	}
-	return out
+	return slices.AppendSeq(out, maps.Keys(m.families))
 }

@@ -151,7 +151,7 @@ func (mt *Meters) effective(ctx context.Context, workspaceID string, k Kind) (Li
 	if err != nil {
 		return Limits{}, err
 	}
-	return mt.cfg.Default.With(project).With(own).AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k]), nil
+	return mt.cfg.Default.With(project).With(own).AtMost(mt.cfg.Maximum).AtMost(mt.cfg.ByKind[k.Base()]), nil
 }
 
 func (mt *Meters) meter(sandboxID string) *meter {
@@ -203,10 +203,10 @@ func (mt *Meters) View(ctx context.Context, workspaceID string, k Kind) (LimitVi
 	} else if e, _, err := m.pick(ctx, Policy{Default: Auto}, k); err == nil {
 		k = e.Kind()
 	}
-	v.Maximum = v.Maximum.AtMost(mt.cfg.ByKind[k])
+	v.Maximum = v.Maximum.AtMost(mt.cfg.ByKind[k.Base()])
 	v.Effective = mt.cfg.Default.With(project).With(own).AtMost(v.Maximum)
 	var c Capabilities
-	if e, ok := m.byKind[k]; ok {
+	if e, ok := m.executor(ctx, k); ok {
 		c = m.capabilities(ctx, e)
 	}
 	for _, f := range fields {

@@ -183,12 +183,12 @@ func (m *Manager) pauser(ctx context.Context, p *Place) (Pauser, bool) {
 	if !ok {
 		return nil, false
 	}
-	e, ok := m.byKind[p.Kind]
+	e, ok := m.executor(ctx, p.Kind)
 	return pz, ok && m.capabilities(ctx, e).Pause
 }
 
 func (m *Manager) nameOf(ctx context.Context, k Kind) string {
-	if e, ok := m.byKind[k]; ok {
+	if e, ok := m.executor(ctx, k); ok {
 		return m.capabilities(ctx, e).Name
 	}
 	return "This place"

@@ -23,7 +23,7 @@ type probe struct {
 	startMs int64         // how long makings took lately
 }
 
-// Capabilities says of every configured executor what it can do, in the order of choice.
+// Capabilities says of every configured executor what it can do, in the order of choice. Members of families are not among them: see Standings.
 func (m *Manager) Capabilities(ctx context.Context) []Capabilities {
 	var kinds []Kind
 	seen := make(map[Kind]bool)
@@ -50,7 +50,7 @@ func (m *Manager) Capabilities(ctx context.Context) []Capabilities {
 
 // capabilities says what e can do, as last heard while that is fresh.
 func (m *Manager) capabilities(ctx context.Context, e Executor) Capabilities {
-	p := m.probes[e.Kind()]
+	p := m.probeOf(e.Kind())
 	p.mu.Lock()
 	age := m.now() - p.at
 	lasting := p.known && p.lasts
@@ -114,7 +114,7 @@ func (m *Manager) ask(p *probe, e Executor) {
 			p.give(m.mute(p, e, "it did not answer: "+cleanReason(err.Error())), true, m.now())
 		default:
 			c = complete(e, c)
-			p.give(c, c.Boundary != NoBoundary, m.now())
+			p.give(c, c.Boundary != NoBoundary && c.Kind.Member() == "", m.now())
 		}
 	})
 }
@@ -160,7 +160,7 @@ func silent(e Executor, reason string) Capabilities {
 
 // doubt forgets what a place said of itself, since a making failed there, and asks it anew at once.
 func (m *Manager) doubt(e Executor) {
-	p := m.probes[e.Kind()]
+	p := m.probeOf(e.Kind())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at = 0
@@ -171,7 +171,7 @@ func (m *Manager) doubt(e Executor) {
 
 // took notes how long the making of a sandbox took: the newest counts for a third.
 func (m *Manager) took(k Kind, ms int64) {
-	p := m.probes[k]
+	p := m.probeOf(k)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ms = max(ms, 1); p.startMs == 0 {

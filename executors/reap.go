@@ -16,8 +16,9 @@ func (m *Manager) noteGone(sandboxID string) {
 // Remains returns the guest's own folder of a sandbox that is gone, for as long as it is kept. Its bytes are hostile like all
 // else of a guest: guest.ReadProcessRecord and bytelog read them safely.
 func (m *Manager) Remains(kind Kind, sandboxID string) (dir string, ok bool) {
-	if e, is := m.byKind[kind].(Remainer); is {
-		return e.Remains(sandboxID)
+	e, _ := m.executor(context.Background(), kind)
+	if r, is := e.(Remainer); is {
+		return r.Remains(sandboxID)
 	}
 	return "", false
 }
@@ -40,7 +41,9 @@ func (m *Manager) reap(ctx context.Context) {
 	if !ready {
 		return
 	}
-	for kind, e := range m.byKind {
+	places := m.known(ctx)
+	m.forgetGone(places)
+	for kind, e := range places {
 		// The list comes first: what is made after it is not in it, and what is in it had its row before it was made.
 		handles, err := e.List(ctx)
 		if err != nil {

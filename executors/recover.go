@@ -127,9 +127,9 @@ func (m *Manager) goneReason(ctx context.Context, rec Record, err error) string 
 
 // find asks the executor for the record's sandbox and says hello to it.
 func (m *Manager) find(ctx context.Context, rec Record) (*Place, error) {
-	e, ok := m.byKind[rec.Handle.Kind]
+	e, ok := m.executor(ctx, rec.Handle.Kind)
 	if !ok {
-		return nil, fmt.Errorf("executor %q is not configured", rec.Handle.Kind)
+		return nil, errNoPlace(rec.Handle.Kind)
 	}
 	rctx, cancel := context.WithTimeout(ctx, 4*m.cfg.DialTimeout)
 	defer cancel()

@@ -36,7 +36,7 @@ func fit(c Capabilities, l Limits) (Size, error) {
 
 // CheckSize refuses what a workspace asks of a place that has sizes when there is no such size. Only CPUs and memory are looked at.
 func (m *Manager) CheckSize(ctx context.Context, k Kind, l Limits) error {
-	e, ok := m.byKind[k]
+	e, ok := m.executor(ctx, k)
 	if !ok || l.CPUs == 0 && l.MemoryMB == 0 {
 		return nil
 	}

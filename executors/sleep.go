@@ -214,7 +214,11 @@ func (m *Manager) resume(ctx context.Context, r *room, p *Place) error {
 	if err := m.prepare(ctx, rec); err != nil {
 		return err
 	}
-	sb, err := m.byKind[p.Kind].Recover(ctx, rec.Handle)
+	e, ok := m.executor(ctx, p.Kind)
+	if !ok {
+		return errNoPlace(p.Kind)
+	}
+	sb, err := e.Recover(ctx, rec.Handle)
 	if err != nil {
 		return fmt.Errorf("waking sandbox %s: %w", p.SandboxID, err)
 	}
@@ -250,7 +254,11 @@ func (d *distant) Token() string  { return "" }
 func (d *distant) Dial(context.Context) (io.ReadWriteCloser, error) { return nil, errPaused("") }
 
 func (d *distant) Destroy(ctx context.Context) error {
-	return d.m.destroyHandle(ctx, d.m.byKind[d.handle.Kind], d.handle)
+	e, ok := d.m.executor(ctx, d.handle.Kind)
+	if !ok {
+		return errNoPlace(d.handle.Kind)
+	}
+	return d.m.destroyHandle(ctx, e, d.handle)
 }
 
 // Remover is an optional ability of an Executor: it destroys a sandbox that nobody has found again, and need not be woken for it.
@@ -280,7 +288,8 @@ func (m *Manager) dormant(ctx context.Context, rec Record) (still, asked bool, e
 	if rec.State != Running && rec.State != Paused {
 		return false, false, nil
 	}
-	s, ok := m.byKind[rec.Handle.Kind].(Sleeper)
+	e, _ := m.executor(ctx, rec.Handle.Kind)
+	s, ok := e.(Sleeper)
 	if !ok {
 		return false, false, nil
 	}

@@ -17,11 +17,14 @@ const (
 	executionIdle = 10 * time.Minute // for what served single commands only, where idle sandboxes cost money
 )
 
-// idleAfter is how long a sandbox may be idle: for ever where it costs nothing but memory of the server's own.
+// idleAfter is how long a sandbox may be idle: for ever where it costs nothing but memory of the server's own, and on members' machines.
 func idleAfter(cfg *config.Config) func(executors.Kind, executors.Purpose) time.Duration {
 	return func(k executors.Kind, p executors.Purpose) time.Duration {
 		if k == farKind {
 			return farIdle(time.Duration(cfg.Sandboxing.E2B.AutoShutdownIdle)*time.Second, p)
+		}
+		if k == executors.Runner {
+			return 0 // a member's own machine: its owner alone decides what runs there
 		}
 		if m := cfg.Sandboxing.IdleStopMinutes; m != nil {
 			return time.Duration(*m) * time.Minute

@@ -1,0 +1,98 @@
+package fake
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/parawork/parawork/executors"
+)
+
+// Family is a family whose members are Machines of one World. Safe for concurrent use.
+type Family struct {
+	w *World
+
+	mu  sync.Mutex
+	all []*Machine
+}
+
+// Machine is an executor as a member's own machine: it is somebody's, and its sandboxes have a disk of their own.
+type Machine struct {
+	*Executor
+	kind  executors.Kind
+	owner executors.Owner
+}
+
+var (
+	_ executors.Family = (*Family)(nil)
+	_ executors.Owned  = (*Machine)(nil)
+)
+
+// NewFamily makes a family without members over w.
+func NewFamily(w *World) *Family { return &Family{w: w} }
+
+// Base is that of members' own machines.
+func (f *Family) Base() executors.Kind { return executors.Runner }
+
+// Add makes a member. One that is there already has another owner from now on.
+func (f *Family) Add(name string, owner executors.Owner) *Machine {
+	m := &Machine{New(f.w), executors.Runner.Of(name), owner}
+	m.Set(Knobs{})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(slices.DeleteFunc(f.all, func(o *Machine) bool { return o.kind == m.kind }), m)
+	return m
+}
+
+// Remove takes a member away.
+func (f *Family) Remove(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = slices.DeleteFunc(f.all, func(m *Machine) bool { return m.kind == executors.Runner.Of(name) })
+}
+
+// Members are those of a team; "" = all.
+func (f *Family) Members(_ context.Context, teamID string) []executors.Executor {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []executors.Executor
+	for _, m := range f.all {
+		if teamID == "" || m.owner.TeamID == teamID {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Member finds one.
+func (f *Family) Member(_ context.Context, k executors.Kind) (executors.Executor, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.all {
+		if m.kind == k {
+			return m, true
+		}
+	}
+	return nil, false
+}
+
+// Owner says whose it is.
+func (m *Machine) Owner() executors.Owner { return m.owner }
+
+// Set turns the knobs.
+func (m *Machine) Set(k Knobs) {
+	k.Kind, k.OwnDisk = m.kind, true
+	if k.Boundary == "" {
+		k.Boundary = executors.ContainerBoundary
+	}
+	m.Executor.Set(k)
+}
+
+// List returns the machine's own sandboxes.
+func (m *Machine) List(ctx context.Context) ([]executors.Handle, error) {
+	all, err := m.Executor.List(ctx)
+	return slices.DeleteFunc(all, func(h executors.Handle) bool { return h.Kind != m.kind }), err
+}
+
+// World is where the executor's sandboxes live.
+func (e *Executor) World() *World { return e.w }
