@@ -7,6 +7,9 @@
 // for short questions, which are asked once more. Streams are taken up again by their caller from the offset or number it
 // has: see Output and Input.
 //
+// A guest behind somebody who asks for signatures is reached through pipes that are Signers: what changes something is signed for the
+// pipe it goes over, each time it is sent.
+//
 // Errors of the guest are *fault.Error. When the guest cannot be reached they are of kind Unavailable, with the cause wrapped.
 package client
 
@@ -131,7 +134,11 @@ func (c *Client) do(ctx context.Context, q request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		resp, err := p.conn.RoundTrip(c.build(ctx, q, payload))
+		r, err := c.build(ctx, q, payload, p.signer)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := p.conn.RoundTrip(r)
 		if err == nil {
 			if resp.StatusCode >= 400 {
 				defer resp.Body.Close()
@@ -149,7 +156,14 @@ func (c *Client) do(ctx context.Context, q request) (*http.Response, error) {
 	}
 }
 
-func (c *Client) build(ctx context.Context, q request, payload []byte) *http.Request {
+// Signer is what a pipe may be, too. Sign signs a request that changes something (guest.Changing) by adding to its header. body is all of
+// what it sends; that of a stream (guest.Streams) is not known, and nil. The request's context is the asker's.
+type Signer interface {
+	Sign(r *http.Request, body []byte) error
+}
+
+// build makes the request of q for a pipe that asks for signatures, or does not: nil.
+func (c *Client) build(ctx context.Context, q request, payload []byte, signer Signer) (*http.Request, error) {
 	u := &url.URL{Scheme: "http", Host: "guest", RawQuery: q.query.Encode()}
 	u.Path = "/v1/" + path.Join(q.path...)
 	r := (&http.Request{Method: q.method, URL: u, Host: "guest", Header: http.Header{}}).WithContext(ctx)
@@ -167,7 +181,16 @@ func (c *Client) build(ctx context.Context, q request, payload []byte) *http.Req
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(payload)), int64(len(payload))
 		r.Header["Content-Type"] = []string{"application/json"}
 	}
-	return r
+	if signer == nil || !guest.Changing(r.Method, u.EscapedPath()) {
+		return r, nil
+	}
+	if payload == nil && !guest.Streams(r.Method, u.EscapedPath()) {
+		payload = []byte{}
+	}
+	if err := signer.Sign(r, payload); err != nil {
+		return nil, fmt.Errorf("signing what the guest is asked: %w", err)
+	}
+	return r, nil
 }
 
 // ask asks and decodes the answer into v, nil when there is none.

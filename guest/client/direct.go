@@ -42,7 +42,11 @@ func (c *Client) direct(ctx context.Context, q request) (io.WriteCloser, *bufio.
 }
 
 func (c *Client) upgrade(ctx context.Context, conn io.ReadWriter, q request) (*bufio.Reader, http.Header, error) {
-	req := c.build(ctx, q, nil)
+	signer, _ := conn.(Signer)
+	req, err := c.build(ctx, q, nil, signer)
+	if err != nil {
+		return nil, nil, err
+	}
 	req.Header["Connection"] = []string{"Upgrade"}
 	req.Header["Upgrade"] = []string{guest.UpgradeStream}
 	if err := req.Write(conn); err != nil {

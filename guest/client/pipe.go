@@ -41,6 +41,9 @@ func newTransport(dial func(context.Context) (io.ReadWriteCloser, error)) *http.
 			if err != nil {
 				return nil, err
 			}
+			if found, ok := ctx.Value(signerKey{}).(*Signer); ok {
+				*found, _ = rwc.(Signer)
+			}
 			if conn, ok := rwc.(net.Conn); ok {
 				return conn, nil
 			}
@@ -49,10 +52,14 @@ func newTransport(dial func(context.Context) (io.ReadWriteCloser, error)) *http.
 	}
 }
 
+// signerKey marks the context of a dialling, whose *Signer is set to the pipe where it is one.
+type signerKey struct{}
+
 // pipe is one connection to the guest that has said hello.
 type pipe struct {
-	conn  *http.ClientConn
-	hello guest.Hello
+	conn   *http.ClientConn
+	hello  guest.Hello
+	signer Signer // nil where nobody asks for signatures
 }
 
 func (p *pipe) close() { _ = p.conn.Close() }
@@ -110,17 +117,23 @@ func (c *Client) dial(ctx context.Context) (*pipe, error) {
 func (c *Client) greet(ctx context.Context) (*pipe, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, helloTimeout, errors.New("the guest did not say hello in time"))
 	defer cancel()
-	conn, err := c.transport.NewClientConn(ctx, "http", "guest:80")
+	p := &pipe{}
+	conn, err := c.transport.NewClientConn(context.WithValue(ctx, signerKey{}, &p.signer), "http", "guest:80")
 	if err != nil {
 		return nil, fmt.Errorf("dialling the guest: %w", err)
 	}
-	resp, err := conn.RoundTrip(c.build(ctx, request{method: "GET", path: []string{"hello"}}, nil))
+	p.conn = conn
+	hello, err := c.build(ctx, request{method: "GET", path: []string{"hello"}}, nil, p.signer)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	resp, err := conn.RoundTrip(hello)
 	if err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("saying hello to the guest: %w", err)
 	}
 	defer resp.Body.Close()
-	p := &pipe{conn: conn}
 	if resp.StatusCode >= 400 {
 		err = readError(resp)
 	} else if err = decode(resp.Body, &p.hello); err == nil {
