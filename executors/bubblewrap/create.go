@@ -168,7 +168,13 @@ func root() bool { return os.Geteuid() == 0 }
 func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, listener, output *os.File, ready func(pid int) error) (<-chan struct{}, error) {
 	defer listener.Close() // only the guest has it then: when it ends, dialing fails at once
 	spec.Env = []string{hostproc.Mark + "=" + sb.id}
-	run, err := e.run(spec, sb.dir, []string{hostproc.Mark + "=" + sb.id}, listener, output, ready)
+	info, told, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer info.Close()
+	run, err := e.run(spec, sb.dir, listener, output, told, ready)
+	_ = told.Close()
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +182,7 @@ func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, li
 		run.kill()
 		return nil, err
 	}
-	first, err := run.first(ctx, e.cfg.ReadyIn)
+	first, err := first(ctx, info, e.cfg.ReadyIn)
 	if err != nil {
 		select {
 		case <-run.ended:
@@ -200,12 +206,12 @@ func (e *Executor) launch(ctx context.Context, sb *sandbox, spec launch.Spec, li
 // running is a launch under way.
 type running struct {
 	pid   int
-	info  *os.File      // where bubblewrap tells of the box
 	ended chan struct{} // closed when it has ended and was reaped
 }
 
-// run starts the launch of spec: see guest/launch. ready is called when its process is there and has done nothing yet.
-func (e *Executor) run(spec launch.Spec, dir string, env []string, listener, output *os.File, ready func(pid int) error) (*running, error) {
+// run starts the launch of spec: see guest/launch. What bubblewrap tells of the box goes to info. ready is called when its process is
+// there and has done nothing yet.
+func (e *Executor) run(spec launch.Spec, dir string, listener, output, info *os.File, ready func(pid int) error) (*running, error) {
 	told, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -215,40 +221,31 @@ func (e *Executor) run(spec launch.Spec, dir string, env []string, listener, out
 		return nil, err
 	}
 	defer tell.Close()
-	info, w, err := os.Pipe()
-	if err != nil {
-		_ = theirs.Close()
-		return nil, err
-	}
 	cmd := exec.Command(e.cfg.GuestPath, "launch")
-	cmd.Dir, cmd.Env = dir, env
+	cmd.Dir, cmd.Env = dir, spec.Env
 	cmd.Stdout, cmd.Stderr = output, output
-	cmd.ExtraFiles = []*os.File{listener, theirs, w} // launch.ListenFD and those after it
+	cmd.ExtraFiles = []*os.File{listener, theirs, info} // launch.ListenFD and those after it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if len(spec.Sources) > 0 {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS // where they are shown nobody else looks
 	}
 	err = cmd.Start()
 	_ = theirs.Close()
-	_ = w.Close()
 	if err != nil {
-		_ = info.Close()
 		return nil, err
 	}
 	pid := cmd.Process.Pid // it is the reaper's from here on
-	out := &running{pid: pid, info: info, ended: make(chan struct{})}
+	out := &running{pid: pid, ended: make(chan struct{})}
 	go func() { // ends with bubblewrap; nobody could wait for it, since the box outlives the server
 		defer close(out.ended)
 		hostproc.Reap(cmd)
 	}()
 	if err := ready(pid); err != nil {
-		_ = info.Close()
 		return nil, err // it is told nothing, and ends
 	}
 	if err := tell.SetWriteDeadline(time.Now().Add(e.cfg.ReadyIn)); err == nil {
 		_, err = tell.Write(told)
 		if err != nil && !errors.Is(err, syscall.EPIPE) { // one that has ended has said why
-			_ = info.Close()
 			return nil, fmt.Errorf("telling what to launch: %w", err)
 		}
 	}
@@ -268,25 +265,24 @@ func (r *running) kill() {
 const maxInfo = 16 << 10
 
 // first waits for the pid of the box's first process, as this machine counts.
-func (r *running) first(ctx context.Context, within time.Duration) (int, error) {
-	defer r.info.Close()
-	stop := context.AfterFunc(ctx, func() { _ = r.info.SetReadDeadline(time.Unix(1, 0)) })
+func first(ctx context.Context, info *os.File, within time.Duration) (int, error) {
+	stop := context.AfterFunc(ctx, func() { _ = info.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := r.info.SetReadDeadline(time.Now().Add(within)); err != nil {
+	if err := info.SetReadDeadline(time.Now().Add(within)); err != nil {
 		return 0, err
 	}
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
-	b, err := io.ReadAll(io.LimitReader(r.info, maxInfo))
+	b, err := io.ReadAll(io.LimitReader(info, maxInfo))
 	if err != nil {
 		return 0, fmt.Errorf("waiting for the box: %w", err)
 	}
-	var info struct {
+	var box struct {
 		ChildPid int `json:"child-pid"`
 	}
-	if err := json.Unmarshal(b, &info); err != nil || info.ChildPid <= 1 {
+	if err := json.Unmarshal(b, &box); err != nil || box.ChildPid <= 1 {
 		return 0, fmt.Errorf("bubblewrap told nothing of the box: %q", b)
 	}
-	return info.ChildPid, nil
+	return box.ChildPid, nil
 }

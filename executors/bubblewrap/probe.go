@@ -17,6 +17,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/internal/id"
 )
 
 // probeFor is how long the answer of a probe holds.
@@ -184,20 +185,28 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 	}
 	defer os.Remove(out.Name())
 	defer out.Close()
-	null, err := os.Open(os.DevNull) // in place of the listener
+	// In place of the listener, and of the pipe bubblewrap tells of the box through: were that cut, by the end of this program, the box
+	// would wait for ever to be let go on.
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return "", err
 	}
 	defer null.Close()
-	run, err := e.run(p.spec(box), "/", []string{}, null, out, func(int) error { return nil })
+	spec, mark := p.spec(box), id.New("probe")
+	spec.Env = []string{hostproc.Mark + "=" + mark}
+	run, err := e.run(spec, "/", null, out, null, func(int) error { return nil })
 	if err != nil {
 		return err.Error(), err
 	}
-	defer run.info.Close()
 	select {
 	case <-run.ended:
 	case <-ctx.Done():
-		run.kill()
+		ectx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeIn)
+		defer cancel()
+		// Not bubblewrap alone: what it has started waits for its word, and would wait for ever.
+		if err := hostproc.End(ectx, mark, nil, hostproc.Identity{}, 0); err != nil {
+			e.cfg.Log.Warn("a box that was tried could not be ended", "error", err)
+		}
 		<-run.ended
 		return "", errors.New("it did not end in time")
 	}

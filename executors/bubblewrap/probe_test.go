@@ -3,10 +3,13 @@
 package bubblewrap_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/executors/bubblewrap"
 )
@@ -76,6 +79,61 @@ func TestMissingPathsAreTold(t *testing.T) {
 	for _, bad := range []string{"opt", "/", "/opt/.."} {
 		if _, err := bubblewrap.New(bubblewrap.Config{Dir: "/x", Paths: []string{bad}}); err == nil {
 			t.Errorf("path %q was taken", bad)
+		}
+	}
+}
+
+// A probe nobody waits for any more leaves nothing behind: not bubblewrap, nor what it has started.
+func TestProbeIsEndedWhole(t *testing.T) {
+	t.Parallel()
+	needBoxes(t)
+	dir, err := os.MkdirTemp("", "parawork-scripts-") // a box's user must be able to walk to it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	script, pids := filepath.Join(dir, "bwrap"), filepath.Join(dir, "pids")
+	syscall.ForkLock.RLock() // no other test's program has it open for writing when it is run
+	err = os.WriteFile(script, []byte("#!/bin/sh\n[ \"$1\" = --version ] && echo bubblewrap 0.11.0 && exit\n"+
+		"[ -p /proc/self/fd/5 ] && exit 1\n/bin/sleep 1000 &\necho $$ $! done >"+pids+"\nwait\n"), 0o755)
+	syscall.ForkLock.RUnlock()
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := bubblewrap.New(bubblewrap.Config{Enabled: true, Dir: t.TempDir(), GuestPath: guestPath, Bwrap: script})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	asked := make(chan error, 1)
+	go func() {
+		_, err := e.Capabilities(ctx)
+		asked <- err
+	}()
+	var started []string
+	for limit := time.Now().Add(30 * time.Second); len(started) < 3; time.Sleep(5 * time.Millisecond) {
+		b, _ := os.ReadFile(pids) // not there yet
+		started = strings.Fields(string(b))
+		select {
+		case err := <-asked:
+			t.Fatalf("the probe ended: %v", err)
+		default:
+		}
+		if time.Now().After(limit) {
+			t.Fatal("the probe did not begin")
+		}
+	}
+	cancel()
+	if err := <-asked; err == nil {
+		t.Error("a probe that was cancelled says what it found")
+	}
+	for _, pid := range started[:2] {
+		if b, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil && !strings.Contains(string(b), ") Z ") {
+			t.Errorf("%s still runs: %s", pid, b)
 		}
 	}
 }
