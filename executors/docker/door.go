@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux || darwin
 
 package docker
 
@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/guest/call"
+	"github.com/parawork/parawork/internal/sockpath"
 )
 
 // socketName is the socket guests call, in a folder of its own that is shown to the container.
@@ -20,13 +18,11 @@ const socketName = "host"
 
 // openDoor makes the socket in dir and begins to listen. Whoever listens there still, a server that has not ended yet, is sent away.
 func openDoor(ctx context.Context, dir, token string) (*call.Door, error) {
-	// A data folder's path may be longer than a socket's address can hold: the way goes through a descriptor of the folder.
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	path, done, err := sockpath.Short(dir, socketName)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: dir, Err: err}
+		return nil, err
 	}
-	defer unix.Close(fd)
-	path := "/proc/self/fd/" + strconv.Itoa(fd) + "/" + socketName
+	defer done()
 	dial := func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) }
 	if err := call.TakeOver(ctx, dial, token); err != nil {
 		return nil, err

@@ -8,16 +8,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/hostname"
+	"github.com/parawork/parawork/internal/sockpath"
 )
 
 // maxHead bounds the head of a request.
@@ -79,19 +77,18 @@ func (b *box) listen() error {
 	if err := os.Mkdir(b.dir, 0o755); err != nil && !os.IsExist(err) {
 		return fmt.Errorf("making the folder of a gate: %w", err)
 	}
-	// A socket address is short. The folder's descriptor is a short way to any folder.
-	fd, err := unix.Open(b.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	path, done, err := sockpath.Short(b.dir, socketName)
 	if err != nil {
-		return &os.PathError{Op: "open", Path: b.dir, Err: err}
+		return err
 	}
-	defer unix.Close(fd)
+	defer done()
 	if err := os.Chmod(b.dir, 0o755); err != nil { // whatever the umask is: the sandbox's own user enters it
 		return err
 	}
 	if err := os.Remove(filepath.Join(b.dir, socketName)); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "/proc/self/fd/" + strconv.Itoa(fd) + "/" + socketName, Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		return fmt.Errorf("making the socket of a gate: %w", err)
 	}

@@ -1,16 +1,13 @@
-//go:build linux
+//go:build linux || darwin
 
 package hostproc
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"strconv"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -19,7 +16,7 @@ import (
 // start time in the same boot.
 type Identity struct {
 	Pid    int    `json:"pid"`
-	Start  uint64 `json:"start"` // clock ticks since boot
+	Start  uint64 `json:"start"` // clock ticks since boot; on macOS microseconds since 1970
 	BootID string `json:"boot_id"`
 }
 
@@ -28,39 +25,6 @@ type Proc struct {
 	pid, ppid int
 	start     uint64
 	zombie    bool
-}
-
-// readProc reads one process; os.ErrNotExist when there is none.
-func readProc(pid int) (Proc, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		if errors.Is(err, syscall.ESRCH) {
-			err = os.ErrNotExist
-		}
-		return Proc{}, err
-	}
-	// The name in parentheses may contain anything, parentheses too: fields are counted from the last one.
-	i := bytes.LastIndexByte(b, ')')
-	f := strings.Fields(string(b[i+1:]))
-	if i < 0 || len(f) < 20 {
-		return Proc{}, fmt.Errorf("unexpected /proc/%d/stat", pid)
-	}
-	p := Proc{pid: pid, zombie: f[0] == "Z" || f[0] == "X"}
-	if p.ppid, err = strconv.Atoi(f[1]); err != nil {
-		return Proc{}, fmt.Errorf("unexpected parent in /proc/%d/stat: %w", pid, err)
-	}
-	if p.start, err = strconv.ParseUint(f[19], 10, 64); err != nil {
-		return Proc{}, fmt.Errorf("unexpected start time in /proc/%d/stat: %w", pid, err)
-	}
-	return p, nil
-}
-
-func bootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", fmt.Errorf("reading the boot id: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
 }
 
 // Identify returns the Identity of a live process.
@@ -95,27 +59,12 @@ func (id Identity) GuestOf(sandboxID string) bool {
 	if !id.Alive() {
 		return false
 	}
-	args, err := os.ReadFile("/proc/" + strconv.Itoa(id.Pid) + "/cmdline")
-	return err == nil && bytes.Contains(args, []byte("\x00--sandbox\x00"+sandboxID+"\x00"))
-}
-
-// table reads the whole process table.
-func table() map[int]Proc {
-	out := make(map[int]Proc)
-	entries, err := os.ReadDir("/proc")
+	args, err := arguments(id.Pid)
 	if err != nil {
-		return out
+		return false
 	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		if p, err := readProc(pid); err == nil {
-			out[pid] = p
-		}
-	}
-	return out
+	at := slices.Index(args, "--sandbox")
+	return at >= 0 && at+1 < len(args) && args[at+1] == sandboxID
 }
 
 // Mark is the environment entry every process of a sandbox inherits from its guest.
@@ -130,7 +79,7 @@ func Members(id string, guest Identity) map[int]Proc {
 	if guest.GuestOf(id) {
 		in[guest.Pid] = true
 	}
-	want := []byte(Mark + "=" + id)
+	want := Mark + "=" + id
 	for pid := range all {
 		if pid != self && marked(pid, want) {
 			in[pid] = true
@@ -153,17 +102,9 @@ func Members(id string, guest Identity) map[int]Proc {
 	return out
 }
 
-func marked(pid int, want []byte) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
-	}
-	for entry := range bytes.SplitSeq(env, []byte{0}) {
-		if bytes.Equal(entry, want) {
-			return true
-		}
-	}
-	return false
+func marked(pid int, want string) bool {
+	env, err := environ(pid)
+	return err == nil && slices.Contains(env, want)
 }
 
 // signal sends sig to exactly this process: the handle is taken first and the start time checked after, so a pid that was

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux || darwin
 
 package hostproc
 
@@ -8,29 +8,19 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 
-	"golang.org/x/sys/unix"
+	"github.com/parawork/parawork/internal/sockpath"
 )
 
 // SocketName is the guest's socket in a sandbox's folder.
 const SocketName = "guest.sock"
 
-// maxSocketPath is what fits into a sockaddr_un, its ending NUL aside.
-const maxSocketPath = 107
-
-// socketPath returns a path to the folder's socket that fits into a socket address: a long one goes through an open
-// descriptor of the folder. done closes that.
+// socketPath returns a path to the folder's socket that fits into a socket address. done gives back what it needs.
 func socketPath(dir string) (path string, done func(), err error) {
-	path = filepath.Join(dir, SocketName)
-	if len(path) <= maxSocketPath {
+	if path = filepath.Join(dir, SocketName); sockpath.Fits(path) {
 		return path, func() {}, nil
 	}
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", nil, &os.PathError{Op: "open", Path: dir, Err: err}
-	}
-	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + SocketName, func() { _ = unix.Close(fd) }, nil
+	return sockpath.Short(dir, SocketName)
 }
 
 // Dial opens a pipe to the guest of a folder.

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !darwin
 
 package local
 
@@ -9,10 +9,10 @@ import (
 	"github.com/parawork/parawork/executors"
 )
 
-// Executor exists on this system only to say that it cannot work here: it needs /proc.
+// Executor exists on this system only to say that it cannot work here.
 type Executor struct{}
 
-var errSystem = errors.New("local places need Linux")
+var errSystem = errors.New("local places need Linux or macOS")
 
 // New makes an Executor that is not available.
 func New(cfg Config) (*Executor, error) { return &Executor{}, cfg.Validate() }
@@ -22,8 +22,8 @@ func (*Executor) Kind() executors.Kind { return executors.Local }
 
 // Capabilities says that local places cannot be had here.
 func (*Executor) Capabilities(context.Context) (executors.Capabilities, error) {
-	return executors.Capabilities{Kind: executors.Local, Name: "This server", Reason: "it needs Linux",
-		Cure:      "Run the server on Linux, or choose another executor.",
+	return executors.Capabilities{Kind: executors.Local, Name: "This server", Reason: "it needs Linux or macOS",
+		Cure:      "Run the server on Linux or macOS, or choose another executor.",
 		Isolation: "No isolation: agents run with the rights of the server's user"}, nil
 }
 

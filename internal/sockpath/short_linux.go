@@ -1,0 +1,20 @@
+package sockpath
+
+import (
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// most is what fits into a sockaddr_un, its ending NUL aside.
+const most = 107
+
+// short goes through a descriptor of the folder.
+func short(dir, name string) (string, func(), error) {
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return "/proc/self/fd/" + strconv.Itoa(fd) + "/" + name, func() { _ = unix.Close(fd) }, nil
+}
