@@ -68,6 +68,7 @@ func (c Command) DurationMs(now int64) int64 {
 
 // Kinds of an ExecEvent.
 const (
+	EventQueued  = "queued"  // Command is set: its place is away, and it waits for it
 	EventStarted = "started" // Command is set: its id is known
 	EventStdout  = "stdout"  // Data and Offset are set
 	EventStderr  = "stderr"

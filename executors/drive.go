@@ -19,6 +19,8 @@ const (
 	stopGrace = 2 * time.Second
 	// overtime is how much longer than a command's timeout the host waits for the guest to end it.
 	overtime = 10 * time.Second
+	// cancelPatience is how long somebody who cancels a command waits for its end.
+	cancelPatience = stopGrace + 2*drainIdle
 	// drainIdle is how long the output of an ended command may stand still before the host stops waiting for its end.
 	drainIdle = 5 * time.Second
 	// backgroundLog is what the guest keeps of each output of a background command: it is not acknowledged while the command
@@ -32,6 +34,7 @@ const (
 type running struct {
 	id      string
 	fn      func(ExecEvent) error // nil when nobody streams
+	queued  chan struct{} // closed when it waits for a place that is away
 	started chan struct{}
 	done    chan struct{}
 
@@ -49,7 +52,7 @@ type running struct {
 }
 
 func newRunning(cmd Command, fn func(ExecEvent) error) *running {
-	return &running{id: cmd.ID, fn: fn, cmd: cmd, started: make(chan struct{}), done: make(chan struct{}),
+	return &running{id: cmd.ID, fn: fn, cmd: cmd, queued: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}),
 		cancelled: make(chan struct{})}
 }
 
@@ -108,60 +111,11 @@ func (c *Commands) drive(r *running, spec guest.ProcessSpec, timeout time.Durati
 	c.follow(ctx, r, place, timeout)
 }
 
-// begin starts the command's process and stores that it runs.
-func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec) (*Place, error) {
-	sctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() { // ends with sctx
-		select {
-		case <-r.cancelled:
-			cancel(errCancelled)
-		case <-sctx.Done():
-		}
-	}()
-	asked := r.snapshot()
-	if err := c.cfg.Places.Permit(sctx, asked.WorkspaceID); err != nil {
-		return nil, err
-	}
-	place, err := c.cfg.Places.EnsureFor(sctx, asked.WorkspaceID, ForExecution, asked.ActorID)
-	if err != nil {
-		return nil, err
-	}
-	ready := c.now()
-	if spec.Cwd, err = place.folder(sctx, spec.Cwd); err != nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	r.cmd.SandboxID = place.SandboxID
-	r.mu.Unlock()
-	proc, err := place.Guest.Start(sctx, spec)
-	if err != nil {
-		// Whether it was started is not known for sure when the pipe was cut: end it in any case.
-		c.discard(place, r.id)
-		return nil, fmt.Errorf("starting the command: %w", err)
-	}
-	if strings.HasPrefix(proc.Reason, "start_failed") {
-		c.discard(place, r.id)
-		return nil, errors.New(proc.Reason)
-	}
-	c.cfg.Places.Counters().Commanded(place.Kind, c.now()-ready)
-	r.mu.Lock()
-	r.cmd.State, r.cmd.StartedAt = CommandExecuting, c.now()
-	cmd := r.cmd
-	r.mu.Unlock()
-	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
-		c.discard(place, r.id)
-		return nil, fmt.Errorf("storing that the command runs: %w", err)
-	}
-	close(r.started)
-	r.tell(ExecEvent{Type: EventStarted, Command: &cmd})
-	return place, nil
-}
-
 var (
 	errCancelled = errors.New("cancelled")
 	errLost      = errors.New("the sandbox ended while the command ran")
 	errOvertime  = errors.New("the guest did not end the command in time")
+	errQueue     = errors.New("its place could not be reached")
 )
 
 // follow reads a running command's outputs until it has ended, and concludes it. When this server stops, it lets go and
@@ -223,9 +177,7 @@ func (c *Commands) waitEnd(ctx context.Context, r *running, place *Place, timeou
 	case <-late.C:
 		why = errOvertime
 	}
-	sctx, scancel := context.WithTimeout(ctx, stopGrace+drainIdle)
-	defer scancel()
-	proc, err := place.Guest.Stop(sctx, r.id, stopGrace)
+	proc, err := c.halt(ctx, r.id, place)
 	if err != nil {
 		return guest.Process{}, fmt.Errorf("%w, and stopping it failed: %w", why, err)
 	}
@@ -233,6 +185,22 @@ func (c *Commands) waitEnd(ctx context.Context, r *running, place *Place, timeou
 		return proc, errOvertime
 	}
 	return proc, nil
+}
+
+// halt ends a process. While its place is away it is waited for: the guest there minds the command's timeout itself, and what became of
+// the command is known only there.
+func (c *Commands) halt(ctx context.Context, processID string, place *Place) (guest.Process, error) {
+	for attempt := 0; ; attempt++ {
+		sctx, cancel := context.WithTimeout(ctx, stopGrace+drainIdle)
+		proc, err := place.Guest.Stop(sctx, processID, stopGrace)
+		cancel()
+		if err == nil || ctx.Err() != nil || !c.cfg.Places.away(ctx, place.Kind) {
+			return proc, err
+		}
+		if perr := c.pause(ctx, place, attempt); perr != nil {
+			return proc, perr
+		}
+	}
 }
 
 // wait asks the guest for the end of a process, again after each cut of the pipe.
@@ -257,10 +225,14 @@ func (c *Commands) wait(ctx context.Context, place *Place, processID string) (gu
 func (c *Commands) pause(ctx context.Context, place *Place, attempt int) error {
 	t := time.NewTimer(min(50*time.Millisecond<<min(attempt, 6), 2*time.Second))
 	defer t.Stop()
+	var ended <-chan struct{}
+	if place != nil {
+		ended = place.Done()
+	}
 	select {
 	case <-t.C:
 		return nil
-	case <-place.Done():
+	case <-ended:
 		return errLost
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -399,6 +371,8 @@ func verdict(proc guest.Process, err error, cancelled bool) (CommandState, strin
 	switch {
 	case errors.Is(err, errOvertime) || proc.Reason == "timeout":
 		return CommandTimedOut, "It took longer than its timeout."
+	case errors.Is(err, errQueue) && !cancelled:
+		return CommandTimedOut, "It waited too long for its place, which cannot be reached, and is not run any more."
 	case err != nil && cancelled:
 		return CommandCancelled, ""
 	case err != nil:

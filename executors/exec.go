@@ -28,8 +28,9 @@ type CommandsConfig struct {
 	Store      CommandStore
 	Now        func() time.Time
 	After      func(time.Duration) <-chan time.Time // the clock of the sweep; default time.After
-	Keep       time.Duration                        // how long records of ended commands are kept; default 7 days
-	SweepEvery time.Duration                        // default 10 min
+	Keep       time.Duration                        // how long records of ended commands are kept; default 1 h
+	Queue      time.Duration                        // how long a command waits for a place that is away; default 10 min
+	SweepEvery time.Duration                        // default 1 min
 	Log        *slog.Logger
 }
 
@@ -45,10 +46,13 @@ func (c *CommandsConfig) Validate() error {
 		c.After = time.After
 	}
 	if c.Keep <= 0 {
-		c.Keep = 7 * 24 * time.Hour
+		c.Keep = time.Hour
+	}
+	if c.Queue <= 0 {
+		c.Queue = 10 * time.Minute
 	}
 	if c.SweepEvery <= 0 {
-		c.SweepEvery = 10 * time.Minute
+		c.SweepEvery = time.Minute
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -78,7 +82,7 @@ func NewCommands(cfg CommandsConfig) *Commands {
 }
 
 // Exec runs a command. In the foreground it answers when the command has ended, and ctx's end cancels the command; in the
-// background it answers once the command runs, or could not be started. How the command ended is in the answer's State;
+// background it answers once the command runs, waits for a place that is away, or could not be started. How the command ended is in the answer's State;
 // the error is for requests that are wrong and for records that cannot be stored.
 func (c *Commands) Exec(ctx context.Context, req ExecRequest) (Command, error) {
 	r, err := c.launch(ctx, req, nil)
@@ -88,6 +92,7 @@ func (c *Commands) Exec(ctx context.Context, req ExecRequest) (Command, error) {
 	if req.Background {
 		select {
 		case <-r.started:
+		case <-r.queued:
 		case <-r.done:
 		case <-ctx.Done():
 		}
@@ -116,8 +121,11 @@ func (c *Commands) await(ctx context.Context, r *running) (Command, error) {
 	case <-c.life.Done():
 	}
 	r.cancel()
+	late := time.NewTimer(cancelPatience)
+	defer late.Stop()
 	select {
 	case <-r.done:
+	case <-late.C: // its place is away: it is ended once that is back
 	case <-c.life.Done():
 		// The followers have let go; the next start closes the record.
 		return r.snapshot(), errStopping()
@@ -141,7 +149,7 @@ func (c *Commands) Command(ctx context.Context, commandID string) (Command, erro
 }
 
 // Cancel ends a command and answers when it has ended: TERM to all of it, a grace, KILL. A command that has ended already
-// stays as it ended.
+// stays as it ended; one whose place is away is ended once that is back, which the answer says.
 func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error) {
 	c.mu.Lock()
 	r := c.live[commandID]
@@ -150,9 +158,15 @@ func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error
 		return c.cfg.Store.Command(ctx, commandID)
 	}
 	r.cancel()
+	late := time.NewTimer(cancelPatience)
+	defer late.Stop()
 	select {
 	case <-r.done:
 		return r.snapshot(), nil
+	case <-late.C:
+		cmd := r.snapshot()
+		cmd.Reason = "It is ended as soon as its place can be reached again."
+		return cmd, nil
 	case <-ctx.Done():
 		return r.snapshot(), context.Cause(ctx)
 	case <-c.life.Done():

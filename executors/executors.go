@@ -32,6 +32,7 @@ type Capabilities struct {
 	Name      string // "This server"
 	Available bool
 	Reason    string // why not available, "" when it is
+	Away      bool   // it is not available because nobody hears it now; it comes back by itself, and commands wait for it
 	Cure      string // what to do about it
 	Isolation string // in words: "No isolation: the agent has the server user's rights"
 	Isolated  bool

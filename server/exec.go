@@ -86,6 +86,8 @@ func (e execStream) VisitExecCommandResponse(w http.ResponseWriter) error {
 	stop := out.beat(ctx)
 	c, err := e.h.cfg.Commands.ExecStream(ctx, e.req, func(ev executors.ExecEvent) error {
 		switch ev.Type {
+		case executors.EventQueued:
+			return out.send("queued", map[string]any{"command_id": ev.Command.ID, "state_reason": ev.Command.Reason})
 		case executors.EventStarted:
 			return out.send("started", map[string]any{"command_id": ev.Command.ID})
 		case executors.EventStdout, executors.EventStderr:

@@ -98,14 +98,16 @@ type Knobs struct {
 	ListErr     error         // List fails
 	Liar        bool          // guests call themselves another sandbox, from the next Create on
 	Unavailable string        // Capabilities: the reason why not
+	Away        bool          // Capabilities: it cannot be heard now and comes back
 	Isolated    bool          // Capabilities: it says that it isolates
 	OwnDisk     bool          // sandboxes have a worktree and a home of their own, which begin empty; it isolates
 	Kind        executors.Kind
-	Brief       string                      // Capabilities: what agents are told of it
-	Boundary    executors.Boundary          // what Capabilities claims; "" = none
-	Probe       func(context.Context) error // called by Capabilities, which fails with its error
-	CreateErrs  []error                     // how many Creates that come next end; nil = well. Those after them as CreateErr says
-	Creating    func(context.Context)       // called by Create
+	Brief       string                                      // Capabilities: what agents are told of it
+	Boundary    executors.Boundary                          // what Capabilities claims; "" = none
+	Probe       func(context.Context) error                 // called by Capabilities, which fails with its error
+	Wrap        func(io.ReadWriteCloser) io.ReadWriteCloser // put around each pipe
+	CreateErrs  []error                                     // how many Creates that come next end; nil = well. Those after them as CreateErr says
+	Creating    func(context.Context)                       // called by Create
 
 	// Of a Cloud.
 	Sizes     []executors.Size
@@ -180,7 +182,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 			return executors.Capabilities{}, err
 		}
 	}
-	return executors.Capabilities{Kind: e.Kind(), Name: "Fake", Available: k.Unavailable == "", Reason: k.Unavailable,
+	return executors.Capabilities{Kind: e.Kind(), Name: "Fake", Available: k.Unavailable == "" && !k.Away, Reason: k.Unavailable, Away: k.Away,
 		Cure: "Turn the knob.", Isolation: "No isolation: a fake for tests", Isolated: k.Isolated || k.OwnDisk, OwnDisk: k.OwnDisk, Boundary: k.Boundary, Brief: k.Brief}, nil
 }
 
@@ -314,7 +316,11 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	if b == nil || still {
 		return nil, errors.New("nobody is there")
 	}
-	return b.listen.dial(ctx)
+	pipe, err := b.listen.dial(ctx)
+	if wrap := s.e.get().Wrap; wrap != nil && err == nil {
+		return wrap(pipe), nil
+	}
+	return pipe, err
 }
 
 func (s *sandbox) Destroy(context.Context) error {

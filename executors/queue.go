@@ -1,0 +1,162 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// begin starts the command's process and stores that it runs. A command whose place is away waits for it, and one whose start got no
+// answer is asked for again under the same id, which its guest starts once: it runs once, or not at all.
+func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec) (*Place, error) {
+	sctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { // ends with sctx
+		select {
+		case <-r.cancelled:
+			cancel(errCancelled)
+		case <-sctx.Done():
+		}
+	}()
+	var sent *Place // where it was asked for, and may run
+	for attempt := 0; ; attempt++ {
+		place, proc, err := c.try(sctx, r, spec, &sent)
+		if err == nil {
+			return place, c.began(ctx, r, place, proc)
+		}
+		if sctx.Err() == nil && c.waits(sctx, r, err, sent != nil) {
+			if c.now()-r.snapshot().CreatedAt > c.cfg.Queue.Milliseconds() {
+				err = errQueue
+			} else if perr := c.pause(sctx, nil, attempt); perr == nil {
+				continue
+			} else {
+				err = perr
+			}
+		}
+		if sent != nil && c.life.Err() == nil {
+			// Whether it was started is not known for sure when the pipe was cut: end it in any case.
+			if c.cfg.Places.away(ctx, sent.Kind) {
+				c.endLater(r.id, sent)
+			} else {
+				c.discard(sent, r.id)
+			}
+		}
+		return nil, err
+	}
+}
+
+// try asks for the command's place, and there for its process. sent is set as soon as the process may run.
+func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, sent **Place) (*Place, guest.Process, error) {
+	asked := r.snapshot()
+	if err := c.cfg.Places.Permit(ctx, asked.WorkspaceID); err != nil {
+		return nil, guest.Process{}, err
+	}
+	place, err := c.cfg.Places.EnsureFor(ctx, asked.WorkspaceID, ForExecution, asked.ActorID)
+	if err != nil {
+		return nil, guest.Process{}, err
+	}
+	if *sent != nil && *sent != place && (*sent).SandboxID != place.SandboxID {
+		return nil, guest.Process{}, fmt.Errorf("%w: it may have begun in the sandbox that was here before", errLost)
+	}
+	ready := c.now()
+	if spec.Cwd, err = place.folder(ctx, spec.Cwd); err != nil {
+		return nil, guest.Process{}, err
+	}
+	if *sent == nil {
+		// Stored before it is asked for: whoever finds an open record knows where its process may be.
+		r.mu.Lock()
+		r.cmd.SandboxID = place.SandboxID
+		cmd := r.cmd
+		r.mu.Unlock()
+		if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
+			return nil, guest.Process{}, fmt.Errorf("storing where the command runs: %w", err)
+		}
+	}
+	*sent = place
+	proc, err := place.Guest.Start(ctx, spec)
+	if err != nil {
+		return nil, proc, fmt.Errorf("starting the command: %w", err)
+	}
+	if strings.HasPrefix(proc.Reason, "start_failed") {
+		return nil, proc, errors.New(proc.Reason)
+	}
+	c.cfg.Places.Counters().Commanded(place.Kind, c.now()-ready)
+	return place, proc, nil
+}
+
+// began stores that the command runs.
+func (c *Commands) began(ctx context.Context, r *running, place *Place, _ guest.Process) error {
+	r.mu.Lock()
+	r.cmd.State, r.cmd.Reason, r.cmd.StartedAt = CommandExecuting, "", c.now()
+	cmd := r.cmd
+	r.mu.Unlock()
+	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
+		c.discard(place, r.id)
+		return fmt.Errorf("storing that the command runs: %w", err)
+	}
+	close(r.started)
+	r.tell(ExecEvent{Type: EventStarted, Command: &cmd})
+	return nil
+}
+
+// waits reports whether a command that could not be started is to be tried again: its place is away, or did not answer whether it
+// started it. What it waits for is in its record.
+func (c *Commands) waits(ctx context.Context, r *running, err error, sent bool) bool {
+	cmd := r.snapshot()
+	kind := c.cfg.Places.kindOf(ctx, cmd.WorkspaceID)
+	away := c.cfg.Places.away(ctx, kind)
+	unheard := fault.CodeOf(err) == "guest_unreachable" || fault.CodeOf(err) == "sandbox_unreachable"
+	if !away && !(unheard && sent) {
+		return false
+	}
+	if !away || cmd.Reason != "" {
+		return true
+	}
+	name := "Its place"
+	if caps, ok := c.cfg.Places.Place(ctx, kind); ok && caps.Name != "" {
+		name = caps.Name
+	}
+	r.mu.Lock()
+	r.cmd.Reason = cleanReason(name + " cannot be reached now. The command waits for it.")
+	cmd = r.cmd
+	r.mu.Unlock()
+	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
+		c.cfg.Log.Warn("waiting of a command could not be stored", "command_id", r.id, "error", err)
+	}
+	close(r.queued)
+	r.tell(ExecEvent{Type: EventQueued, Command: &cmd})
+	return true
+}
+
+// endLater ends a process in a place that is away as soon as it is back, or has ended.
+func (c *Commands) endLater(processID string, place *Place) {
+	c.work.Go(func() {
+		ctx, cancel := context.WithTimeout(c.life, MaxTimeout)
+		defer cancel()
+		if _, err := c.halt(ctx, processID, place); err == nil {
+			c.remove(place, processID)
+		}
+	})
+}
+
+// away reports whether a kind of place cannot be heard now and comes back by itself.
+func (m *Manager) away(ctx context.Context, k Kind) bool {
+	c, ok := m.Place(ctx, k)
+	return ok && c.Away
+}
+
+// kindOf says where a workspace's sandbox is, or would be; "" = not known.
+func (m *Manager) kindOf(ctx context.Context, workspaceID string) Kind {
+	if rec, err := m.cfg.Store.LastSandbox(ctx, workspaceID); err == nil && rec.EndedAt == 0 {
+		return rec.Handle.Kind
+	}
+	_, k, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
+	if err != nil {
+		return ""
+	}
+	return k
+}
