@@ -164,6 +164,12 @@ func (d *decoder) checkSandboxing(s *Sandboxing) {
 	if m := s.Sync.MaxFileMB; m < 1 || m > 4096 {
 		d.problem("sandboxing.sync.maxFileMB", "must be from 1 to 4096")
 	}
+	if m := s.Commands.KeepMinutes; m < 1 || m > 365*24*60 {
+		d.problem("sandboxing.commands.keepMinutes", "must be between 1 and 525600")
+	}
+	if m := s.Commands.QueueMinutes; m < 1 || m > 7*24*60 {
+		d.problem("sandboxing.commands.queueMinutes", "must be between 1 and 10080")
+	}
 	if m := s.Sync.MaxTotalMB; m < s.Sync.MaxFileMB || m > 1<<20 {
 		d.problem("sandboxing.sync.maxTotalMB", "must be at least sandboxing.sync.maxFileMB, and at most 1048576")
 	}

@@ -73,6 +73,7 @@ type Sandboxing struct {
 	WeakestBoundary  string     `json:"weakestBoundary"` // no place weaker than this is used, whatever teams say; "" = any
 	Caches           Caches     `json:"caches"`
 	Sync             Sync       `json:"sync"`
+	Commands         Commands   `json:"commands"`
 	IdleStopMinutes  *int       `json:"idleStopMinutes"` // nil: 30 for containers, never elsewhere; 0 = never
 	Limits           Limits     `json:"limits"`
 	Local            Local      `json:"local"`
@@ -94,6 +95,12 @@ type Caches struct {
 type Sync struct {
 	MaxFileMB  int64 `json:"maxFileMB"`  // of one changed file
 	MaxTotalMB int64 `json:"maxTotalMB"` // of all changed files of a workspace
+}
+
+// Commands are plain commands run in workspaces by the API.
+type Commands struct {
+	KeepMinutes  int `json:"keepMinutes"`  // how long the record of an ended command is kept
+	QueueMinutes int `json:"queueMinutes"` // how long a command waits for a machine that is offline
 }
 
 // Network is what agents reach from places that isolate.
@@ -239,7 +246,7 @@ func Default() *Config {
 			"command":     {Enabled: true, Permissions: "ask", DefaultArgs: []string{}, Env: map[string]string{}},
 		},
 		Sandboxing: Sandboxing{
-			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480}, Sync: Sync{MaxFileMB: 100, MaxTotalMB: 2048},
+			DefaultProvider: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500, Caches: Caches{Enabled: true, MaxMB: 20480}, Sync: Sync{MaxFileMB: 100, MaxTotalMB: 2048}, Commands: Commands{KeepMinutes: 60, QueueMinutes: 10},
 			Bubblewrap: Bubblewrap{Enabled: true, Paths: []string{}, TmpMB: 512}, Runner: Runner{Enabled: true},
 			Limits: Limits{Default: SandboxLimits{Processes: 4096}, DiskEverySeconds: 20},
 			Docker: Docker{Enabled: true, Image: "parawork-agent", ProjectImages: true},

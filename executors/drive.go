@@ -34,7 +34,7 @@ const (
 type running struct {
 	id      string
 	fn      func(ExecEvent) error // nil when nobody streams
-	queued  chan struct{} // closed when it waits for a place that is away
+	queued  chan struct{}         // closed when it waits for a place that is away
 	started chan struct{}
 	done    chan struct{}
 

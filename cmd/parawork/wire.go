@@ -177,7 +177,8 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.places.OnPausing(leave)
 	h.places.OnEnding(leave)
 	h.places.OnEnded(func(r executors.Record) { h.workspaces.SandboxEnded(r.WorkspaceID, r.Handle.ID) })
-	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Log: h.log.With("room", "commands")})
+	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Keep: time.Duration(h.cfg.Sandboxing.Commands.KeepMinutes) * time.Minute,
+		Queue: time.Duration(h.cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: h.log.With("room", "commands")})
 	roots, skip := agents.Kept()
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
 		Touched: func(id string, paths []string, more int) { h.sessions.FilesChanged(id, paths, more) },

@@ -1741,7 +1741,7 @@ export interface paths {
         put?: never;
         /**
          * Run a command
-         * @description Waits for its end, or answers at once with `background`. With `Accept: text/event-stream` the answer is a stream of events: `started` (`{"command_id"}`), `stdout` and `stderr` (`{"data": base64, "offset"}`), and last `command` with the record. Who leaves ends the command, unless it was asked for with an Idempotency-Key.
+         * @description Waits for its end, or answers at once with `background`. With `Accept: text/event-stream` the answer is a stream of events: `queued` (`{"command_id", "state_reason"}`) where its machine is offline and it waits, `started` (`{"command_id"}`), `stdout` and `stderr` (`{"data": base64, "offset"}`), and last `command` with the record. Who leaves ends the command, unless it was asked for with an Idempotency-Key.
          */
         post: operations["execCommand"];
         delete?: never;
