@@ -1,0 +1,182 @@
+package policy
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// LogName is the consent log, in the machine's own folder. Older parts have .1, .2, ... behind it.
+const LogName = "consent.log"
+
+// logParts is in how many files the log is kept.
+const logParts = 5
+
+// Entry is one line of the consent log: what was asked, for whom, and how it ended.
+type Entry struct {
+	At          string   `json:"at"` // RFC 3339, UTC
+	Kind        string   `json:"kind"`
+	Decision    string   `json:"decision"`         // allowed, refused
+	Answer      string   `json:"answer,omitempty"` // the owner's, where they were asked: yes, always, no, late
+	Code        string   `json:"code,omitempty"`
+	Reason      string   `json:"reason,omitempty"`
+	User        string   `json:"user,omitempty"`
+	UserID      string   `json:"user_id,omitempty"`
+	Purpose     string   `json:"purpose,omitempty"`
+	WorkspaceID string   `json:"workspace_id,omitempty"`
+	SandboxID   string   `json:"sandbox_id,omitempty"`
+	Path        string   `json:"path,omitempty"`
+	Argv        []string `json:"argv,omitempty"`
+	Text        string   `json:"text,omitempty"`
+	CommandID   string   `json:"command_id,omitempty"`
+}
+
+// What a line holds at most, so that no server fills it with one.
+const (
+	maxText = 2000
+	maxArgs = 64
+)
+
+func (e *Entry) bound() {
+	for _, s := range []*string{&e.Kind, &e.Code, &e.Reason, &e.User, &e.UserID, &e.Purpose, &e.WorkspaceID, &e.SandboxID, &e.Path, &e.Text, &e.CommandID} {
+		*s = Clean(*s, maxText)
+	}
+	argv := make([]string, 0, min(len(e.Argv), maxArgs+1))
+	for i, a := range e.Argv {
+		if i == maxArgs {
+			argv = append(argv, "...")
+			break
+		}
+		argv = append(argv, Clean(a, maxText))
+	}
+	e.Argv = argv
+}
+
+// journal is the consent log. Safe for concurrent use.
+type journal struct {
+	path string
+	now  func() time.Time
+
+	mu   sync.Mutex
+	f    *os.File
+	size int64
+}
+
+func (j *journal) write(e Entry, keep Log) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e.At = j.now().UTC().Format("2006-01-02T15:04:05.000Z")
+	e.bound()
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	line = append(line, '\n')
+	if err := j.open(); err != nil {
+		return err
+	}
+	if j.size > 0 && j.size+int64(len(line)) > int64(keep.KeepMB)<<20/logParts {
+		if err := j.rotate(keep); err != nil {
+			return err
+		}
+	}
+	n, err := j.f.Write(line)
+	j.size += int64(n)
+	return err
+}
+
+func (j *journal) open() error {
+	if j.f != nil {
+		return nil
+	}
+	f, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("opening the consent log: %w", err)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return err
+	}
+	j.f, j.size = f, st.Size()
+	return nil
+}
+
+// rotate moves every part one on, and drops the last and those that are too old.
+func (j *journal) rotate(keep Log) error {
+	_ = j.f.Close()
+	j.f = nil
+	for i := logParts - 1; i >= 1; i-- {
+		from := j.path
+		if i > 1 {
+			from += "." + strconv.Itoa(i-1)
+		}
+		if err := os.Rename(from, j.path+"."+strconv.Itoa(i)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("turning the consent log: %w", err)
+		}
+	}
+	if keep.KeepDays > 0 {
+		oldest := j.now().AddDate(0, 0, -keep.KeepDays)
+		for i := 1; i < logParts; i++ {
+			name := j.path + "." + strconv.Itoa(i)
+			if st, err := os.Lstat(name); err == nil && st.ModTime().Before(oldest) {
+				_ = os.Remove(name) // it is tried again at the next turn
+			}
+		}
+	}
+	return j.open()
+}
+
+func (j *journal) close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.f == nil {
+		return nil
+	}
+	err := j.f.Close()
+	j.f = nil
+	return err
+}
+
+// ReadLog calls fn for each entry of the consent log at path, the oldest first. Lines that are torn are left out.
+func ReadLog(path string, fn func(Entry)) error {
+	for i := logParts - 1; i >= 0; i-- {
+		name := path
+		if i > 0 {
+			name += "." + strconv.Itoa(i)
+		}
+		f, err := os.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = readLines(f, fn)
+		_ = f.Close()
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func readLines(r io.Reader, fn func(Entry)) error {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		var e Entry
+		if json.Unmarshal(s.Bytes(), &e) == nil {
+			fn(e)
+		}
+	}
+	return s.Err()
+}
