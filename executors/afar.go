@@ -64,6 +64,8 @@ type Arrival struct {
 
 // Steps of a making in a place with a disk of its own, as in the API.
 const (
+	StepImage    = "image"    // the image is fetched
+	StepTools    = "tools"    // what the image lacks is installed
 	StepCreate   = "create"   // the place makes a sandbox
 	StepGuest    = "guest"    // the guest is brought there and answers
 	StepSend     = "send"     // the repository is sent

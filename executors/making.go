@@ -161,16 +161,6 @@ func endSteps(steps []Step, err error, now int64) []Step {
 	return steps
 }
 
-// tellerKey marks the context of a Create whose steps are told.
-type tellerKey struct{}
-
-// SayStep tells, from within an executor's Create, how far it is: people see it as a step of the making. Elsewhere it does nothing.
-func SayStep(ctx context.Context, step, title, detail string) {
-	if k, ok := ctx.Value(tellerKey{}).(*making); ok {
-		k.step(ctx, step, title, detail, 0, 0)
-	}
-}
-
 // create makes the sandbox of k, whose row is stored already, and puts it into the room.
 func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabilities, spec Spec, k *making) (*Place, error) {
 	killpoint.Reach(killpoint.SandboxStored)
@@ -273,7 +263,7 @@ func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, 
 	if err := m.afford(ctx, stretch(k.record())); err != nil {
 		return nil, err
 	}
-	if sb := m.createWarm(context.WithValue(ctx, tellerKey{}, k), e, spec, k); sb != nil {
+	if sb := m.createWarm(WithTeller(ctx, k.step), e, spec, k); sb != nil {
 		if err := context.Cause(ctx); err != nil { // it was cancelled meanwhile
 			m.remove(ctx, sb)
 			return nil, err
@@ -281,7 +271,7 @@ func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, 
 		return sb, nil
 	}
 	for try := 0; ; try++ {
-		sb, err := e.Create(context.WithValue(ctx, tellerKey{}, k), spec)
+		sb, err := e.Create(WithTeller(ctx, k.step), spec)
 		if err == nil {
 			if err = context.Cause(ctx); err == nil {
 				return sb, nil

@@ -3,6 +3,7 @@ package executors
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/parawork/parawork/guest"
 )
@@ -59,6 +60,9 @@ const (
 	NetworkOpen  NetworkMode = "open"  // all public addresses
 	NetworkAllow NetworkMode = "allow" // names on a list
 	NetworkNone  NetworkMode = "none"
+	// NetworkHost is the network of the machine itself, its own services and what stands beside it included. Only the owner of a machine
+	// chooses it, for that machine: no setting of a server's does.
+	NetworkHost NetworkMode = "host"
 )
 
 // Network is what of the network a place reaches. Names may begin with "*." and end with ":port".
@@ -105,4 +109,15 @@ func GuestEnv(env map[string]string) []string {
 		out = append(out, guest.EnvGive+name+"="+env[name])
 	}
 	return out
+}
+
+// ProxyNames are the variables that say which proxy programs go out through.
+var ProxyNames = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy"}
+
+// ProxyEnv picks from an environment what says which proxy programs go out through: a place with the machine's own network needs it, too.
+func ProxyEnv(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		name, value, _ := strings.Cut(entry, "=")
+		return value == "" || !slices.Contains(ProxyNames, name)
+	})
 }

@@ -4,6 +4,7 @@ package bubblewrap
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,14 +20,19 @@ var ofHost = []string{
 }
 
 // etc makes the box's own /etc: who is there, how names are found, what time it is.
-func (p *plan) etc() {
+func (p *plan) etc(hostNetwork bool) {
 	p.file("/etc/passwd", fmt.Sprintf("root:x:0:0:root:/root:/usr/sbin/nologin\n%s:x:%d:%d:Agent:/home/%s:%s\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
 		insideUser, insideUID, insideUID, insideUser, shell()))
 	p.file("/etc/group", fmt.Sprintf("root:x:0:\n%s:x:%d:\nnogroup:x:65534:\n", insideUser, insideUID))
 	p.file("/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nservices: files\nprotocols: files\n")
-	p.file("/etc/hosts", "127.0.0.1 localhost parawork\n::1 localhost ip6-localhost ip6-loopback\n")
 	p.file("/etc/hostname", "parawork\n")
-	p.file("/etc/resolv.conf", "") // names are resolved by the way out, not in here
+	if hostNetwork {
+		p.file("/etc/hosts", hostFile("/etc/hosts"))
+		p.file("/etc/resolv.conf", hostFile("/etc/resolv.conf"))
+	} else {
+		p.file("/etc/hosts", "127.0.0.1 localhost parawork\n::1 localhost ip6-localhost ip6-loopback\n")
+		p.file("/etc/resolv.conf", "") // names are resolved by the way out, not in here
+	}
 	p.file("/etc/shells", "/bin/sh\n/bin/bash\n")
 	p.file("/etc/bash.bashrc", "[ -z \"$PS1\" ] || PS1='\\w\\$ '\n")
 	p.file("/etc/profile", "[ -z \"$BASH_VERSION\" ] || . /etc/bash.bashrc\n")
@@ -43,4 +49,21 @@ func (p *plan) etc() {
 			p.add("--ro-bind-try", zone, "/etc/localtime")
 		}
 	}
+}
+
+// maxHostFile bounds the files of the host a box is given a copy of.
+const maxHostFile = 1 << 20
+
+// hostFile reads one of the host's files about its network, "" where there is none.
+func hostFile(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxHostFile))
+	if err != nil {
+		return ""
+	}
+	return string(b)
 }

@@ -3,8 +3,11 @@
 package bubblewrap_test
 
 import (
+	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -176,5 +179,45 @@ func TestPaths(t *testing.T) {
 	c := dial(t, create(t, e, spec(t)))
 	if got := sh(t, c, "mytool; echo $LANG; case $PATH in *no/such*) echo seen;; esac; env; cat /proc/*/environ 2>/dev/null; true"); !strings.HasPrefix(got, "mine\nC.UTF-8\n") || strings.Contains(got, "seen") || strings.Contains(got, "do-not-tell") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A box whose machine's owner has chosen so has the machine's network, its names and its proxy; every other has none.
+func TestHostNetwork(t *testing.T) {
+	t.Parallel()
+	needBoxes(t)
+	e, err := bubblewrap.New(bubblewrap.Config{Enabled: true, Dir: filepath.Join(t.TempDir(), "sandboxes"), GuestPath: guestPath,
+		Env: func() []string { return []string{"HTTPS_PROXY=http://proxy.example:3128", "SECRET=x", "PATH=/usr/bin"} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() { // ends with l
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "neighbour")
+			_ = c.Close()
+		}
+	}()
+	ask := "bash -c 'exec 3<>/dev/tcp/127.0.0.1/" + strconv.Itoa(l.Addr().(*net.TCPAddr).Port) + " && cat <&3' 2>&1; echo \" $HTTPS_PROXY$SECRET\"; cat /etc/hosts"
+	hosts, err := os.ReadFile("/etc/hosts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := boxed(t)
+	s.Network = executors.Network{Mode: executors.NetworkHost}
+	if got := sh(t, dial(t, create(t, e, s)), ask); got != "neighbour http://proxy.example:3128\n"+string(hosts) {
+		t.Errorf("with the machine's network: %q", got)
+	}
+	s, _ = boxed(t)
+	if got := sh(t, dial(t, create(t, e, s)), ask); !strings.Contains(got, "refused") || strings.Contains(got, "proxy.example") || strings.Contains(got, "neighbour") {
+		t.Errorf("without it: %q", got)
 	}
 }

@@ -74,7 +74,7 @@ func (p *plan) tmpfs(target, perms string, size int64) {
 
 // plan says what the box of s looks like. own is the guest's own folder.
 func (e *Executor) plan(s executors.Spec, box executors.Box, own, token string) (*plan, error) {
-	p, err := e.base(box)
+	p, err := e.base(box, s.Network.Mode == executors.NetworkHost)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,11 @@ func (e *Executor) plan(s executors.Spec, box executors.Box, own, token string) 
 		p.mount(m)
 	}
 	home := cmp.Or(box.Home, "/home/"+insideUser)
-	for _, entry := range e.environ(home, mounts) {
+	env := e.environ(home, mounts)
+	if s.Network.Mode == executors.NetworkHost {
+		env = append(env, executors.ProxyEnv(e.cfg.Env())...)
+	}
+	for _, entry := range env {
 		name, value, _ := strings.Cut(entry, "=")
 		p.add("--setenv", name, value)
 	}
@@ -108,17 +112,20 @@ func (e *Executor) plan(s executors.Spec, box executors.Box, own, token string) 
 }
 
 // base is what every box has: namespaces, the filter, the system read-only, an /etc that tells nothing of the host, and folders
-// in memory that cannot grow without end.
-func (e *Executor) base(box executors.Box) (*plan, error) {
+// in memory that cannot grow without end. Its network is one of its own with nothing in it, or the host's.
+func (e *Executor) base(box executors.Box, hostNetwork bool) (*plan, error) {
 	bwrap, err := e.program()
 	if err != nil {
 		return nil, err
 	}
 	p := &plan{bwrap: bwrap, staged: box.UID >= 0, data: make([][]byte, dataFiles)}
 	p.data[dataFilter] = filter()
-	p.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try", "--disable-userns",
+	p.add("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--disable-userns",
 		"--uid", strconv.Itoa(insideUID), "--gid", strconv.Itoa(insideUID), "--hostname", "parawork", "--as-pid-1",
 		"--info-fd", strconv.Itoa(launch.InfoFD), "--seccomp", strconv.Itoa(launch.DataFD(dataFilter)), "--clearenv")
+	if !hostNetwork {
+		p.add("--unshare-net")
+	}
 	p.add("--ro-bind", "/usr", "/usr")
 	for _, name := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"} {
 		if to, err := os.Readlink(name); err == nil {
@@ -127,7 +134,7 @@ func (e *Executor) base(box executors.Box) (*plan, error) {
 			p.system(name)
 		}
 	}
-	p.etc()
+	p.etc(hostNetwork)
 	memory := e.cfg.TmpMB << 20
 	p.add("--proc", "/proc", "--dev", "/dev")
 	p.tmpfs("/dev/shm", "1777", memory)

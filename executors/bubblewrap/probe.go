@@ -172,7 +172,7 @@ func (e *Executor) tryBox(ctx context.Context) (said string, err error) {
 	if root() {
 		box.UID, box.GID = nobody, nobody
 	}
-	p, err := e.base(box)
+	p, err := e.base(box, false)
 	if err != nil {
 		return "", err
 	}

@@ -150,6 +150,9 @@ func (p *plan) config() *container.Config {
 	if p.image.Config == nil || !slices.ContainsFunc(p.image.Config.Env, func(v string) bool { return strings.HasPrefix(v, "LANG=") }) {
 		env = append(env, "LANG=C.UTF-8")
 	}
+	if p.spec.Network.Mode == executors.NetworkHost {
+		env = append(env, executors.ProxyEnv(os.Environ())...)
+	}
 	env = append(env, executors.GuestEnv(p.spec.Env)...)
 	timeout := 10
 	return &container.Config{
@@ -190,9 +193,13 @@ func (p *plan) host() *container.HostConfig {
 		Mounts: binds(mounts), Tmpfs: tmpfs, NetworkMode: network.NetworkNone, ReadonlyRootfs: true, Privileged: false,
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges:true"}, IpcMode: container.IPCModePrivate,
 		CgroupnsMode: container.CgroupnsModePrivate, Runtime: p.e.cfg.Runtime, ShmSize: 256 * mib,
-		DNS: []string{"127.0.0.1"}, DNSSearch: []string{"."}, // nothing of this machine's resolver
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "1m", "max-file": "1"}},
 		Resources: resources(p.spec.Limits),
+	}
+	if p.spec.Network.Mode == executors.NetworkHost {
+		h.NetworkMode = network.NetworkHost
+	} else {
+		h.DNS, h.DNSSearch = []string{"127.0.0.1"}, []string{"."} // nothing of this machine's resolver
 	}
 	files := mostFiles()
 	for _, g := range p.spec.Groups {

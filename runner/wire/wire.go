@@ -184,6 +184,7 @@ type Make struct {
 type Progress struct {
 	Step    string   `json:"step,omitempty"`
 	Title   string   `json:"title,omitempty"`
+	Detail  string   `json:"detail,omitempty"`
 	Done    int64    `json:"done,omitempty"`
 	All     int64    `json:"all,omitempty"`
 	Sandbox *Sandbox `json:"sandbox,omitempty"`

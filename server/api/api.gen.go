@@ -3291,7 +3291,7 @@ type SandboxStep struct {
 	Done    int64  `json:"done"`
 	EndedAt *int64 `json:"ended_at"`
 
-	// Name create, guest, send, checkout, setup; others may come
+	// Name image, tools, create, guest, send, checkout, setup; others may come
 	Name      string           `json:"name"`
 	StartedAt *int64           `json:"started_at"`
 	State     SandboxStepState `json:"state"`

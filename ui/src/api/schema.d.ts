@@ -3623,7 +3623,7 @@ export interface components {
             done: number;
             /** Format: int64 */
             ended_at: number | null;
-            /** @description create, guest, send, checkout, setup; others may come */
+            /** @description image, tools, create, guest, send, checkout, setup; others may come */
             name: string;
             /** Format: int64 */
             started_at: number | null;
