@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/ignored"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -135,7 +136,7 @@ func (i *importer) write(head, key, tracked, others string, now int64) error {
 
 // file writes one file or link. What is not there any more is left out; what cannot be read is an error, for it would be lost.
 func (i *importer) file(name string) error {
-	if i.seen[name] || !plainParents(i.root, name) {
+	if i.seen[name] || !ignored.PlainParents(i.root, name) {
 		return nil
 	}
 	i.seen[name] = true

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/ignored"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -47,7 +48,7 @@ func (s *Service) snapshotNested(ctx context.Context, p Project, w Workspace, t 
 	defer root.Close()
 	folders = slices.DeleteFunc(folders, func(name string) bool {
 		fi, err := root.Lstat(path.Join(name, ".git"))
-		return err != nil || !plainParents(root, path.Join(name, ".git")) || fi.Mode()&fs.ModeSymlink != 0
+		return err != nil || !ignored.PlainParents(root, path.Join(name, ".git")) || fi.Mode()&fs.ModeSymlink != 0
 	})
 	if len(folders) == 0 {
 		return "", nil
@@ -203,7 +204,7 @@ func untar(r io.Reader, tree, modules *os.Root) error {
 		} else if strings.HasPrefix(h.Name, nestedModules) || h.Name == strings.TrimSuffix(nestedModules, "/") {
 			root, name = modules, strings.TrimSuffix(h.Name, "/")
 		}
-		if root == nil || !filepath.IsLocal(name) || !plainParents(root, name) {
+		if root == nil || !filepath.IsLocal(name) || !ignored.PlainParents(root, name) {
 			continue
 		}
 		if dir := path.Dir(name); dir != "." {

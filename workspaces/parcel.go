@@ -20,6 +20,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/ignored"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -284,7 +285,7 @@ func (s *Service) fillParcel(a *archive, w Workspace, git, staged string, st wor
 		}
 	}
 	for _, name := range st.nested {
-		if !plainParents(tree, name+"/x") {
+		if !ignored.PlainParents(tree, name+"/x") {
 			continue
 		}
 		if err := a.folder(tree, name, guest.ParcelTree); err != nil {
@@ -347,7 +348,7 @@ func (a *archive) file(root *os.Root, name, prefix string) error {
 	if a.ctx.Err() != nil {
 		return context.Cause(a.ctx)
 	}
-	if !plainParents(root, name) {
+	if !ignored.PlainParents(root, name) {
 		return nil
 	}
 	fi, err := root.Lstat(name)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/parawork/parawork/internal/ignored"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -68,7 +69,7 @@ func (s *Service) worktreeState(ctx context.Context, p Project, w Workspace, hea
 	if len(p.CopyIgnored) == 0 {
 		return st, nil
 	}
-	ignored, err := list("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+	ignoredFiles, err := list("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 	if err != nil {
 		return st, fmt.Errorf("listing ignored files: %w", err)
 	}
@@ -77,17 +78,10 @@ func (s *Service) worktreeState(ctx context.Context, p Project, w Workspace, hea
 		return st, err
 	}
 	defer root.Close()
-	c := copier{ctx: ctx, src: root, patterns: p.CopyIgnored, found: func(name string) { st.ignored = append(st.ignored, name) }}
-	for _, name := range ignored {
-		switch {
-		case name == "":
-		case strings.HasSuffix(name, "/"):
-			err = c.folder(strings.TrimSuffix(name, "/"))
-		case c.wanted(name):
-			err = c.file(name)
-		}
-		if err != nil {
-			return st, err
+	c := ignored.Copier{From: root, Patterns: p.CopyIgnored, Found: func(name string) { st.ignored = append(st.ignored, name) }}
+	for _, name := range ignoredFiles {
+		if err := c.Take(ctx, name); err != nil {
+			return st, copyFault(err)
 		}
 	}
 	return st, nil

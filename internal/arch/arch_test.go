@@ -98,6 +98,7 @@ func rules() []rule {
 	add("./network/...", nil, "it decides what places reach, and knows of no other room than theirs", "./workspaces/...", "./sessions/...", "./sync/...")
 	add("./workspaces/...", nil, "sessions live in workspaces, not the other way round", "./sessions/...", "./sync/...")
 	add("./sync/...", nil, "changes are those of places; sessions come and go", "./sessions/...", "./workspaces/...")
+	add("./runner/...", nil, "the machine end knows places, and nothing of people or their work; hostgit is a tool", "./workspaces", "./sessions/...", "./sync/...", "./network/...", "./accounts/...", "./billing/...")
 	add("./store", nil, "store and server are leaves: cmd joins them", "./server/...", "./ui/...", "./cmd/...", "./executors/*")
 	add("./server/...", nil, "store and server are leaves: cmd joins them", append([]string{"./store/...", "./cmd/...", "./executors/*"}, database...)...)
 	add("./internal/...", []string{"./internal/testkit", "./internal/testpg", "./internal/arch"}, "internal packages are the tools of all rooms and know none",
