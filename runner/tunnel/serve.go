@@ -1,0 +1,158 @@
+package tunnel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Serve answers what the server asks over a connection that Dial has made, until it ends or ctx does. It returns when every handler has
+// returned: their requests' contexts end with the connection. The error says in words why it ended; errors.Is(err, ctx.Err()) when ctx did,
+// and it is a fault with wire.CodeRevoked or wire.CodeReplaced when the server let the machine go for good.
+func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
+	c, ok := nc.(*conn)
+	if !ok {
+		return errors.New("serving a tunnel: the connection is not one of Dial's")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	limits := c.timing.config()
+	limits.MaxConcurrentStreams = machineStreams
+	limits.MaxReceiveBufferPerConnection = machineWindow
+	var handlers sync.WaitGroup
+	srv := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			handlers.Add(1)
+			defer handlers.Done()
+			if r.URL.Path == byePath {
+				c.goodbye(w, r)
+				return
+			}
+			h.ServeHTTP(w, r)
+		}),
+		Protocols:         protocols,
+		HTTP2:             limits,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: handshakeTime, // of the first bytes, which say that it is HTTP/2
+		MaxHeaderBytes:    headerSize,
+		ErrorLog:          slog.NewLogLogger(c.log.Handler(), slog.LevelDebug),
+	}
+	l := &single{conn: c}
+	served := make(chan struct{})
+	go func() { // ends with srv
+		defer close(served)
+		_ = srv.Serve(l)
+	}()
+	select {
+	case <-ctx.Done():
+	case <-c.done:
+	}
+	err := context.Cause(ctx)
+	_ = c.Close()
+	cancel()
+	_ = srv.Close()
+	<-served
+	handlers.Wait()
+	if err != nil {
+		return err
+	}
+	if b := c.said(); b != nil && b.Code != "" {
+		return fault.New(fault.Gone, b.Code, "%s", b.Reason)
+	}
+	return errors.New(c.words())
+}
+
+// goodbye hears why the server lets this machine go.
+func (c *conn) goodbye(w http.ResponseWriter, r *http.Request) {
+	var b bye
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBye))
+	if err != nil || json.Unmarshal(body, &b) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	b.Code, b.Reason = clean(b.Code), clean(b.Reason)
+	c.say(b)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// single is a listener with one connection to accept.
+type single struct {
+	conn *conn
+	once sync.Once
+}
+
+func (l *single) Accept() (net.Conn, error) {
+	var first net.Conn
+	l.once.Do(func() { first = l.conn })
+	if first != nil {
+		return first, nil
+	}
+	<-l.conn.done
+	return nil, net.ErrClosed
+}
+
+func (l *single) Close() error   { return nil }
+func (l *single) Addr() net.Addr { return address{} }
+
+// Conn makes a stream's question and its answer (Link.Stream) one connection, at the machine. It sends the answer's head. The handler must
+// not return before the connection is not needed any more: then it ends, whatever was written having been sent. Close makes reads and
+// writes under way return.
+func Conn(w http.ResponseWriter, r *http.Request) (net.Conn, error) {
+	rc := http.NewResponseController(w)
+	w.WriteHeader(http.StatusOK)
+	if err := rc.Flush(); err != nil {
+		return nil, fmt.Errorf("taking up a stream: %w", err)
+	}
+	return &served{w: w, rc: rc, body: r.Body}, nil
+}
+
+// served is the machine's end of a stream.
+type served struct {
+	w    http.ResponseWriter
+	rc   *http.ResponseController
+	body io.ReadCloser
+
+	mu     sync.Mutex
+	closed bool
+}
+
+func (s *served) Read(p []byte) (int, error) { return s.body.Read(p) }
+
+// Write sends p at once.
+func (s *served) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	if err == nil {
+		err = s.rc.Flush()
+	}
+	return n, err
+}
+
+func (s *served) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	// A write that waits for the other end to read is ended; what was written before is not touched.
+	_ = s.rc.SetWriteDeadline(time.Now().Add(goodbyeTime))
+	return s.body.Close()
+}
+
+func (s *served) LocalAddr() net.Addr                { return address{} }
+func (s *served) RemoteAddr() net.Addr               { return address{} }
+func (s *served) SetDeadline(time.Time) error        { return os.ErrNoDeadline }
+func (s *served) SetReadDeadline(time.Time) error    { return os.ErrNoDeadline }
+func (s *served) SetWriteDeadline(t time.Time) error { return os.ErrNoDeadline }

@@ -1,0 +1,184 @@
+package wire
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Times of commands.
+const (
+	// CommandLife is how long a command may be begun, unless its Signer says otherwise.
+	CommandLife = time.Minute
+	// MaxCommandLife is the longest a machine accepts: it must remember every command for as long as it could come again.
+	MaxCommandLife = 10 * time.Minute
+	// MaxSkew is how far the clocks of the two may be apart. A machine whose clock is further off is not let in, and told so.
+	MaxSkew = 2 * time.Minute
+)
+
+const (
+	commandText = "parawork runner command\n" // what is signed begins with it, so that no signature serves for anything else
+	maxHeader   = 16 << 10
+	maxWords    = 200 // of a name or a purpose, in bytes
+)
+
+var encoding = base64.RawURLEncoding
+
+// Sign makes the CommandHeader of a command.
+func Sign(key ed25519.PrivateKey, c Command) (string, error) {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	text := encoding.EncodeToString(b)
+	return text + "." + encoding.EncodeToString(ed25519.Sign(key, []byte(commandText+text))), nil
+}
+
+// Open reads a CommandHeader which the server's key has signed. It says nothing of whether the command is one for this machine,
+// this request and this moment: a Checker does.
+func Open(header string, serverKey ed25519.PublicKey) (Command, error) {
+	var c Command
+	text, sig, ok := strings.Cut(header, ".")
+	if header == "" {
+		return c, forged("the request carries no command")
+	}
+	if !ok || len(header) > maxHeader || len(serverKey) != ed25519.PublicKeySize {
+		return c, forged("the command cannot be read")
+	}
+	s, err := encoding.DecodeString(sig)
+	if err != nil || !ed25519.Verify(serverKey, []byte(commandText+text), s) {
+		return c, forged("the command is not signed with the server's key")
+	}
+	b, err := encoding.DecodeString(text)
+	if err != nil || json.Unmarshal(b, &c) != nil {
+		return Command{}, forged("the command cannot be read")
+	}
+	return c, nil
+}
+
+func forged(format string, args ...any) error {
+	return fault.New(fault.Forbidden, CodeForged, "The machine refuses: "+format+".", args...)
+}
+
+// BodyHash is what a Command says of a body. nil is a body that streams and is not hashed; a request without a body has an empty one.
+func BodyHash(body []byte) string {
+	if body == nil {
+		return ""
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// Order says for whom and what for something is asked of a machine: words for its owner's log and questions.
+type Order struct {
+	UserID  string
+	User    string // their name
+	Purpose string
+}
+
+type orderKey struct{}
+
+// WithOrder lets everything that is asked under ctx be asked for somebody.
+func WithOrder(ctx context.Context, o Order) context.Context {
+	return context.WithValue(ctx, orderKey{}, o)
+}
+
+// OrderOf is who something is asked for, zero when nobody said.
+func OrderOf(ctx context.Context) Order {
+	o, _ := ctx.Value(orderKey{}).(Order)
+	return o
+}
+
+// Signer makes requests to one machine commands.
+type Signer struct {
+	Key    ed25519.PrivateKey // the server's
+	Runner string             // the machine's id
+	Life   time.Duration      // how long a command may be begun; 0 = CommandLife
+	Now    func() time.Time
+}
+
+// Sign puts a CommandHeader on req, for whom the request's context says (WithOrder). body is what the request carries: nil for one that
+// streams, empty but not nil for none. Each signature is for one sending: sign again to ask again.
+func (s Signer) Sign(req *http.Request, body []byte) error {
+	life := s.Life
+	if life <= 0 {
+		life = CommandLife
+	}
+	o := OrderOf(req.Context())
+	at := s.Now()
+	header, err := Sign(s.Key, Command{ID: rand.Text(), Runner: s.Runner, Method: method(req), Path: target(req), Body: BodyHash(body),
+		At: at.UnixMilli(), Until: at.Add(life).UnixMilli(), UserID: clip(o.UserID), User: clip(o.User), Purpose: clip(o.Purpose)})
+	if err != nil {
+		return err
+	}
+	req.Header.Set(CommandHeader, header)
+	return nil
+}
+
+func clip(s string) string {
+	if len(s) > maxWords {
+		s = s[:maxWords]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+func method(req *http.Request) string {
+	if req.Method == "" {
+		return http.MethodGet
+	}
+	return req.Method
+}
+
+// target is the path with the query, as sent or about to be.
+func target(req *http.Request) string {
+	if req.RequestURI != "" {
+		return req.RequestURI
+	}
+	return req.URL.RequestURI()
+}
+
+// Checker is the machine's judgement of commands. Safe for concurrent use.
+type Checker struct {
+	Runner    string            // this machine's id
+	ServerKey ed25519.PublicKey // pinned when it was enrolled
+	Seen      *Seen
+	Now       func() time.Time
+}
+
+// Check returns the command a request carries: signed with the pinned key, for this machine, this request, this body and this moment, and
+// never had before. Once it has returned nil the same command is refused for ever. body is what was read of the request; nil for one that
+// streams, and then only a command for a stream serves.
+func (c *Checker) Check(req *http.Request, body []byte) (Command, error) {
+	cmd, err := Open(req.Header.Get(CommandHeader), c.ServerKey)
+	if err != nil {
+		return Command{}, err
+	}
+	now := c.Now().UnixMilli()
+	switch skew := MaxSkew.Milliseconds(); {
+	case cmd.Runner != c.Runner:
+		return cmd, forged("the command is for another machine")
+	case len(cmd.ID) < 20 || len(cmd.ID) > 100:
+		return cmd, forged("the command has no proper id")
+	case cmd.Method != method(req) || cmd.Path != target(req):
+		return cmd, forged("the command is for another request")
+	case (body == nil) != (cmd.Body == "") || subtle.ConstantTimeCompare([]byte(cmd.Body), []byte(BodyHash(body))) != 1:
+		return cmd, forged("the command is for another body")
+	case cmd.At <= 0 || cmd.Until <= cmd.At || cmd.Until-cmd.At > MaxCommandLife.Milliseconds():
+		return cmd, forged("the command is valid for too long, or never")
+	case cmd.At-skew > now:
+		return cmd, forged("the command is of a time to come; compare the clocks of this machine and of the server")
+	case cmd.Until+skew < now:
+		return cmd, forged("the command came too late")
+	}
+	return cmd, c.Seen.Take(cmd)
+}
