@@ -33,7 +33,7 @@ type keys struct {
 	server, machine ed25519.PrivateKey
 }
 
-func newKeys(t *testing.T) keys {
+func newKeys(t testing.TB) keys {
 	t.Helper()
 	var k keys
 	var err error

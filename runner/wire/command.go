@@ -66,8 +66,9 @@ func Open(header string, serverKey ed25519.PublicKey) (Command, error) {
 	return c, nil
 }
 
-func forged(format string, args ...any) error {
-	return fault.New(fault.Forbidden, CodeForged, "The machine refuses: "+format+".", args...)
+// forged says what is wrong with a command.
+func forged(what string) error {
+	return fault.New(fault.Forbidden, CodeForged, "The machine refuses a command that is not the server's for it, now: %s.", what)
 }
 
 // BodyHash is what a Command says of a body. nil is a body that streams and is not hashed; a request without a body has an empty one.
