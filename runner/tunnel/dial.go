@@ -199,14 +199,12 @@ func (cfg DialConfig) socket(ctx context.Context, at *url.URL, auth string) (*we
 func (cfg DialConfig) answer(resp *http.Response, host, auth string) error {
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // the dialler gives the first kilobyte
 	var said struct {
-		Error struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
+		Code    string `json:"code"`
+		Message string `json:"message"`
 	}
-	if json.Unmarshal(bytes.TrimSpace(b), &said) == nil && word(said.Error.Code) && said.Error.Message != "" {
-		return &refused{status: resp.StatusCode, code: said.Error.Code, words: clean(said.Error.Message),
-			proven: wire.RefusalProven(resp.Header, cfg.ServerKey, auth, said.Error.Code)}
+	if json.Unmarshal(bytes.TrimSpace(b), &said) == nil && word(said.Code) && said.Message != "" {
+		return &refused{status: resp.StatusCode, code: said.Code, words: clean(said.Message),
+			proven: wire.RefusalProven(resp.Header, cfg.ServerKey, auth, said.Code)}
 	}
 	words := fmt.Sprintf("%s answered %d instead of a WebSocket.", host, resp.StatusCode)
 	switch {

@@ -146,7 +146,7 @@ func TestAQuietConnectionLivesOn(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, h *house) {
 		l := h.link(t)
-		time.Sleep(24 * time.Hour)
+		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		if r := l.Reason(); r != "" {
 			t.Fatalf("it ended: %s", r)
