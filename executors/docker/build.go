@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ type BuildSpec struct {
 	Target     string // stage; "" = the last
 	Args       map[string]string
 	Project    string // whom it is for; "" = all
+	Labels     map[string]string
 	Network    string // of what runs in it; "" = the engine's usual one
 	NoCache    bool
 	Pull       bool // ask for newer versions of what it is built upon
@@ -77,6 +79,7 @@ func (b *Builder) Build(ctx context.Context, s BuildSpec, log io.Writer) error {
 	if s.Project != "" {
 		labels[labelProject] = s.Project
 	}
+	maps.Copy(labels, s.Labels)
 	o := build.ImageBuildOptions{Version: build.BuilderV1, Tags: []string{s.Tag}, Dockerfile: s.Dockerfile, Target: s.Target, Labels: labels,
 		NoCache: s.NoCache, PullParent: s.Pull, Remove: true, ForceRemove: true, NetworkMode: s.Network, BuildArgs: map[string]*string{}}
 	for name, value := range s.Args {

@@ -55,11 +55,11 @@ func (e *Executor) about(ctx context.Context) (system.Info, error) {
 func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, error) {
 	c := executors.Capabilities{Kind: Kind, Name: "Docker", Isolated: true, Boundary: executors.ContainerBoundary, Limits: true,
 		Network: true, Pause: true, Ports: true, StartMs: 600,
-		Isolation: "Container: its own processes, file system and network, on this server's kernel"}
+		Isolation: "Container: its own processes, file system and network, on this " + e.cfg.here() + "'s kernel"}
 	switch {
 	case isGVisor(e.cfg.Runtime):
 		c.Name, c.Boundary, c.StartMs = "Docker with gVisor", executors.KernelBoundary, 2000
-		c.Isolation = "gVisor: a container with a kernel of its own in front of this server's"
+		c.Isolation = "gVisor: a container with a kernel of its own in front of this " + e.cfg.here() + "'s"
 	case isMachine(e.cfg.Runtime):
 		c.Name, c.Boundary, c.StartMs = "Docker with Kata", executors.MachineBoundary, 4000
 		c.Isolation = "MicroVM: a container in a virtual machine of its own"
@@ -73,7 +73,7 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 			"Set sandboxing.docker.host (or DOCKER_HOST) to the socket of an engine on this machine, such as unix:///var/run/docker.sock.")
 	}
 	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return refuse("the guest program is missing", "Run make build, or point the server at its guest binary.")
+		return refuse("the guest program is missing", e.cfg.either("Run make build, or point the server at its guest binary.", "Download the program again."))
 	}
 	info, err := e.about(ctx)
 	if err != nil {
@@ -92,15 +92,24 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	if err != nil {
 		return refuse("Docker did not tell its images: "+err.Error(), "Look into the log of the Docker engine.")
 	}
-	if have == "none" {
-		return refuse("the image "+e.cfg.Image+" is not on this server", imageCure(e.cfg.Image))
+	switch p := e.cfg.Prepare; {
+	case have == "ours", p != nil && p.Offline == "": // what is not there yet is fetched
+		c.Warning = warnings(info, false, e.cfg.Image)
+	case p != nil:
+		return refuse("the image "+e.cfg.Image+" is not on this machine, and it is not fetched: "+p.Offline, imageCure(e.cfg.Image, true))
+	case have == "none":
+		return refuse("the image "+e.cfg.Image+" is not on this server", imageCure(e.cfg.Image, false))
+	default:
+		c.Warning = warnings(info, true, e.cfg.Image)
 	}
 	c.Available = true
-	c.Warning = warnings(info, have == "others", e.cfg.Image)
 	return c, nil
 }
 
-func imageCure(name string) string {
+func imageCure(name string, machine bool) string {
+	if machine {
+		return "Fetch it with `docker pull " + name + "`."
+	}
 	if base, _, _ := strings.Cut(name, ":"); base == agentImage {
 		return "Build it on the server with `parawork docker build`."
 	}
@@ -132,7 +141,7 @@ func (e *Executor) anyImage(ctx context.Context) (string, error) {
 func warnings(info system.Info, imageMissing bool, name string) string {
 	var w []string
 	if imageMissing {
-		w = append(w, "The image "+name+" is not on this server: only projects with an image of their own can be worked on. "+imageCure(name))
+		w = append(w, "The image "+name+" is not on this server: only projects with an image of their own can be worked on. "+imageCure(name, false))
 	}
 	if !slices.ContainsFunc(info.SecurityOptions, func(o string) bool { return strings.Contains(o, "name=seccomp") }) {
 		w = append(w, "The Docker engine filters no system calls: its kernel or its settings lack seccomp.")

@@ -18,6 +18,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"github.com/parawork/parawork/executors"
@@ -26,18 +27,41 @@ import (
 // Kind is the kind of these places.
 const Kind executors.Kind = "docker"
 
+// What goes into a line of the installing.
+var (
+	programName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+	packageName = regexp.MustCompile(`^@?[a-zA-Z0-9][a-zA-Z0-9@/._~^-]*$`)
+)
+
 // Config is what an Executor is made of.
 type Config struct {
 	Dir       string        // absolute: one folder per sandbox below it (data/sandboxes)
 	GuestPath string        // the guest binary
 	Host      string        // address of the engine; "" = DOCKER_HOST, else the usual socket
 	Image     string        // what containers are made from unless the workspace says otherwise
+	Prepare   *Prepare      // fetches images and installs what they lack; nil = an image must be there and hold all
+	Machine   bool          // this is a member's own machine, not a server: it is called so
 	Runtime   string        // of containers, as the engine calls it; "" = the engine's own
 	ReadyIn   time.Duration // how long a guest may take to call and say hello; default 30 s
 	Grace     time.Duration // what processes get between TERM and KILL at Destroy; default 2 s
 	Now       func() time.Time
 	Rand      io.Reader // default crypto/rand
 	Log       *slog.Logger
+}
+
+// Prepare says how an image gets what it lacks: an image of one's own is derived from it, once.
+type Prepare struct {
+	Agents  []Agent // whose command lines are installed; nil = DefaultAgents, empty = none
+	Network string  // of what installs: "" = the engine's usual one, "host"
+	CA      []byte  // PEM: whom this machine trusts beside the usual ones, as where a proxy reads along
+	Offline string  // why nothing is fetched, in words that end a sentence; "" = it is
+}
+
+// Agent is an agent's command line.
+type Agent struct {
+	Program string // as it is started
+	Name    string // as people call it
+	Package string // npm's, with a version
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -47,6 +71,18 @@ func (c *Config) Validate() error {
 	}
 	if c.Image == "" {
 		return errors.New("docker executor: Image must be set")
+	}
+	if c.Prepare != nil {
+		p := *c.Prepare
+		if p.Agents == nil {
+			p.Agents = DefaultAgents()
+		}
+		for _, a := range p.Agents {
+			if !programName.MatchString(a.Program) || !packageName.MatchString(a.Package) {
+				return fmt.Errorf("docker executor: %q from the package %q cannot be installed", a.Program, a.Package)
+			}
+		}
+		c.Prepare = &p
 	}
 	if c.ReadyIn <= 0 {
 		c.ReadyIn = 30 * time.Second
@@ -65,3 +101,13 @@ func (c *Config) Validate() error {
 	}
 	return nil
 }
+
+// either is the words for a server, or for a member's own machine.
+func (c *Config) either(server, machine string) string {
+	if c.Machine {
+		return machine
+	}
+	return server
+}
+
+func (c *Config) here() string { return c.either("server", "machine") }

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
@@ -28,6 +27,8 @@ import (
 const (
 	// insideCall is where a container finds the folder with its host's socket.
 	insideCall = "/run/parawork/call"
+	// insideCA is where a derived image keeps whom its machine trusts.
+	insideCA = "/opt/parawork-install/ca.pem"
 	// defaultHome is the agents' home where the workspace brings none: it ends with the container.
 	defaultHome = "/home/agent"
 	// defaultPids bounds the processes of a sandbox nobody bounded.
@@ -77,13 +78,11 @@ func (e *Executor) start(ctx context.Context, s executors.Spec) (*sandbox, error
 	if name == "" {
 		name = e.cfg.Image
 	}
-	img, err := e.api.ImageInspect(ctx, name)
-	if errdefs.IsNotFound(err) {
-		return nil, noImage(name, err)
-	}
+	img, err := e.image(ctx, name)
 	if err != nil {
-		return nil, inWords(err)
+		return nil, err
 	}
+	executors.SayStep(ctx, executors.StepCreate, "", "")
 	info, err := e.about(ctx)
 	if err != nil {
 		return nil, inWords(err)
@@ -149,6 +148,12 @@ func (p *plan) config() *container.Config {
 	env := []string{"HOME=" + p.home, "USER=" + p.userName(), "LOGNAME=" + p.userName()}
 	if p.image.Config == nil || !slices.ContainsFunc(p.image.Config.Env, func(v string) bool { return strings.HasPrefix(v, "LANG=") }) {
 		env = append(env, "LANG=C.UTF-8")
+	}
+	if prep := p.e.cfg.Prepare; prep != nil {
+		if len(prep.CA) > 0 {
+			env = append(env, "NODE_EXTRA_CA_CERTS="+insideCA)
+		}
+		env = append(env, "DISABLE_AUTOUPDATER=1") // agents cannot replace themselves in a read-only image, and need not ask
 	}
 	if p.spec.Network.Mode == executors.NetworkHost {
 		env = append(env, executors.ProxyEnv(os.Environ())...)

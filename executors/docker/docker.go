@@ -46,6 +46,7 @@ type Executor struct {
 	mu       sync.Mutex
 	live     map[string]*sandbox // those whose door is open
 	complete map[string]bool     // images that were found to hold what is needed
+	whole    map[string]bool     // images that lack nothing, by id
 	instance string
 	engine   engine
 	closed   bool
@@ -66,7 +67,7 @@ func New(cfg Config) (*Executor, error) {
 		return nil, err
 	}
 	return &Executor{cfg: cfg, api: api, remote: remote, live: make(map[string]*sandbox),
-		complete: make(map[string]bool)}, nil
+		complete: make(map[string]bool), whole: make(map[string]bool)}, nil
 }
 
 // connect makes a client of the engine at host, and names the host when it is another machine.

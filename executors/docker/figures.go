@@ -108,17 +108,7 @@ func number(path string) int64 {
 // plainLog reads what a container printed, without the heads Docker puts before its parts and without control characters.
 func plainLog(r io.Reader, limit int) string {
 	var out bytes.Buffer
-	br := bufio.NewReader(io.LimitReader(r, 64<<10))
-	for {
-		var head [8]byte
-		if _, err := io.ReadFull(br, head[:]); err != nil {
-			break
-		}
-		n := int64(head[4])<<24 | int64(head[5])<<16 | int64(head[6])<<8 | int64(head[7])
-		if _, err := io.CopyN(&out, br, n); err != nil {
-			break
-		}
-	}
+	demultiplex(&out, bufio.NewReader(io.LimitReader(r, 64<<10)))
 	return plain(out.String(), limit)
 }
 

@@ -18,7 +18,7 @@ var errSystem = errors.New("containers need Linux")
 // BuildSpec says what image to build.
 type BuildSpec struct {
 	Tag, Dockerfile, Target string
-	Args                    map[string]string
+	Args, Labels            map[string]string
 	Project, Network        string
 	NoCache, Pull           bool
 	Bounded, Progress       bool
@@ -30,6 +30,9 @@ type Builder struct{}
 
 // NewBuilder says that images cannot be built here.
 func NewBuilder(string) (*Builder, error) { return nil, errSystem }
+
+// PrepareImage does nothing.
+func (*Executor) PrepareImage(context.Context) error { return nil }
 
 // Builder returns nil: there is none.
 func (*Executor) Builder() *Builder { return nil }
@@ -71,3 +74,9 @@ func (*Executor) Recover(context.Context, executors.Handle) (executors.Sandbox, 
 
 // List finds nothing.
 func (*Executor) List(context.Context) ([]executors.Handle, error) { return nil, nil }
+
+// TrustedHere finds nobody.
+func TrustedHere() ([]byte, error) { return nil, nil }
+
+// DefaultAgents are none.
+func DefaultAgents() []Agent { return nil }

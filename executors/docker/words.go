@@ -38,10 +38,10 @@ func inWords(err error) error {
 // whyUnreachable is a reason and a cure.
 func whyUnreachable(err error) (reason, cure string) {
 	if errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied") {
-		return "the server's user may not use the Docker engine's socket",
-			"Add the user to the group docker and start the server anew, or use another place."
+		return "the user this program runs as may not use the Docker engine's socket",
+			"Add the user to the group docker and start the program anew from a new login, or use another place."
 	}
-	return "the Docker engine does not answer", "Install and start Docker on this machine (docker.io or docker-ce), or set sandboxing.docker.host to its socket."
+	return "the Docker engine does not answer", "Install and start Docker on this machine (docker.io or docker-ce), or set DOCKER_HOST (a server: sandboxing.docker.host) to its address."
 }
 
 // refused turns the engine's refusal to make or start a container into a fault with a cure, where one is known.

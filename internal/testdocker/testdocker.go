@@ -175,6 +175,11 @@ func (d *Daemon) Import(name string, more ...string) error {
 	return d.importRoot(name, append(slices.Clone(programs), more...))
 }
 
+// ImportOnly gives the engine another image, with nothing in it but programs of this machine, by name or path.
+func (d *Daemon) ImportOnly(name string, programs ...string) error {
+	return d.importRoot(name, programs)
+}
+
 func (d *Daemon) importRoot(name string, programs []string) error {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(writeRoot(w, programs)) }() // ends with the request

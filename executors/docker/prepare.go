@@ -1,0 +1,381 @@
+//go:build linux || darwin
+
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	_ "embed" // what installs
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Any image will do on a member's own machine. What it lacks of what Parawork needs - git, and the agents' command lines - is installed
+// once, in an image derived from it, which is found again by the base image's id and by what is to be installed. An image that has it
+// all is used as it is.
+
+//go:embed prepare/install.sh
+var installScript string
+
+const (
+	// preparedName is what derived images are called; the tag says from what and how they were made.
+	preparedName = "parawork-prepared"
+	labelBase    = "parawork.base" // the name of the image it was derived from
+
+	// prepareIn bounds fetching an image, and installing what it lacks: many megabytes over whatever line there is.
+	prepareIn = 60 * time.Minute
+	// partialFor is how long a derived image that lacks an agent is used before the agent is tried again.
+	partialFor = time.Hour
+	// partialSuffix ends the tag of one.
+	partialSuffix = "-partial"
+)
+
+// DefaultAgents are the agents that are installed unless the configuration says otherwise.
+func DefaultAgents() []Agent {
+	return []Agent{{"claude", "Claude Code", "@anthropic-ai/claude-code@" + pinned("CLAUDE_CODE_VERSION")},
+		{"codex", "Codex", "@openai/codex@" + pinned("CODEX_VERSION")}}
+}
+
+// pinned is a version the agents' image is built with.
+func pinned(name string) string {
+	for line := range strings.Lines(AgentDockerfile) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "ARG "+name+"="); ok {
+			return v
+		}
+	}
+	panic("the agents' Dockerfile has no " + name) // it is part of this program
+}
+
+// image finds what a container is to be made from. Where images are prepared it is fetched when it is not there, and what it lacks is
+// installed.
+func (e *Executor) image(ctx context.Context, name string) (image.InspectResponse, error) {
+	p := e.cfg.Prepare
+	img, err := e.api.ImageInspect(ctx, name)
+	switch {
+	case errdefs.IsNotFound(err) && p == nil:
+		return img, noImage(name, err)
+	case errdefs.IsNotFound(err):
+		ctx, cancel := context.WithTimeout(ctx, prepareIn)
+		defer cancel()
+		if err := e.pull(ctx, name); err != nil {
+			return img, err
+		}
+		img, err = e.api.ImageInspect(ctx, name)
+	}
+	if err != nil {
+		return img, inWords(err)
+	}
+	if p == nil {
+		return img, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, prepareIn)
+	defer cancel()
+	return e.prepared(ctx, name, img)
+}
+
+// PrepareImage fetches the configured image and installs what it lacks, as the first sandbox would.
+func (e *Executor) PrepareImage(ctx context.Context) error {
+	if e.api == nil || e.cfg.Prepare == nil {
+		return nil
+	}
+	_, err := e.image(ctx, e.cfg.Image)
+	return err
+}
+
+// prepared returns an image that holds what is needed: img itself, or one derived from it.
+func (e *Executor) prepared(ctx context.Context, name string, img image.InspectResponse) (image.InspectResponse, error) {
+	p := e.cfg.Prepare
+	tag := p.tag(img.ID)
+	defer e.turns.Take("image " + tag)() // two sandboxes do not install the same
+	e.mu.Lock()
+	whole := e.whole[img.ID]
+	e.mu.Unlock()
+	if whole {
+		return img, nil
+	}
+	if made, err := e.api.ImageInspect(ctx, tag); err == nil {
+		return made, nil
+	}
+	partial, perr := e.api.ImageInspect(ctx, tag+partialSuffix)
+	if perr == nil {
+		if at, err := time.Parse(time.RFC3339Nano, partial.Created); err == nil && e.cfg.Now().Sub(at) < partialFor {
+			return partial, nil
+		}
+	}
+	lacks, err := e.lacks(ctx, name, img.ID)
+	if err != nil {
+		return img, err
+	}
+	if len(lacks) == 0 {
+		e.mu.Lock()
+		e.whole[img.ID] = true
+		e.mu.Unlock()
+		return img, nil
+	}
+	words := p.names(lacks)
+	if p.Offline != "" {
+		if !slices.Contains(lacks, "git") {
+			executors.SayStep(ctx, executors.StepTools, "Look into the image "+name, "It has no "+words+", and nothing is installed: "+p.Offline)
+			return img, nil // whoever asks for that agent is told that it is not there
+		}
+		return img, fault.New(fault.Unavailable, "image_incomplete",
+			"The image %q has no %s, and it cannot be installed: %s. Choose an image that has it.", name, words, p.Offline)
+	}
+	made, err := e.derive(ctx, name, img, tag, lacks)
+	if err != nil && perr == nil && ctx.Err() == nil {
+		return partial, nil
+	}
+	return made, err
+}
+
+// tag names the image derived from one. Another recipe, or other agents, make another.
+func (p *Prepare) tag(baseID string) string {
+	h := sha256.New()
+	fmt.Fprint(h, installScript, p.Agents, len(p.CA), string(p.CA))
+	return preparedName + ":" + short(baseID) + "-" + hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+func short(imageID string) string {
+	_, sum, ok := strings.Cut(imageID, ":")
+	if !ok {
+		sum = imageID
+	}
+	return sum[:min(len(sum), 16)]
+}
+
+// names are programs as people call them.
+func (p *Prepare) names(programs []string) string {
+	var out []string
+	for _, name := range programs {
+		if i := slices.IndexFunc(p.Agents, func(a Agent) bool { return a.Program == name }); i >= 0 {
+			name = p.Agents[i].Name
+		}
+		out = append(out, name)
+	}
+	return strings.Join(out, ", ")
+}
+
+// lacks looks which programs an image has not, by starting a container of it that has nothing of this machine.
+func (e *Executor) lacks(ctx context.Context, name, imageID string) ([]string, error) {
+	executors.SayStep(ctx, executors.StepTools, "Look into the image "+name, "")
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Minute, fmt.Errorf("the image %q does not start", name))
+	defer cancel()
+	instance, err := e.ourInstance()
+	if err != nil {
+		return nil, err
+	}
+	want := []string{"git"}
+	for _, a := range e.cfg.Prepare.Agents {
+		want = append(want, a.Program)
+	}
+	const end = "looked"
+	script := "PATH=$PATH:/usr/local/bin:/usr/bin:/bin; for p in " + strings.Join(want, " ") + "; do command -v $p >/dev/null 2>&1 || echo $p; done; echo " + end
+	made, err := e.api.ContainerCreate(ctx, &container.Config{Image: imageID, Entrypoint: []string{"/bin/sh", "-c", script}, AttachStdout: true,
+		Labels: map[string]string{labelManaged: "true", labelInstance: instance}, Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}},
+		&container.HostConfig{NetworkMode: network.NetworkNone, ReadonlyRootfs: true, CapDrop: []string{"ALL"}, AutoRemove: true,
+			SecurityOpt: []string{"no-new-privileges:true"}, Runtime: e.cfg.Runtime, Resources: resources(executors.Limits{Processes: 64})}, nil, nil, "")
+	if err != nil {
+		return nil, refused(err, name, e.cfg.Runtime)
+	}
+	defer func() { // it has removed itself, or never ran
+		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		defer cancel()
+		_ = e.api.ContainerRemove(rctx, made.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+	}()
+	said, err := e.api.ContainerAttach(ctx, made.ID, container.AttachOptions{Stream: true, Stdout: true})
+	if err != nil {
+		return nil, inWords(err)
+	}
+	defer said.Close()
+	defer context.AfterFunc(ctx, said.Close)()
+	if err := e.api.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
+		if strings.Contains(err.Error(), "/bin/sh") {
+			return nil, fault.New(fault.Unavailable, "image_incomplete", "The image %q has no shell (/bin/sh). Choose another image.", name)
+		}
+		return nil, refused(err, name, e.cfg.Runtime)
+	}
+	var out bytes.Buffer
+	demultiplex(&out, io.LimitReader(said.Reader, 64<<10))
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	found := strings.Fields(out.String())
+	if len(found) == 0 || found[len(found)-1] != end {
+		return nil, fault.New(fault.Unavailable, "image_incomplete", "The image %q has no shell (/bin/sh) that works: %s. Choose another image.", name,
+			cmp.Or(plain(out.String(), 200), "it said nothing"))
+	}
+	return slices.DeleteFunc(want, func(p string) bool { return !slices.Contains(found[:len(found)-1], p) }), nil
+}
+
+// derive builds the image that holds what base lacks.
+func (e *Executor) derive(ctx context.Context, name string, base image.InspectResponse, tag string, lacks []string) (image.InspectResponse, error) {
+	p := e.cfg.Prepare
+	title := "Install what the image " + name + " lacks: " + p.names(lacks)
+	executors.SayStep(ctx, executors.StepTools, title, "")
+	var agents []Agent
+	for _, a := range p.Agents {
+		if slices.Contains(lacks, a.Program) {
+			agents = append(agents, a)
+		}
+	}
+	build := func(tag string, agents []Agent) (*told, error) {
+		files, err := p.context(base, slices.Contains(lacks, "git"), agents)
+		if err != nil {
+			return nil, err
+		}
+		t := &told{ctx: ctx, title: title}
+		return t, (&Builder{e.api}).Build(ctx, BuildSpec{Tag: tag, Dockerfile: "Dockerfile", Args: p.args(), Network: p.network(), Bounded: true,
+			Labels: map[string]string{labelBase: name}, Context: files}, t)
+	}
+	t, err := build(tag, agents)
+	var without []string
+	for err != nil && t != nil && t.agent != "" && ctx.Err() == nil {
+		// One agent that cannot be had keeps nobody from working with the others, and none from working without.
+		gone := func(a Agent) bool { return t.agent == everyAgent || a.Program == t.agent }
+		for _, a := range agents {
+			if gone(a) {
+				without = append(without, a.Name+" ("+t.why(err)+")")
+				e.cfg.Log.WarnContext(ctx, "an agent could not be installed", "image", name, "agent", a.Name, "error", err, "reason", t.why(err))
+			}
+		}
+		agents = slices.DeleteFunc(slices.Clone(agents), gone)
+		tag = strings.TrimSuffix(tag, partialSuffix) + partialSuffix
+		t, err = build(tag, agents)
+	}
+	if ctx.Err() != nil {
+		return image.InspectResponse{}, context.Cause(ctx)
+	}
+	if err != nil {
+		why := err.Error()
+		if t != nil {
+			why = t.why(err)
+		}
+		e.cfg.Log.WarnContext(ctx, "what an image lacks could not be installed", "image", name, "error", err)
+		return image.InspectResponse{}, fault.New(fault.Unavailable, "image_incomplete",
+			"The image %q has no %s, and installing it failed: %s. See that the machine's containers reach the network, or choose an image that has it.", name, p.names(lacks), why)
+	}
+	if len(without) > 0 {
+		executors.SayStep(ctx, executors.StepTools, "", "Not installed: "+strings.Join(without, "; "))
+	}
+	e.forgetOlder(ctx, name, tag)
+	made, err := e.api.ImageInspect(ctx, tag)
+	return made, inWords(err)
+}
+
+// context is what the derived image is built in.
+func (p *Prepare) context(base image.InspectResponse, tools bool, agents []Agent) (io.Reader, error) {
+	var d strings.Builder // one layer for each that installs, and few others: each costs a container
+	fmt.Fprintf(&d, "FROM %s\n", base.ID)
+	if base.Config != nil && base.Config.User != "" {
+		d.WriteString("USER 0:0\n")
+	}
+	if p.args()[registryArg] != "" {
+		d.WriteString("ARG " + registryArg + "\n")
+	}
+	d.WriteString("COPY install /opt/parawork-install\n")
+	if tools {
+		d.WriteString("RUN sh /opt/parawork-install/install.sh tools\n")
+	}
+	if len(agents) > 0 {
+		d.WriteString("RUN sh /opt/parawork-install/install.sh node\n")
+	}
+	for _, a := range agents {
+		fmt.Fprintf(&d, "RUN sh /opt/parawork-install/install.sh agent %s %s\n", a.Program, a.Package)
+	}
+	var b bytes.Buffer
+	t := tar.NewWriter(&b)
+	for file, content := range map[string]string{"Dockerfile": d.String(), "install/install.sh": installScript, "install/ca.pem": string(p.CA)} {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: file, Mode: 0o644, Size: int64(len(content))}); err != nil {
+			return nil, err
+		}
+		if _, err := io.WriteString(t, content); err != nil {
+			return nil, err
+		}
+	}
+	return &b, t.Close()
+}
+
+// registryArg names the npm registry, where it is not the usual one.
+const registryArg = "NPM_CONFIG_REGISTRY"
+
+// args are the proxy and the registry of this machine: the engine keeps the former out of the image.
+func (p *Prepare) args() map[string]string {
+	out := map[string]string{}
+	for _, entry := range executors.ProxyEnv(os.Environ()) {
+		name, value, _ := strings.Cut(entry, "=")
+		out[name] = value
+	}
+	for _, name := range []string{registryArg, strings.ToLower(registryArg)} {
+		if v := os.Getenv(name); v != "" {
+			out[registryArg] = v
+		}
+	}
+	return out
+}
+
+// maxTrusted bounds a file of certificates.
+const maxTrusted = 2 << 20
+
+// TrustedHere reads whom this machine trusts beside the usual ones, where its owner has said so in the environment: Prepare.CA.
+func TrustedHere() ([]byte, error) {
+	path := cmp.Or(os.Getenv("SSL_CERT_FILE"), os.Getenv("NODE_EXTRA_CA_CERTS"))
+	if path == "" {
+		return nil, nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificates this machine trusts: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxTrusted+1))
+	if err == nil && len(b) > maxTrusted {
+		err = errors.New("the file is too large")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificates this machine trusts: %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// network is that of what installs: a proxy at this machine's own address is reached through the machine's own network only.
+func (p *Prepare) network() string {
+	for _, entry := range executors.ProxyEnv(os.Environ()) {
+		if p.Network == "" && (strings.Contains(entry, "://127.") || strings.Contains(entry, "://localhost") || strings.Contains(entry, "://[::1]")) {
+			return network.NetworkHost
+		}
+	}
+	return p.Network
+}
+
+// forgetOlder removes what was derived from name before and no container uses.
+func (e *Executor) forgetOlder(ctx context.Context, name, keep string) {
+	list, err := e.api.ImageList(ctx, image.ListOptions{Filters: filters.NewArgs(filters.Arg("label", labelBase+"="+name))})
+	if err != nil {
+		return // they lie there until the next time
+	}
+	for _, img := range list {
+		for _, tag := range img.RepoTags {
+			if strings.HasPrefix(tag, preparedName+":") && tag != keep {
+				_ = (&Builder{e.api}).Remove(ctx, tag) // one that is used stays
+			}
+		}
+	}
+}
