@@ -153,7 +153,8 @@ type Bubblewrap struct {
 
 // Runner is members' own machines.
 type Runner struct {
-	Enabled bool `json:"enabled"`
+	Enabled      bool   `json:"enabled"`
+	DownloadsDir string `json:"downloadsDir"` // of the programs that are offered for machines; "" = downloads beside the server's own
 }
 
 // Docker is containers.

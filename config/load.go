@@ -329,6 +329,9 @@ func (d *decoder) paths(c *Config, env func(string) string) {
 	if c.UI.Dir != "" {
 		c.UI.Dir = d.absolute("ui.dir", c.UI.Dir, c.File, env)
 	}
+	if dir := &c.Sandboxing.Runner.DownloadsDir; *dir != "" {
+		*dir = d.absolute("sandboxing.runner.downloadsDir", *dir, c.File, env)
+	}
 	for i, root := range c.Projects.AllowedRoots {
 		if root == "" {
 			d.problem("projects.allowedRoots", "must not hold an empty path")

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -26,6 +27,7 @@ type call struct {
 	workspace workspaces.Workspace
 	session   sessions.Session
 	command   executors.Command
+	machine   machines.Machine
 
 	request *http.Request
 	writer  http.ResponseWriter

@@ -27,8 +27,10 @@ import (
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/runner/wire"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
@@ -123,7 +125,8 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 		t.Fatal(err)
 	}
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
-	h.cfg = Config{Version: "test", Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
+	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Events: h.bus, Enabled: true})
+	h.cfg = Config{Version: "test", Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
@@ -151,7 +154,7 @@ func (h *house) serve() {
 	rooms, stopRooms := context.WithCancel(context.Background())
 	h.stop, h.ended = stop, make(chan struct{})
 	var all sync.WaitGroup
-	for _, run := range []func(context.Context) error{h.cfg.Runs.Run, h.cfg.Images.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
+	for _, run := range []func(context.Context) error{h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Images.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
 		all.Go(func() {
 			if err := run(rooms); err != nil {
 				h.t.Errorf("a room failed: %v", err)
@@ -269,7 +272,15 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := os.MkdirAll(ws.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID}
+	token, _, err := h.cfg.Machines.NewToken(ctx, team.ID, userID, "t", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := machines.Machine{ID: id.New("rnr"), TeamID: team.ID, UserID: userID, Name: "m", CreatedAt: 1, Hello: wire.Hello{Share: machines.ShareTeam}}
+	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID}
 }
 
 // answer is what the guard says.
@@ -317,6 +328,10 @@ func (h *house) ask(t *testing.T, op, token string, p people) answer {
 // kindOf is what the id in an operation's path names.
 func kindOf(op string) string {
 	switch op {
+	case "getRunner", "updateRunner", "revokeRunner", "regenerateRunner", "listRunnerHistory":
+		return "runner"
+	case "revokeRunnerToken":
+		return "runner token"
 	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch", "getProjectImage", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":

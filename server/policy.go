@@ -54,6 +54,12 @@ var policy = map[string]rule{
 	"getSpec":   {access: anyone},
 	"getDocs":   {access: anyone},
 
+	// Machines say who they are with a token or a key of their own.
+	"enrolRunner":         {access: anyone, body: 1 << 20},
+	"connectRunner":       {access: anyone},
+	"listRunnerDownloads": {access: anyone},
+	"getRunnerDownload":   {access: anyone},
+
 	"logout":                 {access: signedIn},
 	"getMe":                  {access: signedIn},
 	"changePassword":         {access: signedIn},
@@ -80,6 +86,20 @@ var policy = map[string]rule{
 	"getInstancePlaces": {access: operators},
 	"setInstancePlaces": {access: operators},
 	"testE2B":           {access: operators},
+
+	"listInstanceRunners":  {access: operators},
+	"revokeInstanceRunner": {access: operators},
+
+	// Whose machine it is decides beyond the role: see runners.go.
+	"listRunners":       of(accounts.ViewTeam, byTeam),
+	"createRunner":      of(accounts.CreateWorkspace, byTeam),
+	"listRunnerTokens":  of(accounts.ViewTeam, byTeam),
+	"revokeRunnerToken": of(accounts.ViewTeam, byRunnerToken),
+	"getRunner":         of(accounts.ViewTeam, byRunner),
+	"updateRunner":      of(accounts.ViewTeam, byRunner),
+	"revokeRunner":      of(accounts.ViewTeam, byRunner),
+	"regenerateRunner":  of(accounts.CreateWorkspace, byRunner),
+	"listRunnerHistory": of(accounts.ViewTeam, byRunner),
 
 	"getTeam":         of(accounts.ViewTeam, byTeam),
 	"updateTeam":      of(accounts.ManageTeam, byTeam),

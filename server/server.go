@@ -24,6 +24,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/preview"
@@ -50,6 +51,8 @@ type Config struct {
 	Commands   *executors.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
+	Machines   *machines.Service
+	Downloads  *machines.Downloads // programs for machines
 	Notify     *notify.Service
 	Runs       *runs.Service
 	Images     *images.Service
@@ -73,7 +76,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Network == nil ||
+	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}

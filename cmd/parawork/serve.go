@@ -136,6 +136,7 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 			{name: "notify", run: h.notify.Run}, {name: "commands", run: h.commands.Run}, {name: "sessions", run: h.sessions.Run}, {name: "sync", run: h.files.Run},
 			{name: "gate", run: h.gate.Run}, {name: "network", run: h.network.Run},
 			{name: "limits", run: h.meters.Run}, {name: "executors", run: h.places.Run},
+			{name: "machines", run: h.machines.Run}, // what leads to them has ended by then
 		} {
 			stages = append(stages, start(s))
 		}
@@ -170,7 +171,7 @@ func (h *house) recover(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"sealing secrets", h.sealSecrets}, {"recovering the ledger", h.ledger.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
+		{"sealing secrets", h.sealSecrets}, {"recovering the ledger", h.ledger.Recover}, {"recovering machines", h.machines.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
 		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover}, {"recovering builds of images", h.images.Recover},
 	} {
 		began := time.Now()

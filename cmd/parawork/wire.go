@@ -25,6 +25,7 @@ import (
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/egress"
+	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
@@ -64,6 +65,8 @@ type house struct {
 	files      *filesync.Service
 	agents     *agents.Registry
 	sessions   *sessions.Service
+	machines   *machines.Service
+	downloads  *machines.Downloads
 	notify     *notify.Service
 	runs       *runs.Service
 	server     *server.Server
@@ -99,9 +102,10 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	}
 	h.accounts = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: key,
 		Idle: time.Duration(cfg.Accounts.SessionIdleHours) * time.Hour, Absolute: time.Duration(cfg.Accounts.SessionMaxHours) * time.Hour,
-		Changed:    func(userID string) { h.server.Recheck(userID) },
+		Changed:    h.recheck,
 		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }})
 	h.publisher = publisher
+	h.buildMachines(publisher)
 	if h.groups, err = openGroups(cfg.DataDir); err != nil {
 		return nil, err
 	}
@@ -249,7 +253,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Machines: h.machines, Downloads: h.downloads, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }

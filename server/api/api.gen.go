@@ -761,6 +761,48 @@ func (e NetworkNameFrom) Valid() bool {
 	}
 }
 
+// Defines values for NewRunnerMode.
+const (
+	NewRunnerModeBubblewrap NewRunnerMode = "bubblewrap"
+	NewRunnerModeDirect     NewRunnerMode = "direct"
+	NewRunnerModeDocker     NewRunnerMode = "docker"
+)
+
+// Valid indicates whether the value is a known member of the NewRunnerMode enum.
+func (e NewRunnerMode) Valid() bool {
+	switch e {
+	case NewRunnerModeBubblewrap:
+		return true
+	case NewRunnerModeDirect:
+		return true
+	case NewRunnerModeDocker:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NewRunnerNetwork.
+const (
+	NewRunnerNetworkHost NewRunnerNetwork = "host"
+	NewRunnerNetworkNone NewRunnerNetwork = "none"
+	NewRunnerNetworkOpen NewRunnerNetwork = "open"
+)
+
+// Valid indicates whether the value is a known member of the NewRunnerNetwork enum.
+func (e NewRunnerNetwork) Valid() bool {
+	switch e {
+	case NewRunnerNetworkHost:
+		return true
+	case NewRunnerNetworkNone:
+		return true
+	case NewRunnerNetworkOpen:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NewSessionPermissions.
 const (
 	NewSessionPermissionsAll NewSessionPermissions = "all"
@@ -1109,6 +1151,168 @@ func (e Role) Valid() bool {
 	case RoleOwner:
 		return true
 	case RoleViewer:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnerAccess.
+const (
+	RunnerAccessAsk      RunnerAccess = "ask"
+	RunnerAccessFull     RunnerAccess = "full"
+	RunnerAccessReadOnly RunnerAccess = "read_only"
+)
+
+// Valid indicates whether the value is a known member of the RunnerAccess enum.
+func (e RunnerAccess) Valid() bool {
+	switch e {
+	case RunnerAccessAsk:
+		return true
+	case RunnerAccessFull:
+		return true
+	case RunnerAccessReadOnly:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnerMode.
+const (
+	RunnerModeBubblewrap RunnerMode = "bubblewrap"
+	RunnerModeDirect     RunnerMode = "direct"
+	RunnerModeDocker     RunnerMode = "docker"
+)
+
+// Valid indicates whether the value is a known member of the RunnerMode enum.
+func (e RunnerMode) Valid() bool {
+	switch e {
+	case RunnerModeBubblewrap:
+		return true
+	case RunnerModeDirect:
+		return true
+	case RunnerModeDocker:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnerNetwork.
+const (
+	RunnerNetworkAllow RunnerNetwork = "allow"
+	RunnerNetworkHost  RunnerNetwork = "host"
+	RunnerNetworkNone  RunnerNetwork = "none"
+	RunnerNetworkOpen  RunnerNetwork = "open"
+)
+
+// Valid indicates whether the value is a known member of the RunnerNetwork enum.
+func (e RunnerNetwork) Valid() bool {
+	switch e {
+	case RunnerNetworkAllow:
+		return true
+	case RunnerNetworkHost:
+		return true
+	case RunnerNetworkNone:
+		return true
+	case RunnerNetworkOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnerShare.
+const (
+	RunnerShareOwner RunnerShare = "owner"
+	RunnerShareTeam  RunnerShare = "team"
+)
+
+// Valid indicates whether the value is a known member of the RunnerShare enum.
+func (e RunnerShare) Valid() bool {
+	switch e {
+	case RunnerShareOwner:
+		return true
+	case RunnerShareTeam:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnerState.
+const (
+	Offline RunnerState = "offline"
+	Online  RunnerState = "online"
+	Revoked RunnerState = "revoked"
+)
+
+// Valid indicates whether the value is a known member of the RunnerState enum.
+func (e RunnerState) Valid() bool {
+	switch e {
+	case Offline:
+		return true
+	case Online:
+		return true
+	case Revoked:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnerDownloadArch.
+const (
+	Amd64 RunnerDownloadArch = "amd64"
+	Arm64 RunnerDownloadArch = "arm64"
+)
+
+// Valid indicates whether the value is a known member of the RunnerDownloadArch enum.
+func (e RunnerDownloadArch) Valid() bool {
+	switch e {
+	case Amd64:
+		return true
+	case Arm64:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnerDownloadOs.
+const (
+	Darwin RunnerDownloadOs = "darwin"
+	Linux  RunnerDownloadOs = "linux"
+)
+
+// Valid indicates whether the value is a known member of the RunnerDownloadOs enum.
+func (e RunnerDownloadOs) Valid() bool {
+	switch e {
+	case Darwin:
+		return true
+	case Linux:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunnerFolderAccess.
+const (
+	RunnerFolderAccessAsk      RunnerFolderAccess = "ask"
+	RunnerFolderAccessFull     RunnerFolderAccess = "full"
+	RunnerFolderAccessReadOnly RunnerFolderAccess = "read_only"
+)
+
+// Valid indicates whether the value is a known member of the RunnerFolderAccess enum.
+func (e RunnerFolderAccess) Valid() bool {
+	switch e {
+	case RunnerFolderAccessAsk:
+		return true
+	case RunnerFolderAccessFull:
+		return true
+	case RunnerFolderAccessReadOnly:
 		return true
 	default:
 		return false
@@ -2643,6 +2847,33 @@ type NewRun struct {
 	WorkspaceIds *[]string `json:"workspace_ids,omitempty"`
 }
 
+// NewRunner defines model for NewRunner.
+type NewRunner struct {
+	// Dangerous Must be true for mode direct: agents then run without isolation, as the machine's user
+	Dangerous *bool `json:"dangerous,omitempty"`
+
+	// Image Mode docker: what containers are made from
+	Image *string `json:"image,omitempty"`
+
+	// Mode Without one the machine takes containers where there is an engine, else bubblewrap
+	Mode *NewRunnerMode `json:"mode,omitempty"`
+
+	// Name What the machine is to be called; without one, its host name
+	Name *string `json:"name,omitempty"`
+
+	// Network What agents reach from there; the file on the machine can narrow it to a list
+	Network *NewRunnerNetwork `json:"network,omitempty"`
+
+	// Reusable Enrols many machines, until it is revoked
+	Reusable *bool `json:"reusable,omitempty"`
+}
+
+// NewRunnerMode Without one the machine takes containers where there is an engine, else bubblewrap
+type NewRunnerMode string
+
+// NewRunnerNetwork What agents reach from there; the file on the machine can narrow it to a list
+type NewRunnerNetwork string
+
 // NewSession defines model for NewSession.
 type NewSession struct {
 	// AccountId The agent's account; without: your default, else the team's
@@ -3201,6 +3432,300 @@ type Run struct {
 type RunList struct {
 	Items      []Run   `json:"items"`
 	NextCursor *string `json:"next_cursor"`
+}
+
+// Runner A member's own machine. What it says of itself is what its owner set there; nothing here can widen it.
+type Runner struct {
+	Access RunnerAccess `json:"access"`
+
+	// Allow Hosts agents reach with network allow
+	Allow []string `json:"allow"`
+	Arch  string   `json:"arch"`
+
+	// Available Work can be started there now
+	Available bool `json:"available"`
+
+	// Boundary none, process, container, kernel or machine
+	Boundary    string `json:"boundary"`
+	ConnectedAt *int64 `json:"connected_at"`
+	Cpus        int    `json:"cpus"`
+	CreatedAt   int64  `json:"created_at"`
+	Cure        string `json:"cure"`
+
+	// Dangerous Agents run there without isolation, as the machine's user
+	Dangerous bool `json:"dangerous"`
+
+	// Folders Told only to who may use it
+	Folders  []RunnerFolder `json:"folders"`
+	Hostname string         `json:"hostname"`
+	Id       string         `json:"id"`
+	Image    string         `json:"image"`
+
+	// Isolation In words
+	Isolation string `json:"isolation"`
+
+	// Latest It is the version this server offers
+	Latest bool `json:"latest"`
+
+	// Leaving It is bringing its work home and will go
+	Leaving bool `json:"leaving"`
+
+	// Limits The owner's; 0 = none
+	Limits RunnerLimits `json:"limits"`
+	Load   RunnerLoad   `json:"load"`
+
+	// MayManage Rename or revoke it. A new key is given by its owner alone
+	MayManage bool          `json:"may_manage"`
+	MayUse    bool          `json:"may_use"`
+	MemoryMb  int64         `json:"memory_mb"`
+	Mine      bool          `json:"mine"`
+	Mode      RunnerMode    `json:"mode"`
+	Name      string        `json:"name"`
+	Network   RunnerNetwork `json:"network"`
+
+	// OfflineAt Since when it is offline
+	OfflineAt     *int64           `json:"offline_at"`
+	OfflineReason string           `json:"offline_reason"`
+	Os            string           `json:"os"`
+	Questions     []RunnerQuestion `json:"questions"`
+
+	// QuietHours In words; empty: none
+	QuietHours string `json:"quiet_hours"`
+
+	// Reason Why not
+	Reason string `json:"reason"`
+
+	// Release Such as Debian GNU/Linux 12
+	Release   string `json:"release"`
+	RevokedAt *int64 `json:"revoked_at"`
+	SeenAt    *int64 `json:"seen_at"`
+
+	// Share Who may choose it
+	Share RunnerShare `json:"share"`
+
+	// SharedHome Agents use the home of the machine's user; nothing of it is copied
+	SharedHome bool        `json:"shared_home"`
+	State      RunnerState `json:"state"`
+
+	// Team The team's slug
+	Team string `json:"team"`
+
+	// UpdateWords How to update it; empty when there is nothing newer
+	UpdateWords string `json:"update_words"`
+	UserId      string `json:"user_id"`
+	UserName    string `json:"user_name"`
+
+	// Version Of its program
+	Version    string            `json:"version"`
+	Warning    string            `json:"warning"`
+	Workspaces []RunnerWorkspace `json:"workspaces"`
+}
+
+// RunnerAccess defines model for Runner.Access.
+type RunnerAccess string
+
+// RunnerMode defines model for Runner.Mode.
+type RunnerMode string
+
+// RunnerNetwork defines model for Runner.Network.
+type RunnerNetwork string
+
+// RunnerShare Who may choose it
+type RunnerShare string
+
+// RunnerState defines model for Runner.State.
+type RunnerState string
+
+// RunnerChange defines model for RunnerChange.
+type RunnerChange struct {
+	Name *string `json:"name,omitempty"`
+}
+
+// RunnerConnection defines model for RunnerConnection.
+type RunnerConnection struct {
+	// Address Where it called from
+	Address string `json:"address"`
+	BeganAt int64  `json:"began_at"`
+	EndedAt *int64 `json:"ended_at"`
+	Id      string `json:"id"`
+
+	// Reason Why it ended, in words
+	Reason  string `json:"reason"`
+	Version string `json:"version"`
+}
+
+// RunnerDownload defines model for RunnerDownload.
+type RunnerDownload struct {
+	Arch      RunnerDownloadArch `json:"arch"`
+	Available bool               `json:"available"`
+
+	// File Below /runner/downloads
+	File string `json:"file"`
+
+	// Install The line that downloads it as ./parawork, checks it and makes it runnable
+	Install string `json:"install"`
+
+	// Line With a token: that, and then the whole command, as one line to copy
+	Line string `json:"line"`
+
+	// Name In words, such as Linux on x86-64
+	Name string           `json:"name"`
+	Os   RunnerDownloadOs `json:"os"`
+
+	// Reason Why it is not offered
+	Reason  string `json:"reason"`
+	Sha256  string `json:"sha256"`
+	Size    int64  `json:"size"`
+	Url     string `json:"url"`
+	Version string `json:"version"`
+}
+
+// RunnerDownloadArch defines model for RunnerDownload.Arch.
+type RunnerDownloadArch string
+
+// RunnerDownloadOs defines model for RunnerDownload.Os.
+type RunnerDownloadOs string
+
+// RunnerDownloadList defines model for RunnerDownloadList.
+type RunnerDownloadList struct {
+	Items []RunnerDownload `json:"items"`
+}
+
+// RunnerEnrol defines model for RunnerEnrol.
+type RunnerEnrol struct {
+	// Hello What the machine says of itself, as in docs/runner.md
+	Hello map[string]interface{} `json:"hello"`
+	Name  *string                `json:"name,omitempty"`
+
+	// PublicKey Ed25519, 32 bytes, base64
+	PublicKey []byte `json:"public_key"`
+	Token     string `json:"token"`
+}
+
+// RunnerEnrolled defines model for RunnerEnrolled.
+type RunnerEnrolled struct {
+	Name     string `json:"name"`
+	RunnerId string `json:"runner_id"`
+
+	// ServerKey Ed25519, 32 bytes, base64: what commands are signed with
+	ServerKey []byte `json:"server_key"`
+	Team      string `json:"team"`
+}
+
+// RunnerEnrolment defines model for RunnerEnrolment.
+type RunnerEnrolment struct {
+	// Command The whole line to run on the machine, where the program is on its PATH
+	Command   string           `json:"command"`
+	Downloads []RunnerDownload `json:"downloads"`
+
+	// ExpiresAt null: when it is revoked
+	ExpiresAt *int64 `json:"expires_at"`
+
+	// Id The token's, to revoke it
+	Id       string `json:"id"`
+	Name     string `json:"name"`
+	Reusable bool   `json:"reusable"`
+
+	// RunnerId The machine whose key it replaces
+	RunnerId *string `json:"runner_id"`
+
+	// Server The address the machine is told to call
+	Server string `json:"server"`
+
+	// Token Shown this once
+	Token string `json:"token"`
+
+	// Warning What to know of that address; empty: nothing
+	Warning string `json:"warning"`
+}
+
+// RunnerFolder defines model for RunnerFolder.
+type RunnerFolder struct {
+	Access RunnerFolderAccess `json:"access"`
+	Branch string             `json:"branch"`
+
+	// Git A repository's worktree
+	Git  bool   `json:"git"`
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
+
+// RunnerFolderAccess defines model for RunnerFolder.Access.
+type RunnerFolderAccess string
+
+// RunnerHistory defines model for RunnerHistory.
+type RunnerHistory struct {
+	Items      []RunnerConnection `json:"items"`
+	NextCursor *string            `json:"next_cursor"`
+}
+
+// RunnerLimits The owner's; 0 = none
+type RunnerLimits struct {
+	// Cpus Of each
+	Cpus      float32 `json:"cpus"`
+	DiskMb    int64   `json:"disk_mb"`
+	MemoryMb  int64   `json:"memory_mb"`
+	Processes int64   `json:"processes"`
+
+	// Sandboxes At once
+	Sandboxes int `json:"sandboxes"`
+}
+
+// RunnerList defines model for RunnerList.
+type RunnerList struct {
+	Items      []Runner `json:"items"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
+// RunnerLoad defines model for RunnerLoad.
+type RunnerLoad struct {
+	// Cpu 0 to 1, of all cores
+	Cpu          float32 `json:"cpu"`
+	DiskFreeMb   int64   `json:"disk_free_mb"`
+	MemoryUsedMb int64   `json:"memory_used_mb"`
+	Sandboxes    int     `json:"sandboxes"`
+
+	// WaitingAnswer Questions its owner has not answered
+	WaitingAnswer int `json:"waiting_answer"`
+}
+
+// RunnerQuestion What the machine's owner is asked there. It can be answered on the machine only.
+type RunnerQuestion struct {
+	AskedAt     int64  `json:"asked_at"`
+	Id          string `json:"id"`
+	Text        string `json:"text"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// RunnerToken defines model for RunnerToken.
+type RunnerToken struct {
+	CreatedAt int64  `json:"created_at"`
+	ExpiresAt *int64 `json:"expires_at"`
+	Id        string `json:"id"`
+	Mine      bool   `json:"mine"`
+	Name      string `json:"name"`
+	Reusable  bool   `json:"reusable"`
+
+	// RunnerId The machine whose key it replaces, or the one it enrolled last
+	RunnerId *string `json:"runner_id"`
+	UsedAt   *int64  `json:"used_at"`
+	UserId   string  `json:"user_id"`
+	UserName string  `json:"user_name"`
+	Uses     int     `json:"uses"`
+}
+
+// RunnerTokenList defines model for RunnerTokenList.
+type RunnerTokenList struct {
+	Items      []RunnerToken `json:"items"`
+	NextCursor *string       `json:"next_cursor"`
+}
+
+// RunnerWorkspace defines model for RunnerWorkspace.
+type RunnerWorkspace struct {
+	Id    string `json:"id"`
+	Key   string `json:"key"`
+	Name  string `json:"name"`
+	State string `json:"state"`
 }
 
 // Sandbox defines model for Sandbox.
@@ -4025,6 +4550,12 @@ type RemoveAgentAccountParams struct {
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
 }
 
+// ListInstanceRunnersParams defines parameters for ListInstanceRunners.
+type ListInstanceRunnersParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // SuggestBranchParams defines parameters for SuggestBranch.
 type SuggestBranchParams struct {
 	Name string `form:"name" json:"name"`
@@ -4045,6 +4576,12 @@ type ListImageBuildsParams struct {
 // BuildImageParams defines parameters for BuildImage.
 type BuildImageParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListRunnerHistoryParams defines parameters for ListRunnerHistory.
+type ListRunnerHistoryParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // GetConversationParams defines parameters for GetConversation.
@@ -4339,6 +4876,12 @@ type BuildImageJSONRequestBody = NewImageBuild
 // UpdatePromptJSONRequestBody defines body for UpdatePrompt for application/json ContentType.
 type UpdatePromptJSONRequestBody = PromptEdit
 
+// EnrolRunnerJSONRequestBody defines body for EnrolRunner for application/json ContentType.
+type EnrolRunnerJSONRequestBody = RunnerEnrol
+
+// UpdateRunnerJSONRequestBody defines body for UpdateRunner for application/json ContentType.
+type UpdateRunnerJSONRequestBody = RunnerChange
+
 // KeepRunJSONRequestBody defines body for KeepRun for application/json ContentType.
 type KeepRunJSONRequestBody = KeepRequest
 
@@ -4383,6 +4926,9 @@ type SetTeamPlacesJSONRequestBody = TeamPlacesPatch
 
 // CreateProjectJSONRequestBody defines body for CreateProject for application/json ContentType.
 type CreateProjectJSONRequestBody = NewProject
+
+// CreateRunnerJSONRequestBody defines body for CreateRunner for application/json ContentType.
+type CreateRunnerJSONRequestBody = NewRunner
 
 // CreateRunJSONRequestBody defines body for CreateRun for application/json ContentType.
 type CreateRunJSONRequestBody = NewRun
@@ -4470,6 +5016,12 @@ type ServerInterface interface {
 	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
 	// (POST /instance/places/e2b/test)
 	TestE2B(ctx echo.Context) error
+	// ListInstanceRunners Every team's machines
+	// (GET /instance/runners)
+	ListInstanceRunners(ctx echo.Context, params ListInstanceRunnersParams) error
+	// RevokeInstanceRunner Revoke a machine of any team
+	// (DELETE /instance/runners/{id})
+	RevokeInstanceRunner(ctx echo.Context, id Id) error
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx echo.Context) error
@@ -4551,6 +5103,30 @@ type ServerInterface interface {
 	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
 	// (PATCH /prompts/{id})
 	UpdatePrompt(ctx echo.Context, id Id) error
+	// RevokeRunnerToken Revoke a token; machines it enrolled stay
+	// (DELETE /runner-tokens/{id})
+	RevokeRunnerToken(ctx echo.Context, id Id) error
+	// ListRunnerDownloads The programs for members' machines that this server offers
+	// (GET /runner/downloads)
+	ListRunnerDownloads(ctx echo.Context) error
+	// EnrolRunner Register a machine's key with an enrolment token
+	// (POST /runner/enrol)
+	EnrolRunner(ctx echo.Context) error
+	// RevokeRunner Revoke a machine
+	// (DELETE /runners/{id})
+	RevokeRunner(ctx echo.Context, id Id) error
+	// GetRunner One machine
+	// (GET /runners/{id})
+	GetRunner(ctx echo.Context, id Id) error
+	// UpdateRunner Rename a machine
+	// (PATCH /runners/{id})
+	UpdateRunner(ctx echo.Context, id Id) error
+	// ListRunnerHistory When it was connected and why each connection ended, newest first
+	// (GET /runners/{id}/history)
+	ListRunnerHistory(ctx echo.Context, id Id, params ListRunnerHistoryParams) error
+	// RegenerateRunner Give a machine a new key
+	// (POST /runners/{id}/regenerate)
+	RegenerateRunner(ctx echo.Context, id Id) error
 	// GetRun A run and how far each attempt is
 	// (GET /runs/{id})
 	GetRun(ctx echo.Context, id Id) error
@@ -4683,6 +5259,15 @@ type ServerInterface interface {
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx echo.Context, team TeamSlug, params CreateProjectParams) error
+	// ListRunnerTokens Tokens that can enrol a machine now
+	// (GET /teams/{team}/runner-tokens)
+	ListRunnerTokens(ctx echo.Context, team TeamSlug) error
+	// ListRunners Members' machines that are connected as places to work
+	// (GET /teams/{team}/runners)
+	ListRunners(ctx echo.Context, team TeamSlug) error
+	// CreateRunner Make a token that enrols a machine, and the line to run there
+	// (POST /teams/{team}/runners)
+	CreateRunner(ctx echo.Context, team TeamSlug) error
 	// ListRuns Prompts that were given to several agents at once, newest first
 	// (GET /teams/{team}/runs)
 	ListRuns(ctx echo.Context, team TeamSlug, params ListRunsParams) error
@@ -5070,6 +5655,47 @@ func (w *ServerInterfaceWrapper) TestE2B(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.TestE2B(ctx)
+	return err
+}
+
+// ListInstanceRunners converts echo context to params.
+func (w *ServerInterfaceWrapper) ListInstanceRunners(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInstanceRunnersParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListInstanceRunners(ctx, params)
+	return err
+}
+
+// RevokeInstanceRunner converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeInstanceRunner(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeInstanceRunner(ctx, id)
 	return err
 }
 
@@ -5472,6 +6098,136 @@ func (w *ServerInterfaceWrapper) UpdatePrompt(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdatePrompt(ctx, id)
+	return err
+}
+
+// RevokeRunnerToken converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeRunnerToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeRunnerToken(ctx, id)
+	return err
+}
+
+// ListRunnerDownloads converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRunnerDownloads(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRunnerDownloads(ctx)
+	return err
+}
+
+// EnrolRunner converts echo context to params.
+func (w *ServerInterfaceWrapper) EnrolRunner(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.EnrolRunner(ctx)
+	return err
+}
+
+// RevokeRunner converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeRunner(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeRunner(ctx, id)
+	return err
+}
+
+// GetRunner converts echo context to params.
+func (w *ServerInterfaceWrapper) GetRunner(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetRunner(ctx, id)
+	return err
+}
+
+// UpdateRunner converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateRunner(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateRunner(ctx, id)
+	return err
+}
+
+// ListRunnerHistory converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRunnerHistory(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListRunnerHistoryParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRunnerHistory(ctx, id, params)
+	return err
+}
+
+// RegenerateRunner converts echo context to params.
+func (w *ServerInterfaceWrapper) RegenerateRunner(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RegenerateRunner(ctx, id)
 	return err
 }
 
@@ -6452,6 +7208,54 @@ func (w *ServerInterfaceWrapper) CreateProject(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateProject(ctx, team, params)
+	return err
+}
+
+// ListRunnerTokens converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRunnerTokens(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRunnerTokens(ctx, team)
+	return err
+}
+
+// ListRunners converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRunners(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRunners(ctx, team)
+	return err
+}
+
+// CreateRunner converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateRunner(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateRunner(ctx, team)
 	return err
 }
 
@@ -7699,6 +8503,19 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/me/push-subscriptions", wrapper.AddPushSubscription, options.OperationMiddlewares["addPushSubscription"]...)
 	router.DELETE(options.BaseURL+"/me/push-subscriptions/:id", wrapper.DeletePushSubscription, options.OperationMiddlewares["deletePushSubscription"]...)
 	router.POST(options.BaseURL+"/me/push-subscriptions/:id/test", wrapper.TestPushSubscription, options.OperationMiddlewares["testPushSubscription"]...)
+	router.GET(options.BaseURL+"/teams/:team/runners", wrapper.ListRunners, options.OperationMiddlewares["listRunners"]...)
+	router.POST(options.BaseURL+"/teams/:team/runners", wrapper.CreateRunner, options.OperationMiddlewares["createRunner"]...)
+	router.GET(options.BaseURL+"/teams/:team/runner-tokens", wrapper.ListRunnerTokens, options.OperationMiddlewares["listRunnerTokens"]...)
+	router.DELETE(options.BaseURL+"/runner-tokens/:id", wrapper.RevokeRunnerToken, options.OperationMiddlewares["revokeRunnerToken"]...)
+	router.DELETE(options.BaseURL+"/runners/:id", wrapper.RevokeRunner, options.OperationMiddlewares["revokeRunner"]...)
+	router.GET(options.BaseURL+"/runners/:id", wrapper.GetRunner, options.OperationMiddlewares["getRunner"]...)
+	router.PATCH(options.BaseURL+"/runners/:id", wrapper.UpdateRunner, options.OperationMiddlewares["updateRunner"]...)
+	router.POST(options.BaseURL+"/runners/:id/regenerate", wrapper.RegenerateRunner, options.OperationMiddlewares["regenerateRunner"]...)
+	router.GET(options.BaseURL+"/runners/:id/history", wrapper.ListRunnerHistory, options.OperationMiddlewares["listRunnerHistory"]...)
+	router.GET(options.BaseURL+"/instance/runners", wrapper.ListInstanceRunners, options.OperationMiddlewares["listInstanceRunners"]...)
+	router.DELETE(options.BaseURL+"/instance/runners/:id", wrapper.RevokeInstanceRunner, options.OperationMiddlewares["revokeInstanceRunner"]...)
+	router.POST(options.BaseURL+"/runner/enrol", wrapper.EnrolRunner, options.OperationMiddlewares["enrolRunner"]...)
+	router.GET(options.BaseURL+"/runner/downloads", wrapper.ListRunnerDownloads, options.OperationMiddlewares["listRunnerDownloads"]...)
 	router.GET(options.BaseURL+"/teams/:team/webhooks", wrapper.ListWebhooks, options.OperationMiddlewares["listWebhooks"]...)
 	router.POST(options.BaseURL+"/teams/:team/webhooks", wrapper.CreateWebhook, options.OperationMiddlewares["createWebhook"]...)
 	router.DELETE(options.BaseURL+"/webhooks/:id", wrapper.DeleteWebhook, options.OperationMiddlewares["deleteWebhook"]...)
@@ -8436,6 +9253,78 @@ type TestE2BdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response TestE2BdefaultApplicationProblemPlusJSONResponse) VisitTestE2BResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInstanceRunnersRequestObject struct {
+	Params ListInstanceRunnersParams
+}
+
+type ListInstanceRunnersResponseObject interface {
+	VisitListInstanceRunnersResponse(w http.ResponseWriter) error
+}
+
+type ListInstanceRunners200JSONResponse RunnerList
+
+func (response ListInstanceRunners200JSONResponse) VisitListInstanceRunnersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInstanceRunnersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListInstanceRunnersdefaultApplicationProblemPlusJSONResponse) VisitListInstanceRunnersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeInstanceRunnerRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RevokeInstanceRunnerResponseObject interface {
+	VisitRevokeInstanceRunnerResponse(w http.ResponseWriter) error
+}
+
+type RevokeInstanceRunner204Response struct {
+}
+
+func (response RevokeInstanceRunner204Response) VisitRevokeInstanceRunnerResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokeInstanceRunnerdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeInstanceRunnerdefaultApplicationProblemPlusJSONResponse) VisitRevokeInstanceRunnerResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -9464,6 +10353,307 @@ type UpdatePromptdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdatePromptdefaultApplicationProblemPlusJSONResponse) VisitUpdatePromptResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeRunnerTokenRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RevokeRunnerTokenResponseObject interface {
+	VisitRevokeRunnerTokenResponse(w http.ResponseWriter) error
+}
+
+type RevokeRunnerToken204Response struct {
+}
+
+func (response RevokeRunnerToken204Response) VisitRevokeRunnerTokenResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokeRunnerTokendefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeRunnerTokendefaultApplicationProblemPlusJSONResponse) VisitRevokeRunnerTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnerDownloadsRequestObject struct {
+}
+
+type ListRunnerDownloadsResponseObject interface {
+	VisitListRunnerDownloadsResponse(w http.ResponseWriter) error
+}
+
+type ListRunnerDownloads200JSONResponse RunnerDownloadList
+
+func (response ListRunnerDownloads200JSONResponse) VisitListRunnerDownloadsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnerDownloadsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListRunnerDownloadsdefaultApplicationProblemPlusJSONResponse) VisitListRunnerDownloadsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnrolRunnerRequestObject struct {
+	Body *EnrolRunnerJSONRequestBody
+}
+
+type EnrolRunnerResponseObject interface {
+	VisitEnrolRunnerResponse(w http.ResponseWriter) error
+}
+
+type EnrolRunner201JSONResponse RunnerEnrolled
+
+func (response EnrolRunner201JSONResponse) VisitEnrolRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnrolRunnerdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response EnrolRunnerdefaultApplicationProblemPlusJSONResponse) VisitEnrolRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeRunnerRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RevokeRunnerResponseObject interface {
+	VisitRevokeRunnerResponse(w http.ResponseWriter) error
+}
+
+type RevokeRunner204Response struct {
+}
+
+func (response RevokeRunner204Response) VisitRevokeRunnerResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokeRunnerdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeRunnerdefaultApplicationProblemPlusJSONResponse) VisitRevokeRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRunnerRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetRunnerResponseObject interface {
+	VisitGetRunnerResponse(w http.ResponseWriter) error
+}
+
+type GetRunner200JSONResponse Runner
+
+func (response GetRunner200JSONResponse) VisitGetRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetRunnerdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetRunnerdefaultApplicationProblemPlusJSONResponse) VisitGetRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRunnerRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateRunnerJSONRequestBody
+}
+
+type UpdateRunnerResponseObject interface {
+	VisitUpdateRunnerResponse(w http.ResponseWriter) error
+}
+
+type UpdateRunner200JSONResponse Runner
+
+func (response UpdateRunner200JSONResponse) VisitUpdateRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateRunnerdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateRunnerdefaultApplicationProblemPlusJSONResponse) VisitUpdateRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnerHistoryRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListRunnerHistoryParams
+}
+
+type ListRunnerHistoryResponseObject interface {
+	VisitListRunnerHistoryResponse(w http.ResponseWriter) error
+}
+
+type ListRunnerHistory200JSONResponse RunnerHistory
+
+func (response ListRunnerHistory200JSONResponse) VisitListRunnerHistoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnerHistorydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListRunnerHistorydefaultApplicationProblemPlusJSONResponse) VisitListRunnerHistoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RegenerateRunnerRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RegenerateRunnerResponseObject interface {
+	VisitRegenerateRunnerResponse(w http.ResponseWriter) error
+}
+
+type RegenerateRunner200JSONResponse RunnerEnrolment
+
+func (response RegenerateRunner200JSONResponse) VisitRegenerateRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RegenerateRunnerdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RegenerateRunnerdefaultApplicationProblemPlusJSONResponse) VisitRegenerateRunnerResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11248,6 +12438,124 @@ type CreateProjectdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateProjectdefaultApplicationProblemPlusJSONResponse) VisitCreateProjectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnerTokensRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListRunnerTokensResponseObject interface {
+	VisitListRunnerTokensResponse(w http.ResponseWriter) error
+}
+
+type ListRunnerTokens200JSONResponse RunnerTokenList
+
+func (response ListRunnerTokens200JSONResponse) VisitListRunnerTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnerTokensdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListRunnerTokensdefaultApplicationProblemPlusJSONResponse) VisitListRunnerTokensResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnersRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListRunnersResponseObject interface {
+	VisitListRunnersResponse(w http.ResponseWriter) error
+}
+
+type ListRunners200JSONResponse RunnerList
+
+func (response ListRunners200JSONResponse) VisitListRunnersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListRunnersdefaultApplicationProblemPlusJSONResponse) VisitListRunnersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRunnerRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *CreateRunnerJSONRequestBody
+}
+
+type CreateRunnerResponseObject interface {
+	VisitCreateRunnerResponse(w http.ResponseWriter) error
+}
+
+type CreateRunner201JSONResponse RunnerEnrolment
+
+func (response CreateRunner201JSONResponse) VisitCreateRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateRunnerdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateRunnerdefaultApplicationProblemPlusJSONResponse) VisitCreateRunnerResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13370,6 +14678,12 @@ type StrictServerInterface interface {
 	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
 	// (POST /instance/places/e2b/test)
 	TestE2B(ctx context.Context, request TestE2BRequestObject) (TestE2BResponseObject, error)
+	// ListInstanceRunners Every team's machines
+	// (GET /instance/runners)
+	ListInstanceRunners(ctx context.Context, request ListInstanceRunnersRequestObject) (ListInstanceRunnersResponseObject, error)
+	// RevokeInstanceRunner Revoke a machine of any team
+	// (DELETE /instance/runners/{id})
+	RevokeInstanceRunner(ctx context.Context, request RevokeInstanceRunnerRequestObject) (RevokeInstanceRunnerResponseObject, error)
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx context.Context, request LoginRequestObject) (LoginResponseObject, error)
@@ -13451,6 +14765,30 @@ type StrictServerInterface interface {
 	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
 	// (PATCH /prompts/{id})
 	UpdatePrompt(ctx context.Context, request UpdatePromptRequestObject) (UpdatePromptResponseObject, error)
+	// RevokeRunnerToken Revoke a token; machines it enrolled stay
+	// (DELETE /runner-tokens/{id})
+	RevokeRunnerToken(ctx context.Context, request RevokeRunnerTokenRequestObject) (RevokeRunnerTokenResponseObject, error)
+	// ListRunnerDownloads The programs for members' machines that this server offers
+	// (GET /runner/downloads)
+	ListRunnerDownloads(ctx context.Context, request ListRunnerDownloadsRequestObject) (ListRunnerDownloadsResponseObject, error)
+	// EnrolRunner Register a machine's key with an enrolment token
+	// (POST /runner/enrol)
+	EnrolRunner(ctx context.Context, request EnrolRunnerRequestObject) (EnrolRunnerResponseObject, error)
+	// RevokeRunner Revoke a machine
+	// (DELETE /runners/{id})
+	RevokeRunner(ctx context.Context, request RevokeRunnerRequestObject) (RevokeRunnerResponseObject, error)
+	// GetRunner One machine
+	// (GET /runners/{id})
+	GetRunner(ctx context.Context, request GetRunnerRequestObject) (GetRunnerResponseObject, error)
+	// UpdateRunner Rename a machine
+	// (PATCH /runners/{id})
+	UpdateRunner(ctx context.Context, request UpdateRunnerRequestObject) (UpdateRunnerResponseObject, error)
+	// ListRunnerHistory When it was connected and why each connection ended, newest first
+	// (GET /runners/{id}/history)
+	ListRunnerHistory(ctx context.Context, request ListRunnerHistoryRequestObject) (ListRunnerHistoryResponseObject, error)
+	// RegenerateRunner Give a machine a new key
+	// (POST /runners/{id}/regenerate)
+	RegenerateRunner(ctx context.Context, request RegenerateRunnerRequestObject) (RegenerateRunnerResponseObject, error)
 	// GetRun A run and how far each attempt is
 	// (GET /runs/{id})
 	GetRun(ctx context.Context, request GetRunRequestObject) (GetRunResponseObject, error)
@@ -13583,6 +14921,15 @@ type StrictServerInterface interface {
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx context.Context, request CreateProjectRequestObject) (CreateProjectResponseObject, error)
+	// ListRunnerTokens Tokens that can enrol a machine now
+	// (GET /teams/{team}/runner-tokens)
+	ListRunnerTokens(ctx context.Context, request ListRunnerTokensRequestObject) (ListRunnerTokensResponseObject, error)
+	// ListRunners Members' machines that are connected as places to work
+	// (GET /teams/{team}/runners)
+	ListRunners(ctx context.Context, request ListRunnersRequestObject) (ListRunnersResponseObject, error)
+	// CreateRunner Make a token that enrols a machine, and the line to run there
+	// (POST /teams/{team}/runners)
+	CreateRunner(ctx context.Context, request CreateRunnerRequestObject) (CreateRunnerResponseObject, error)
 	// ListRuns Prompts that were given to several agents at once, newest first
 	// (GET /teams/{team}/runs)
 	ListRuns(ctx context.Context, request ListRunsRequestObject) (ListRunsResponseObject, error)
@@ -14227,6 +15574,56 @@ func (sh *strictHandler) TestE2B(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(TestE2BResponseObject); ok {
 		return validResponse.VisitTestE2BResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListInstanceRunners operation middleware
+func (sh *strictHandler) ListInstanceRunners(ctx echo.Context, params ListInstanceRunnersParams) error {
+	var request ListInstanceRunnersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListInstanceRunners(ctx.Request().Context(), request.(ListInstanceRunnersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListInstanceRunners")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListInstanceRunnersResponseObject); ok {
+		return validResponse.VisitListInstanceRunnersResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RevokeInstanceRunner operation middleware
+func (sh *strictHandler) RevokeInstanceRunner(ctx echo.Context, id Id) error {
+	var request RevokeInstanceRunnerRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeInstanceRunner(ctx.Request().Context(), request.(RevokeInstanceRunnerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeInstanceRunner")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RevokeInstanceRunnerResponseObject); ok {
+		return validResponse.VisitRevokeInstanceRunnerResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -15112,6 +16509,249 @@ func (sh *strictHandler) UpdatePrompt(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(UpdatePromptResponseObject); ok {
 		return validResponse.VisitUpdatePromptResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RevokeRunnerToken operation middleware
+func (sh *strictHandler) RevokeRunnerToken(ctx echo.Context, id Id) error {
+	var request RevokeRunnerTokenRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeRunnerToken(ctx.Request().Context(), request.(RevokeRunnerTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeRunnerToken")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RevokeRunnerTokenResponseObject); ok {
+		return validResponse.VisitRevokeRunnerTokenResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListRunnerDownloads operation middleware
+func (sh *strictHandler) ListRunnerDownloads(ctx echo.Context) error {
+	var request ListRunnerDownloadsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRunnerDownloads(ctx.Request().Context(), request.(ListRunnerDownloadsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRunnerDownloads")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListRunnerDownloadsResponseObject); ok {
+		return validResponse.VisitListRunnerDownloadsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// EnrolRunner operation middleware
+func (sh *strictHandler) EnrolRunner(ctx echo.Context) error {
+	var request EnrolRunnerRequestObject
+
+	var body EnrolRunnerJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.EnrolRunner(ctx.Request().Context(), request.(EnrolRunnerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EnrolRunner")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(EnrolRunnerResponseObject); ok {
+		return validResponse.VisitEnrolRunnerResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RevokeRunner operation middleware
+func (sh *strictHandler) RevokeRunner(ctx echo.Context, id Id) error {
+	var request RevokeRunnerRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeRunner(ctx.Request().Context(), request.(RevokeRunnerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeRunner")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RevokeRunnerResponseObject); ok {
+		return validResponse.VisitRevokeRunnerResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetRunner operation middleware
+func (sh *strictHandler) GetRunner(ctx echo.Context, id Id) error {
+	var request GetRunnerRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetRunner(ctx.Request().Context(), request.(GetRunnerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetRunner")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetRunnerResponseObject); ok {
+		return validResponse.VisitGetRunnerResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateRunner operation middleware
+func (sh *strictHandler) UpdateRunner(ctx echo.Context, id Id) error {
+	var request UpdateRunnerRequestObject
+
+	request.Id = id
+
+	var body UpdateRunnerJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateRunner(ctx.Request().Context(), request.(UpdateRunnerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateRunner")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateRunnerResponseObject); ok {
+		return validResponse.VisitUpdateRunnerResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListRunnerHistory operation middleware
+func (sh *strictHandler) ListRunnerHistory(ctx echo.Context, id Id, params ListRunnerHistoryParams) error {
+	var request ListRunnerHistoryRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRunnerHistory(ctx.Request().Context(), request.(ListRunnerHistoryRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRunnerHistory")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListRunnerHistoryResponseObject); ok {
+		return validResponse.VisitListRunnerHistoryResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RegenerateRunner operation middleware
+func (sh *strictHandler) RegenerateRunner(ctx echo.Context, id Id) error {
+	var request RegenerateRunnerRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RegenerateRunner(ctx.Request().Context(), request.(RegenerateRunnerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RegenerateRunner")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RegenerateRunnerResponseObject); ok {
+		return validResponse.VisitRegenerateRunnerResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -16574,6 +18214,104 @@ func (sh *strictHandler) CreateProject(ctx echo.Context, team TeamSlug, params C
 		return err
 	} else if validResponse, ok := response.(CreateProjectResponseObject); ok {
 		return validResponse.VisitCreateProjectResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListRunnerTokens operation middleware
+func (sh *strictHandler) ListRunnerTokens(ctx echo.Context, team TeamSlug) error {
+	var request ListRunnerTokensRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRunnerTokens(ctx.Request().Context(), request.(ListRunnerTokensRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRunnerTokens")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListRunnerTokensResponseObject); ok {
+		return validResponse.VisitListRunnerTokensResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListRunners operation middleware
+func (sh *strictHandler) ListRunners(ctx echo.Context, team TeamSlug) error {
+	var request ListRunnersRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRunners(ctx.Request().Context(), request.(ListRunnersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRunners")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListRunnersResponseObject); ok {
+		return validResponse.VisitListRunnersResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateRunner operation middleware
+func (sh *strictHandler) CreateRunner(ctx echo.Context, team TeamSlug) error {
+	var request CreateRunnerRequestObject
+
+	request.Team = team
+
+	var body CreateRunnerJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateRunner(ctx.Request().Context(), request.(CreateRunnerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateRunner")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateRunnerResponseObject); ok {
+		return validResponse.VisitCreateRunnerResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

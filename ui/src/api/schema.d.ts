@@ -231,6 +231,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/runners": {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Every team's machines */
+        get: operations["listInstanceRunners"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/runners/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revoke a machine of any team */
+        delete: operations["revokeInstanceRunner"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/login": {
         parameters: {
             query?: never;
@@ -595,6 +634,172 @@ export interface paths {
         head?: never;
         /** Change a queued prompt, its place, or send it now; send a failed one again */
         patch: operations["updatePrompt"];
+        trace?: never;
+    };
+    "/runner-tokens/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revoke a token; machines it enrolled stay */
+        delete: operations["revokeRunnerToken"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runner/connect": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A machine's connection (WebSocket)
+         * @description Called by the program on the machine, which names itself in `Authorization: Parawork-Runner <id>.<unix ms>.<signature>`. Inside it both ends prove their keys with TLS 1.3; docs/runner.md says how.
+         */
+        get: operations["connectRunner"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runner/downloads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The programs for members' machines that this server offers */
+        get: operations["listRunnerDownloads"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runner/downloads/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * One of the programs
+         * @description Ranges are honoured. `X-Parawork-Sha256` is the SHA-256 of the whole, in hex.
+         */
+        get: operations["getRunnerDownload"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runner/enrol": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Register a machine's key with an enrolment token
+         * @description Called by the program on the machine. The same token with the same key again answers the same, so that a cut answer costs nothing.
+         */
+        post: operations["enrolRunner"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runners/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** One machine */
+        get: operations["getRunner"];
+        put?: never;
+        post?: never;
+        /**
+         * Revoke a machine
+         * @description Its key counts no more and its connection ends at once. What runs on it goes on there until its owner stops it.
+         */
+        delete: operations["revokeRunner"];
+        options?: never;
+        head?: never;
+        /** Rename a machine */
+        patch: operations["updateRunner"];
+        trace?: never;
+    };
+    "/runners/{id}/history": {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** When it was connected and why each connection ended, newest first */
+        get: operations["listRunnerHistory"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runners/{id}/regenerate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a machine a new key
+         * @description The old key counts no more and its connection ends at once. The machine is back, under its name and with its work, when the line in the answer was run on it.
+         */
+        post: operations["regenerateRunner"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/runs/{id}": {
@@ -1352,6 +1557,56 @@ export interface paths {
          * @description A URL is cloned in the background (state `cloning`, with progress); a folder must lie below an allowed root.
          */
         post: operations["createProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/runner-tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Tokens that can enrol a machine now
+         * @description Your own; all of them for who manages the team. The tokens themselves are not told again.
+         */
+        get: operations["listRunnerTokens"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/runners": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Members' machines that are connected as places to work
+         * @description Your own, those their owners share with the team, and all of them for who manages the team. One that is offline stays listed and says why.
+         */
+        get: operations["listRunners"];
+        put?: never;
+        /**
+         * Make a token that enrols a machine, and the line to run there
+         * @description The token is shown this once. It enrols one machine within the hour; a reusable one enrols many until it is revoked. Mode, image and network are put into the line; what the machine allows is decided there, by its owner.
+         */
+        post: operations["createRunner"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3057,6 +3312,32 @@ export interface components {
             /** @description Workspaces of the project that are there, instead of attempts */
             workspace_ids?: string[];
         };
+        NewRunner: {
+            /**
+             * @description Must be true for mode direct: agents then run without isolation, as the machine's user
+             * @default false
+             */
+            dangerous: boolean;
+            /** @description Mode docker: what containers are made from */
+            image?: string;
+            /**
+             * @description Without one the machine takes containers where there is an engine, else bubblewrap
+             * @enum {string}
+             */
+            mode?: "docker" | "bubblewrap" | "direct";
+            /** @description What the machine is to be called; without one, its host name */
+            name?: string;
+            /**
+             * @description What agents reach from there; the file on the machine can narrow it to a list
+             * @enum {string}
+             */
+            network?: "host" | "open" | "none";
+            /**
+             * @description Enrols many machines, until it is revoked
+             * @default false
+             */
+            reusable: boolean;
+        };
         NewSession: {
             /** @description The agent's account; without: your default, else the team's */
             account_id?: string;
@@ -3533,6 +3814,248 @@ export interface components {
         RunList: {
             items: components["schemas"]["Run"][];
             next_cursor: string | null;
+        };
+        /** @description A member's own machine. What it says of itself is what its owner set there; nothing here can widen it. */
+        Runner: {
+            /** @enum {string} */
+            access: "full" | "ask" | "read_only";
+            /** @description Hosts agents reach with network allow */
+            allow: string[];
+            arch: string;
+            /** @description Work can be started there now */
+            available: boolean;
+            /** @description none, process, container, kernel or machine */
+            boundary: string;
+            /** Format: int64 */
+            connected_at: number | null;
+            cpus: number;
+            /** Format: int64 */
+            created_at: number;
+            cure: string;
+            /** @description Agents run there without isolation, as the machine's user */
+            dangerous: boolean;
+            /** @description Told only to who may use it */
+            folders: components["schemas"]["RunnerFolder"][];
+            hostname: string;
+            id: string;
+            image: string;
+            /** @description In words */
+            isolation: string;
+            /** @description It is the version this server offers */
+            latest: boolean;
+            /** @description It is bringing its work home and will go */
+            leaving: boolean;
+            limits: components["schemas"]["RunnerLimits"];
+            load: components["schemas"]["RunnerLoad"];
+            /** @description Rename or revoke it. A new key is given by its owner alone */
+            may_manage: boolean;
+            may_use: boolean;
+            /** Format: int64 */
+            memory_mb: number;
+            mine: boolean;
+            /** @enum {string} */
+            mode: "docker" | "bubblewrap" | "direct";
+            name: string;
+            /** @enum {string} */
+            network: "host" | "open" | "allow" | "none";
+            /**
+             * Format: int64
+             * @description Since when it is offline
+             */
+            offline_at: number | null;
+            offline_reason: string;
+            os: string;
+            questions: components["schemas"]["RunnerQuestion"][];
+            /** @description In words; empty: none */
+            quiet_hours: string;
+            /** @description Why not */
+            reason: string;
+            /** @description Such as Debian GNU/Linux 12 */
+            release: string;
+            /** Format: int64 */
+            revoked_at: number | null;
+            /** Format: int64 */
+            seen_at: number | null;
+            /**
+             * @description Who may choose it
+             * @enum {string}
+             */
+            share: "owner" | "team";
+            /** @description Agents use the home of the machine's user; nothing of it is copied */
+            shared_home: boolean;
+            /** @enum {string} */
+            state: "online" | "offline" | "revoked";
+            /** @description The team's slug */
+            team: string;
+            /** @description How to update it; empty when there is nothing newer */
+            update_words: string;
+            user_id: string;
+            user_name: string;
+            /** @description Of its program */
+            version: string;
+            warning: string;
+            workspaces: components["schemas"]["RunnerWorkspace"][];
+        };
+        RunnerChange: {
+            name?: string;
+        };
+        RunnerConnection: {
+            /** @description Where it called from */
+            address: string;
+            /** Format: int64 */
+            began_at: number;
+            /** Format: int64 */
+            ended_at: number | null;
+            id: string;
+            /** @description Why it ended, in words */
+            reason: string;
+            version: string;
+        };
+        RunnerDownload: {
+            /** @enum {string} */
+            arch: "amd64" | "arm64";
+            available: boolean;
+            /** @description Below /runner/downloads */
+            file: string;
+            /** @description The line that downloads it as ./parawork, checks it and makes it runnable */
+            install: string;
+            /** @description With a token: that, and then the whole command, as one line to copy */
+            line: string;
+            /** @description In words, such as Linux on x86-64 */
+            name: string;
+            /** @enum {string} */
+            os: "linux" | "darwin";
+            /** @description Why it is not offered */
+            reason: string;
+            sha256: string;
+            /** Format: int64 */
+            size: number;
+            url: string;
+            version: string;
+        };
+        RunnerDownloadList: {
+            items: components["schemas"]["RunnerDownload"][];
+        };
+        RunnerEnrol: {
+            /** @description What the machine says of itself, as in docs/runner.md */
+            hello: {
+                [key: string]: unknown;
+            };
+            name?: string;
+            /**
+             * Format: byte
+             * @description Ed25519, 32 bytes, base64
+             */
+            public_key: string;
+            token: string;
+        };
+        RunnerEnrolled: {
+            name: string;
+            runner_id: string;
+            /**
+             * Format: byte
+             * @description Ed25519, 32 bytes, base64: what commands are signed with
+             */
+            server_key: string;
+            team: string;
+        };
+        RunnerEnrolment: {
+            /** @description The whole line to run on the machine, where the program is on its PATH */
+            command: string;
+            downloads: components["schemas"]["RunnerDownload"][];
+            /**
+             * Format: int64
+             * @description null: when it is revoked
+             */
+            expires_at: number | null;
+            /** @description The token's, to revoke it */
+            id: string;
+            name: string;
+            reusable: boolean;
+            /** @description The machine whose key it replaces */
+            runner_id: string | null;
+            /** @description The address the machine is told to call */
+            server: string;
+            /** @description Shown this once */
+            token: string;
+            /** @description What to know of that address; empty: nothing */
+            warning: string;
+        };
+        RunnerFolder: {
+            /** @enum {string} */
+            access: "full" | "ask" | "read_only";
+            branch: string;
+            /** @description A repository's worktree */
+            git: boolean;
+            name: string;
+            path: string;
+        };
+        RunnerHistory: {
+            items: components["schemas"]["RunnerConnection"][];
+            next_cursor: string | null;
+        };
+        /** @description The owner's; 0 = none */
+        RunnerLimits: {
+            /** @description Of each */
+            cpus: number;
+            /** Format: int64 */
+            disk_mb: number;
+            /** Format: int64 */
+            memory_mb: number;
+            /** Format: int64 */
+            processes: number;
+            /** @description At once */
+            sandboxes: number;
+        };
+        RunnerList: {
+            items: components["schemas"]["Runner"][];
+            next_cursor: string | null;
+        };
+        RunnerLoad: {
+            /** @description 0 to 1, of all cores */
+            cpu: number;
+            /** Format: int64 */
+            disk_free_mb: number;
+            /** Format: int64 */
+            memory_used_mb: number;
+            sandboxes: number;
+            /** @description Questions its owner has not answered */
+            waiting_answer: number;
+        };
+        /** @description What the machine's owner is asked there. It can be answered on the machine only. */
+        RunnerQuestion: {
+            /** Format: int64 */
+            asked_at: number;
+            id: string;
+            text: string;
+            workspace_id: string;
+        };
+        RunnerToken: {
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            expires_at: number | null;
+            id: string;
+            mine: boolean;
+            name: string;
+            reusable: boolean;
+            /** @description The machine whose key it replaces, or the one it enrolled last */
+            runner_id: string | null;
+            /** Format: int64 */
+            used_at: number | null;
+            user_id: string;
+            user_name: string;
+            uses: number;
+        };
+        RunnerTokenList: {
+            items: components["schemas"]["RunnerToken"][];
+            next_cursor: string | null;
+        };
+        RunnerWorkspace: {
+            id: string;
+            key: string;
+            name: string;
+            state: string;
         };
         Sandbox: {
             boundary?: components["schemas"]["Boundary"];
@@ -4639,6 +5162,51 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listInstanceRunners: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Machines */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunnerList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    revokeInstanceRunner: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoked */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     login: {
         parameters: {
             query?: never;
@@ -5269,6 +5837,235 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Prompt"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    revokeRunnerToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoked */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    connectRunner: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Switching to the tunnel */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listRunnerDownloads: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Programs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunnerDownloadList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getRunnerDownload: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The program */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    enrolRunner: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunnerEnrol"];
+            };
+        };
+        responses: {
+            /** @description Registered */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunnerEnrolled"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getRunner: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The machine */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Runner"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    revokeRunner: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoked */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateRunner: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunnerChange"];
+            };
+        };
+        responses: {
+            /** @description The machine */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Runner"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listRunnerHistory: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Connections */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunnerHistory"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    regenerateRunner: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The token and the line */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunnerEnrolment"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -6461,6 +7258,82 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listRunnerTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Tokens */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunnerTokenList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listRunners: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Machines */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunnerList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createRunner: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewRunner"];
+            };
+        };
+        responses: {
+            /** @description The token and the line */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunnerEnrolment"];
                 };
             };
             default: components["responses"]["Problem"];

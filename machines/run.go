@@ -1,0 +1,81 @@
+package machines
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// keepHistory is how long ended connections and tokens are kept.
+const keepHistory = 90 * 24 * time.Hour
+
+// pruneEvery is how often older ones are dropped.
+const pruneEvery = time.Hour
+
+// Run stores what is seen of connected machines now and then, until ctx ends. Then it lets every machine go and waits for the connections.
+func (s *Service) Run(ctx context.Context) error {
+	tick := time.NewTicker(s.cfg.Tick)
+	defer tick.Stop()
+	pruned := time.Time{}
+	for {
+		select {
+		case <-ctx.Done():
+			s.shut()
+			return nil
+		case <-tick.C:
+		}
+		s.keep(ctx)
+		if now := s.cfg.Now(); now.Sub(pruned) >= pruneEvery {
+			pruned = now
+			if err := s.store.PruneRunners(ctx, now.Add(-keepHistory).UnixMilli()); err != nil && ctx.Err() == nil {
+				s.cfg.Log.Warn("old connections of machines not dropped", "error", err)
+			}
+		}
+	}
+}
+
+// seenEvery is how often a sign of life alone is worth a write.
+const seenEvery = time.Minute
+
+// keep stores what machines said since it was stored last, and tells browsers of loads that were held back.
+func (s *Service) keep(ctx context.Context) {
+	now := s.now()
+	var store, say []Machine
+	s.mu.Lock()
+	for _, e := range s.all {
+		l := e.live
+		if l == nil {
+			continue
+		}
+		if l.unstored && now-l.stored >= seenEvery.Milliseconds() {
+			l.stored, l.unstored = now, false
+			store = append(store, e.m)
+		}
+		if l.unsaid && now-l.published >= loadEvery.Milliseconds() {
+			l.published, l.unsaid = now, false
+			say = append(say, e.m)
+		}
+	}
+	s.mu.Unlock()
+	for _, m := range store {
+		if err := s.store.SawRunner(ctx, m); err != nil && ctx.Err() == nil {
+			s.cfg.Log.Warn("what a machine says is not stored", "runner_id", m.ID, "error", err)
+		}
+	}
+	for _, m := range say {
+		s.publish(ctx, m)
+	}
+}
+
+// shut takes no more connections, lets every machine go and waits until they are gone. They come back when a server is there again.
+func (s *Service) shut() {
+	s.mu.Lock()
+	s.closed = true
+	all := slices.Collect(maps.Keys(s.links))
+	s.mu.Unlock()
+	for _, l := range all {
+		l.Close(sayRestart)
+	}
+	s.conns.Wait()
+}
