@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/testlink"
 )
 
 // Deadline bounds every wait of a test. It is generous: a loaded machine is slow, a hang is for ever.
@@ -51,6 +52,7 @@ type House struct {
 	cmd    *exec.Cmd
 	lines  *lineLog
 	done   chan struct{}
+	link   *testlink.Link // between the server and its machines; nil = they share this machine's network
 }
 
 // binaries are built once per test process.
@@ -117,14 +119,27 @@ func Start(t testing.TB, extra ...string) *House {
 	return h
 }
 
+// StartBehind is Start with a server that machines reach through link alone.
+func StartBehind(t testing.TB, link *testlink.Link, extra ...string) *House {
+	t.Helper()
+	h := bare(t, link, append(extra, fmt.Sprintf(`"server":{"listen":%q}`, link.Listen))...)
+	h.SetUp()
+	return h
+}
+
 // Bare boots a house without a user.
 func Bare(t testing.TB, extra ...string) *House {
+	t.Helper()
+	return bare(t, nil, extra...)
+}
+
+func bare(t testing.TB, link *testlink.Link, extra ...string) *House {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &House{t: t, Dir: dir, Client: &Client{t: t}}
+	h := &House{t: t, Dir: dir, Client: &Client{t: t}, link: link}
 	members := append([]string{fmt.Sprintf(`"dataDir":%q`, filepath.Join(dir, "data"))}, extra...)
 	all := strings.Join(members, ",")
 	if !strings.Contains(all, `"server"`) {
@@ -173,14 +188,14 @@ func (h *House) boot(env ...string) {
 	h.t.Helper()
 	bin := server(h.t)
 	cmd := exec.Command(bin, "serve", "--config", h.config)
-	cmd.Env = append(os.Environ(), "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"), "HOME="+h.Dir, "GORACE=halt_on_error=1 exitcode=66")
+	cmd.Env = append(os.Environ(), "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"), "HOME="+h.Dir, "GORACE=halt_on_error=1 exitcode=66", Ping)
 	cmd.Env = append(cmd.Env, env...)
 	r, w, err := os.Pipe()
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	cmd.Stdout, cmd.Stderr = w, w
-	if err := cmd.Start(); err != nil {
+	if err := h.begin(testlink.Server, cmd); err != nil {
 		h.t.Fatal(err)
 	}
 	_ = w.Close()
@@ -192,7 +207,18 @@ func (h *House) boot(env ...string) {
 		h.t.Fatalf("the server did not start:\n%s", h.lines)
 	}
 	h.URL = url
+	if h.link != nil {
+		h.URL = h.link.Local
+	}
 	h.Wait("the server serves", func() bool { return h.Try("GET", "/health", nil, nil) == nil })
+}
+
+// begin starts a program at one end of the house's network.
+func (h *House) begin(side testlink.Side, cmd *exec.Cmd) error {
+	if h.link != nil {
+		return h.link.Start(side, cmd)
+	}
+	return cmd.Start()
 }
 
 // SetupToken waits for the one-time token of the first start.

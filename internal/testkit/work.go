@@ -87,11 +87,16 @@ func (h *House) Workspace(projectID, name string) Workspace {
 // WorkspaceIn is Workspace in a place of that kind, "" = the default.
 func (h *House) WorkspaceIn(executor, projectID, name string) Workspace {
 	h.t.Helper()
-	var ws Workspace
 	body := map[string]any{"project_id": projectID, "name": name}
 	if executor != "" {
 		body["executor"] = executor
 	}
+	return h.workspace(body)
+}
+
+func (h *House) workspace(body map[string]any) Workspace {
+	h.t.Helper()
+	var ws Workspace
 	h.API("POST", "/teams/"+h.Team+"/workspaces", body, &ws)
 	h.workspaces = append(h.workspaces, ws.ID)
 	h.Wait("the workspace is ready", func() bool {

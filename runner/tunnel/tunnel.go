@@ -58,7 +58,7 @@ type Timing struct {
 
 func (t Timing) or() Timing {
 	if t.Ping <= 0 {
-		t.Ping = PingEvery
+		return standard()
 	}
 	if t.Dead <= t.Ping {
 		t.Dead = t.Ping + (Dead - PingEvery)

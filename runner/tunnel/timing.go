@@ -1,0 +1,6 @@
+//go:build !killpoints
+
+package tunnel
+
+// standard is the timing of every connection that is told no other.
+func standard() Timing { return Timing{Ping: PingEvery, Dead: Dead} }
