@@ -1,0 +1,229 @@
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/runner/wire"
+)
+
+// hub tells every server connection what happens here. Nothing waits for a connection that is slow: of each thing only the newest word is
+// kept for it.
+type hub struct {
+	mu   sync.Mutex
+	subs map[*subscriber]bool
+	over bool
+}
+
+// subscriber is one connection's share of the news.
+type subscriber struct {
+	wake      chan struct{}
+	hello     bool
+	load      *wire.Load
+	boxes     map[string]wire.Sandbox
+	questions map[string]wire.Question
+	leaving   *wire.Event
+	left      chan struct{} // closed when it was told that the machine leaves
+	over      bool
+}
+
+func (h *hub) subscribe() *subscriber {
+	s := &subscriber{wake: make(chan struct{}, 1), hello: true, boxes: map[string]wire.Sandbox{}, questions: map[string]wire.Question{}, left: make(chan struct{})}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.subs[s], s.over = true, h.over
+	s.nudge()
+	return s
+}
+
+func (h *hub) unsubscribe(s *subscriber) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.subs, s)
+}
+
+func (s *subscriber) nudge() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// each changes what waits for every connection.
+func (h *hub) each(fn func(*subscriber)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		fn(s)
+		s.nudge()
+	}
+}
+
+func (h *hub) helloChanged()          { h.each(func(s *subscriber) { s.hello = true }) }
+func (h *hub) sandbox(b wire.Sandbox) { h.each(func(s *subscriber) { s.boxes[b.ID] = b }) }
+func (h *hub) beat(l wire.Load)       { h.each(func(s *subscriber) { s.load = &l }) }
+
+func (h *hub) question(q wire.Question) {
+	h.each(func(s *subscriber) {
+		if old, ok := s.questions[q.ID]; ok && old.Answer == "" && q.Answer != "" || len(s.questions) < maxWaiting {
+			s.questions[q.ID] = q
+		}
+	})
+}
+
+// maxWaiting bounds the questions kept for a connection that does not read.
+const maxWaiting = 256
+
+// close ends every connection's news.
+func (h *hub) close() {
+	h.mu.Lock()
+	h.over = true
+	h.mu.Unlock()
+	h.each(func(s *subscriber) { s.over = true })
+}
+
+// take returns what waits for a connection, in an order that makes sense, and whether there is nothing to come.
+func (h *hub) take(s *subscriber) (hello bool, events []wire.Event, leaving *wire.Event, over bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	hello, s.hello = s.hello, false
+	for _, id := range slices.Sorted(maps.Keys(s.questions)) {
+		q := s.questions[id]
+		events = append(events, wire.Event{Type: wire.EventQuestion, Question: &q})
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.boxes)) {
+		b := s.boxes[id]
+		b.Token = "" // who is to have it asks for the sandbox
+		events = append(events, wire.Event{Type: wire.EventSandbox, Sandbox: &b})
+	}
+	if s.load != nil {
+		events = append(events, wire.Event{Type: wire.EventLoad, Load: s.load})
+	}
+	clear(s.questions)
+	clear(s.boxes)
+	s.load = nil
+	leaving, s.leaving = s.leaving, nil
+	return hello, events, leaving, s.over
+}
+
+// serveEvents sends a line for each thing that happens, until the connection ends.
+func (m *Machine) serveEvents(w http.ResponseWriter, r *http.Request) error {
+	s := m.hub.subscribe()
+	defer m.hub.unsubscribe(s)
+	for _, q := range m.cfg.Keeper.Questions() { // asked before it was connected
+		m.hub.question(q.Question)
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	rc := http.NewResponseController(w)
+	send := func(e wire.Event) error {
+		b, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("telling an event: %w", err)
+		}
+		if _, err = w.Write(append(b, '\n')); err == nil {
+			err = rc.Flush()
+		}
+		return err
+	}
+	for {
+		select {
+		case <-s.wake:
+		case <-r.Context().Done():
+			return errHungUp
+		}
+		hello, events, leaving, over := m.hub.take(s)
+		if hello {
+			h := m.hello(r.Context())
+			events = slices.Insert(events, 0, wire.Event{Type: wire.EventHello, Hello: &h})
+		}
+		if leaving != nil {
+			events = append(events, *leaving)
+		}
+		for _, e := range events {
+			if send(e) != nil {
+				return errHungUp
+			}
+		}
+		if leaving != nil {
+			close(s.left)
+		}
+		if over {
+			return nil
+		}
+	}
+}
+
+// leaveWithin bounds how long a server is waited for that is told that the machine leaves.
+const leaveWithin = 3 * time.Second
+
+// Leave tells the server that the machine goes on purpose, and why. With remove it asks that every sandbox is brought home and ended first,
+// and waits for that until ctx ends. It returns the sandboxes that stay: they go on here, and are found again at the next start. False says
+// that no server was told.
+func (m *Machine) Leave(ctx context.Context, reason string, remove bool) (stay []Standing, told bool) {
+	var all []*subscriber
+	m.hub.each(func(s *subscriber) {
+		s.leaving = &wire.Event{Type: wire.EventLeaving, Reason: reason, Remove: remove}
+		all = append(all, s)
+	})
+	bound, cancel := context.WithTimeout(ctx, leaveWithin)
+	defer cancel()
+	for _, s := range all {
+		select {
+		case <-s.left:
+			told = true
+		case <-bound.Done():
+		}
+	}
+	if remove && told {
+		m.emptied(ctx)
+	}
+	return m.Standings(), told
+}
+
+// emptied waits until no sandbox is left.
+func (m *Machine) emptied(ctx context.Context) {
+	t := time.NewTicker(200 * time.Millisecond)
+	defer t.Stop()
+	for len(m.all()) > 0 {
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Standing is a sandbox as its owner sees it on the machine.
+type Standing struct {
+	wire.Sandbox
+	Key      string   // the workspace's, such as PW-142
+	State    string   // making, running, paused, stopped
+	Programs []string // started in it, as far as this program knows
+}
+
+// Standings are the sandboxes there are, the oldest first.
+func (m *Machine) Standings() []Standing {
+	var out []Standing
+	for _, b := range m.all() {
+		p := b.get()
+		if p.State == gone || p.State == ending {
+			continue
+		}
+		s := Standing{Sandbox: b.tell(), Key: p.Key, State: p.State}
+		s.Token = ""
+		b.mu.Lock()
+		s.Programs = slices.Sorted(maps.Values(b.names))
+		b.mu.Unlock()
+		s.Programs = slices.Compact(s.Programs)
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b Standing) int { return int(a.MadeAt - b.MadeAt) })
+	return out
+}

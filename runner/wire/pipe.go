@@ -1,0 +1,19 @@
+package wire
+
+import "net/http"
+
+// PipePath is where the pipe to a sandbox's guest is.
+func PipePath(sandboxID string) string { return "/v1/sandboxes/" + sandboxID + "/pipe" }
+
+// InPipe is a request to a sandbox's guest as it is signed and judged: with the pipe's path before its own, so that a command for one
+// sandbox is none for another. It shares the header with r.
+func InPipe(sandboxID string, r *http.Request) *http.Request {
+	out := *r
+	u := *r.URL
+	uri := r.RequestURI
+	if uri == "" {
+		uri = r.URL.RequestURI()
+	}
+	out.URL, out.RequestURI = &u, PipePath(sandboxID)+uri
+	return &out
+}
