@@ -9,7 +9,7 @@ import (
 // Awake reports whether the workspace's sandbox lives and can answer now.
 func (m *Manager) Awake(workspaceID string) bool {
 	p, ok := m.Live(workspaceID)
-	return ok && p.paused.Load() == nil
+	return ok && p.paused.Load() == nil && p.away.Load() == nil
 }
 
 // Stands reports whether this sandbox of the workspace has not ended, whether it can be reached now or not.

@@ -23,6 +23,18 @@ func (m *Manager) Destroy(ctx context.Context, workspaceID string) error {
 	defer cancel()
 	p := r.current()
 	if p == nil {
+		if err := m.adoptOpen(ctx, r, workspaceID); err != nil {
+			return err
+		}
+	}
+	if why := m.Away(ctx, workspaceID); why != nil {
+		if ctx.Value(discarding{}) == nil {
+			return why
+		}
+		m.leaveBehind(ctx, r, why)
+		return nil
+	}
+	if p == nil {
 		return m.destroyStray(ctx, r, workspaceID)
 	}
 	if err := m.mustBeHome(ctx, r, p); err != nil {

@@ -91,6 +91,10 @@ func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*P
 		if err := m.Admit(ctx, p.Kind, askerOf(ctx).userID); err != nil {
 			return nil, err
 		}
+		if away := m.awayWhy(ctx, p.Kind); away != nil {
+			m.left(ctx, r, p, away)
+			return nil, away
+		}
 		switch {
 		case why != nil && wakes:
 			return nil, nil
@@ -143,6 +147,9 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 	if err := m.Admit(ctx, e.Kind(), who.userID); err != nil {
 		return nil, err
 	}
+	if err := m.clearLeft(ctx, e, workspaceID); err != nil {
+		return nil, err
+	}
 	spec.ID, spec.WorkspaceID, spec.UserID = id.New("sbx"), workspaceID, who.userID
 	k := m.newMaking(Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID,
 		State: Starting, StartedAt: m.now(), UserID: who.userID, Purpose: who.purpose}, caps)
@@ -172,8 +179,12 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 
 // connect says hello to a sandbox.
 func (m *Manager) connect(ctx context.Context, sb Sandbox, rec Record) (*Place, error) {
-	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind, OwnDisk: m.ownDisk(ctx, rec.Handle.Kind),
-		record: rec, ending: make(chan struct{}), done: make(chan struct{})}
+	p := &Place{SandboxID: rec.Handle.ID, WorkspaceID: rec.WorkspaceID, TeamID: rec.TeamID, Kind: rec.Handle.Kind, record: rec,
+		ending: make(chan struct{}), done: make(chan struct{})}
+	if e, ok := m.executor(ctx, p.Kind); ok {
+		c := m.capabilities(ctx, e)
+		p.OwnDisk, p.SharedHome = c.OwnDisk, c.SharedHome
+	}
 	p.setBox(sb)
 	narrow, _ := sb.(Narrow)
 	p.Guest = client.New(client.Config{Dial: m.dialer(p), Token: sb.Token(), SandboxID: rec.Handle.ID, Ready: p.ready, Now: m.cfg.Now,
@@ -331,6 +342,10 @@ func (m *Manager) reclaim(ctx context.Context, r *room) (*Place, error) {
 	r.mu.Unlock()
 	if stray == nil {
 		return nil, nil
+	}
+	if away := m.awayWhy(ctx, stray.Handle.Kind); away != nil {
+		m.astray(ctx, r, *stray, away)
+		return nil, away
 	}
 	p, err := m.revive(ctx, r, *stray)
 	switch {

@@ -33,6 +33,7 @@ type Capabilities struct {
 	Available bool
 	Reason    string // why not available, "" when it is
 	Away      bool   // it is not available because nobody hears it now; it comes back by itself, and commands wait for it
+	AwaySince int64  // since when, ms UTC; 0 = not known
 	Cure      string // what to do about it
 	Isolation string // in words: "No isolation: the agent has the server user's rights"
 	Isolated  bool
@@ -47,11 +48,13 @@ type Capabilities struct {
 	Ports     bool
 	PriceNano int64 // nano-USD per hour; 0 = free
 
-	OwnDisk   bool   // the worktree inside is a copy: see OnArrive
-	PauseFree bool   // what is paused costs nothing and lives on by itself
-	Sizes     []Size // what can be chosen, the smallest first; none = limits say how much it gets
-	LeaseMs   int64  // how long a sandbox lives that nobody extends; 0 = for ever
-	RunMs     int64  // how long one run may last; 0 = for ever
+	OwnDisk    bool   // the worktree inside is a copy: see OnArrive
+	SharedHome bool   // agents' home there is somebody's own: nothing of it is copied to or from it
+	PauseFree  bool   // what is paused costs nothing and lives on by itself
+	Sizes      []Size // what can be chosen, the smallest first; none = limits say how much it gets
+	LeaseMs    int64  // how long a sandbox lives that nobody extends; 0 = for ever
+	MakeMs     int64  // how long making one may take; 0 = three minutes
+	RunMs      int64  // how long one run may last; 0 = for ever
 }
 
 // Spec asks for a sandbox. ID is chosen by the caller: Create is idempotent on it.
@@ -61,6 +64,8 @@ type Spec struct {
 	WorkspaceID string
 	Root        string   // the worktree on the host
 	Inside      string   // where the worktree lies in a place with a disk of its own; it names no path of the host
+	Key         string   // what people call the workspace, such as PW-142
+	Folder      string   // on a member's machine: the allowed folder whose repository it borrows; "" = none
 	Size        Size     // what a place with sizes is asked for
 	UserID      string   // who asked; "" = the server
 	Warm        *Handle  // a warm sandbox to be taken instead of making one; see Warmer

@@ -38,9 +38,10 @@ func (b *bill) Still(context.Context, executors.Stretch, int64, executors.StillB
 func (b *bill) Settle(context.Context, []string) error                                   { return nil }
 
 func newVillage(t *testing.T, change ...func(*executors.ManagerConfig)) *village {
-	v := &village{bill: &bill{}}
+	w := fake.NewWorld(t.TempDir(), nil)
+	t.Cleanup(w.Close)
+	v := &village{bill: &bill{}, family: fake.NewFamily(w)}
 	v.street = newStreet(t, append(change, func(c *executors.ManagerConfig) {
-		v.family = fake.NewFamily(c.Executors[0].(*fake.Executor).World())
 		c.Families = []executors.Family{v.family}
 		c.Ledger = v.bill
 	})...)

@@ -24,10 +24,11 @@ func (m *Manager) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { m.every(ctx, m.cfg.HealthEvery, m.CheckHealth) })
 	wg.Go(func() {
-		m.reap(ctx)
-		m.every(ctx, m.cfg.ReapEvery, m.reap)
+		m.Reap(ctx)
+		m.every(ctx, m.cfg.ReapEvery, m.Reap)
 	})
 	wg.Go(func() { m.heed(ctx) })
+	wg.Go(func() { m.heedLooks(ctx) })
 	if p := m.pool(); p != nil {
 		wg.Go(func() { p.run(ctx) })
 	}
@@ -75,13 +76,26 @@ func (m *Manager) every(ctx context.Context, d time.Duration, fn func(context.Co
 
 // CheckHealth looks at every live place and every unreachable sandbox once, now.
 func (m *Manager) CheckHealth(ctx context.Context) {
+	m.checkAll(ctx, m.roomsWhere(func(*room) bool { return true }))
+	m.beat(ctx)
+}
+
+// roomsWhere names the workspaces whose rooms are such.
+func (m *Manager) roomsWhere(such func(*room) bool) []string {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	ids := make([]string, 0, len(m.rooms))
-	for id := range m.rooms {
-		ids = append(ids, id)
+	for id, r := range m.rooms {
+		if such(r) {
+			ids = append(ids, id)
+		}
 	}
-	m.mu.Unlock()
 	slices.Sort(ids)
+	return ids
+}
+
+// checkAll looks at these workspaces' sandboxes.
+func (m *Manager) checkAll(ctx context.Context, ids []string) {
 	var wg sync.WaitGroup
 	limit := make(chan struct{}, checkAtOnce)
 	for _, id := range ids {
@@ -94,7 +108,6 @@ func (m *Manager) CheckHealth(ctx context.Context) {
 		})
 	}
 	wg.Wait()
-	m.beat(ctx)
 }
 
 // Check looks at the workspace's sandbox now. It returns nil when the guest answers or the workspace has no sandbox,
@@ -105,6 +118,11 @@ func (m *Manager) Check(ctx context.Context, workspaceID string) error {
 	if p == nil {
 		return m.checkStray(ctx, r)
 	}
+	if why := m.awayWhy(ctx, p.Kind); why != nil {
+		m.left(ctx, r, p, why)
+		return why
+	}
+	defer m.cameBack(p)()
 	if p.frozen.Load() != nil {
 		return nil // it cannot answer, and is not asked
 	}
@@ -245,6 +263,7 @@ func (m *Manager) endPlace(ctx context.Context, r *room, p *Place, state State, 
 	r.mu.Lock()
 	r.place = nil
 	m.setPaused(p, nil)
+	m.setAway(p, nil)
 	rec := p.record
 	r.mu.Unlock()
 	m.finish(ctx, rec, state, reason)

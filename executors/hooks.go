@@ -19,6 +19,7 @@ type hooks struct {
 	fallBack func(ctx context.Context, workspaceID string, cause error) (bool, error)
 	arriving []func(ctx context.Context, a Arrival) error
 	pausing  []func(ctx context.Context, p *Place)
+	left     []func(ctx context.Context, p *Place) error
 }
 
 // endingTimeout bounds all that happens in a sandbox before a planned end: a guest that does not answer keeps nobody from ending it.

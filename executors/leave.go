@@ -10,6 +10,9 @@ import (
 // Leave ends the workspace's sandbox so that it can have one in another place. A sandbox whose place is no longer configured, or cannot
 // be used now, is left behind: the reaper removes it once its place answers again.
 func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
+	if m.Away(ctx, workspaceID) != nil {
+		return m.Destroy(Discard(ctx), workspaceID)
+	}
 	err := m.Destroy(ctx, workspaceID)
 	if err == nil {
 		return nil
@@ -57,7 +60,7 @@ func (m *Manager) Lost(ctx context.Context, workspaceID string) bool {
 	stray := r.stray
 	r.mu.Unlock()
 	if stray == nil {
-		return false
+		return m.Away(ctx, workspaceID) != nil
 	}
 	c, ok := m.Place(ctx, stray.Handle.Kind)
 	return !ok || !c.Available

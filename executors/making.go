@@ -186,7 +186,7 @@ func (m *Manager) create(ctx context.Context, r *room, e Executor, caps Capabili
 
 // raise makes a sandbox, says hello to it and has the workspace brought there. On error nothing of it is left, and its row is closed.
 func (m *Manager) raise(ctx context.Context, e Executor, caps Capabilities, spec Spec, k *making) (*Place, error) {
-	mctx, cancel := context.WithTimeout(ctx, makeTimeout)
+	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
 	defer cancel()
 	sb, err := m.construct(mctx, e, caps, spec, k)
 	if err != nil {

@@ -48,6 +48,8 @@ type Store interface {
 	UpdateSandbox(ctx context.Context, r Record) error
 	// OpenSandboxes returns every sandbox that has not ended.
 	OpenSandboxes(ctx context.Context) ([]Record, error)
+	// Sandbox returns a sandbox, open or ended; fault.NotFound when there never was one, or its workspace is gone.
+	Sandbox(ctx context.Context, id string) (Record, error)
 	// LastSandbox returns the newest sandbox of a workspace, open or ended; fault.NotFound when there never was one.
 	LastSandbox(ctx context.Context, workspaceID string) (Record, error)
 	// LastSync says how far a workspace's files are home that live in a place with a disk of its own. The zero Sync when nothing is known.
@@ -155,7 +157,8 @@ type Manager struct {
 	meters    *Meters
 	metering  metering
 	warm      *pool          // sandboxes made ahead of time; nil = none
-	still     atomic.Int64   // places that are paused: asked at every output of a terminal
+	still     atomic.Int64   // places that are paused or away: asked at every output of a terminal
+	looks     chan Kind      // places that changed: Run looks at their sandboxes at once
 	worries   chan string    // workspaces whose guest could not be dialed: Run looks at them at once
 	work      sync.WaitGroup // flights that go on when their callers have left
 }
@@ -179,12 +182,14 @@ type Place struct {
 	Hello       guest.Hello // what the guest said of itself when the place became live
 	Guest       *client.Client
 
-	OwnDisk bool // the worktree inside is a copy: see OnArrive
+	OwnDisk    bool // the worktree inside is a copy: see OnArrive
+	SharedHome bool // the home inside is somebody's own: see Capabilities
 
 	sandbox atomic.Pointer[Sandbox]
 	record  Record                 // under the room's mu once the place is live
 	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not
 	frozen  atomic.Pointer[string] // likewise, and its guest cannot answer; changed by chill and thaw
+	away    atomic.Pointer[error]  // why its place cannot be heard now; nil = it can
 	stirMu  sync.Mutex
 	stirred chan struct{} // closed when the guest can be asked again; nil while it can
 	ending  chan struct{}
@@ -228,7 +233,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 		panic(err)
 	}
 	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), families: make(map[Kind]Family), probes: make(map[Kind]*probe), rooms: make(map[string]*room),
-		gone: make(map[string]int64), ends: make(map[string]string), worries: make(chan string, 64)}
+		gone: make(map[string]int64), ends: make(map[string]string), worries: make(chan string, 64), looks: make(chan Kind, 256)}
 	m.SetRules(Rules{Default: cfg.Default, Fixed: cfg.Fixed})
 	for _, e := range cfg.Executors {
 		m.byKind[e.Kind()] = e

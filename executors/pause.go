@@ -23,13 +23,16 @@ func errPaused(reason string) error {
 
 // ready refuses what would wait for a guest that stands still. It is asked before each question to the guest.
 func (p *Place) ready() error {
+	if away := p.away.Load(); away != nil {
+		return *away
+	}
 	if why := p.frozen.Load(); why != nil {
 		return errPaused(*why)
 	}
 	return nil
 }
 
-// Paused says why the workspace's sandbox stands still, and whether it does.
+// Paused says why the workspace's sandbox stands still, and whether it does. One whose place is away does as far as anybody here can tell.
 func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
 	if m.still.Load() == 0 {
 		return "", false
@@ -38,11 +41,13 @@ func (m *Manager) Paused(workspaceID string) (reason string, paused bool) {
 	if !ok {
 		return "", false
 	}
-	why := p.paused.Load()
-	if why == nil {
-		return "", false
+	if why := p.paused.Load(); why != nil {
+		return *why, true
 	}
-	return *why, true
+	if away := p.away.Load(); away != nil {
+		return reasonOf(*away), true
+	}
+	return "", false
 }
 
 // Pause makes everything in the workspace's sandbox stand still until Wake, also over a restart of the server. reason says why, in
@@ -60,6 +65,9 @@ func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
 	}
 	if p.paused.Load() != nil {
 		return m.holdStill(ctx, r, p, reason)
+	}
+	if why := m.awayWhy(ctx, p.Kind); why != nil {
+		return why
 	}
 	if _, ok := m.pauser(ctx, p); !ok {
 		return fault.New(fault.Unsupported, "pause_unsupported", "%s cannot pause a sandbox. Destroy it instead: the worktree stays.", m.nameOf(ctx, p.Kind))

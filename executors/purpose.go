@@ -21,6 +21,12 @@ func (m *Manager) EnsureFor(ctx context.Context, workspaceID string, p Purpose, 
 	return m.Ensure(As(ctx, p, userID), workspaceID)
 }
 
+// AskerOf is who As says wants a place, and for what.
+func AskerOf(ctx context.Context) (p Purpose, userID string) {
+	a := askerOf(ctx)
+	return a.purpose, a.userID
+}
+
 func askerOf(ctx context.Context) asker {
 	a, _ := ctx.Value(askerKey{}).(asker)
 	return a

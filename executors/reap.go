@@ -31,9 +31,9 @@ func (m *Manager) fresh(sandboxID string) bool {
 	return ok
 }
 
-// reap destroys what the executors have and the store does not know as open: rests of a server that died between two steps,
+// Reap destroys what the executors have and the store does not know as open: rests of a server that died between two steps,
 // and what gone sandboxes left.
-func (m *Manager) reap(ctx context.Context) {
+func (m *Manager) Reap(ctx context.Context) {
 	m.mu.Lock()
 	ready := m.recovered
 	maps.DeleteFunc(m.gone, func(_ string, at int64) bool { return m.now()-at >= m.cfg.KeepRemains.Milliseconds() })
@@ -44,36 +44,53 @@ func (m *Manager) reap(ctx context.Context) {
 	places := m.known(ctx)
 	m.forgetGone(places)
 	for kind, e := range places {
-		// The list comes first: what is made after it is not in it, and what is in it had its row before it was made.
-		handles, err := e.List(ctx)
-		if err != nil {
-			m.cfg.Log.Warn("sandboxes could not be listed", "executor", kind, "error", err)
-			continue
-		}
-		if len(handles) == 0 {
-			continue
-		}
-		open, err := m.cfg.Store.OpenSandboxes(ctx)
-		if err != nil {
-			m.cfg.Log.Warn("open sandboxes could not be read", "error", err)
+		if m.reapPlace(ctx, kind, e); ctx.Err() != nil {
 			return
 		}
-		warm, err := m.pool().ids(ctx)
-		if err != nil {
-			m.cfg.Log.Warn("warm sandboxes could not be read", "error", err)
-			return
-		}
-		known := make(map[string]bool, len(open)+len(warm))
-		for _, id := range warm {
-			known[id] = true
-		}
-		for _, r := range open {
-			known[r.Handle.ID] = true
-		}
-		for _, h := range handles {
-			if !known[h.ID] && !m.fresh(h.ID) && ctx.Err() == nil {
-				m.reapOne(ctx, e, h)
+	}
+}
+
+// reapPlace destroys what one place has and the store does not know as open.
+func (m *Manager) reapPlace(ctx context.Context, kind Kind, e Executor) {
+	m.mu.Lock()
+	ready := m.recovered
+	m.mu.Unlock()
+	if !ready || m.awayWhy(ctx, kind) != nil {
+		return
+	}
+	// The list comes first: what is made after it is not in it, and what is in it had its row before it was made.
+	handles, err := e.List(ctx)
+	if err != nil {
+		m.cfg.Log.Warn("sandboxes could not be listed", "executor", kind, "error", err)
+		return
+	}
+	if len(handles) == 0 {
+		return
+	}
+	open, err := m.cfg.Store.OpenSandboxes(ctx)
+	if err != nil {
+		m.cfg.Log.Warn("open sandboxes could not be read", "error", err)
+		return
+	}
+	warm, err := m.pool().ids(ctx)
+	if err != nil {
+		m.cfg.Log.Warn("warm sandboxes could not be read", "error", err)
+		return
+	}
+	known := make(map[string]bool, len(open)+len(warm))
+	for _, id := range warm {
+		known[id] = true
+	}
+	for _, r := range open {
+		known[r.Handle.ID] = true
+	}
+	for _, h := range handles {
+		if !known[h.ID] && !m.fresh(h.ID) && ctx.Err() == nil {
+			if kind.Member() != "" {
+				m.reapMember(ctx, e, h)
+				continue
 			}
+			m.reapOne(ctx, e, h)
 		}
 	}
 }

@@ -200,6 +200,8 @@ func outlooks(all []executors.Standing) func(kind string, running bool) outlook 
 			return outlook{s.Boundary, fmt.Sprintf("%s cannot be used now: %s. %s", s.Name, s.Reason, s.Cure), !running}
 		case !s.Allowed:
 			return outlook{s.Boundary, fmt.Sprintf("%s is %s. What runs goes on; nothing new starts here. Move it to another place.", s.Name, s.Forbidden), true}
+		case s.Boundary == executors.NoBoundary && s.OwnDisk:
+			return outlook{s.Boundary, "DANGEROUS: nothing keeps agents in here. They have the rights of the machine's owner, with all of their files.", false}
 		case s.Boundary == executors.NoBoundary:
 			return outlook{s.Boundary, "This place is no boundary: agents have the rights of the server's user.", false}
 		}

@@ -18,6 +18,7 @@ import (
 type inside struct {
 	key, home      string
 	host, boundary bool
+	far            bool // on another machine
 }
 
 // in is the place as the agents' adapters know it, for work that ends with ctx.
@@ -34,12 +35,12 @@ func (s *Service) insideOf(ctx context.Context, p *executors.Place) (*inside, er
 	caps, _ := s.cfg.Places.Place(ctx, p.Kind)
 	bounded := caps.Boundary != "" && caps.Boundary != executors.NoBoundary
 	if p.Hello.Home == "" {
-		if bounded {
+		if bounded || p.OwnDisk {
 			return nil, fault.New(fault.Unavailable, "sandbox_has_no_home", "The sandbox knows no home for its agents. Destroy the sandbox to get a new one.")
 		}
 		return nil, nil
 	}
-	return &inside{key: p.WorkspaceID, home: p.Hello.Home, host: caps.Host, boundary: bounded}, nil
+	return &inside{key: p.WorkspaceID, home: p.Hello.Home, host: caps.Host, boundary: bounded, far: p.OwnDisk}, nil
 }
 
 // brief is what an agent is told of the place it works in.
@@ -93,9 +94,13 @@ func (s *Service) permissions(req StartRequest, in *inside, resumed bool) (permi
 	if resumed {
 		return agents.AskPermissions, true, nil
 	}
+	whose := "server's user"
+	if in != nil && in.far {
+		whose = "machine's owner"
+	}
 	return "", false, fault.New(fault.Conflict, "no_boundary",
-		"%s would do everything without asking, and nothing keeps it in here: it has the rights of the server's user. Choose a place that isolates, let it ask, or confirm it (confirm_no_boundary).",
-		s.cfg.Agents.Name(req.Agent)).With("field", "permissions")
+		"%s would do everything without asking, and nothing keeps it in here: it has the rights of the %s. Choose a place that isolates, let it ask, or confirm it (confirm_no_boundary).",
+		s.cfg.Agents.Name(req.Agent), whose).With("field", "permissions")
 }
 
 // notThere reports whether a process could not be started because its program is not in the place.

@@ -28,6 +28,9 @@ func (l *live) awake(ctx context.Context) error {
 	if l.asleep() {
 		return l.svc.cfg.Places.Wake(ctx, l.workspaceID)
 	}
+	if err := l.svc.cfg.Places.Away(ctx, l.workspaceID); err != nil {
+		return err
+	}
 	return fault.New(fault.Conflict, "workspace_paused", "%s Wake the workspace to go on.", or(why, "It is paused.")).With("reason", why)
 }
 

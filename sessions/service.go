@@ -59,6 +59,8 @@ type Places interface {
 	Wake(ctx context.Context, workspaceID string) error
 	// WakesItself reports whether it stands still and is to be woken, with Wake, by whoever needs what runs in it.
 	WakesItself(workspaceID string) bool
+	// Away says why the sandbox cannot be heard now although it may go on; nil = it can, or there is none.
+	Away(ctx context.Context, workspaceID string) error
 	// KilledBy says why a process that was just killed died, EndOf why a sandbox was ended that no person ended; "" = not known.
 	KilledBy(workspaceID, sandboxID string) string
 	EndOf(sandboxID string) string

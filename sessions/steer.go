@@ -248,6 +248,8 @@ func (l *live) notYet(p Prompt, now time.Time) (why string, wait time.Duration) 
 	idle := min(now.Sub(time.UnixMilli(l.row.StateAt)), now.Sub(l.steering.sentAt))
 	if _, paused := l.paused(); paused {
 		switch {
+		case l.svc.cfg.Places.Away(l.svc.hard, l.workspaceID) != nil:
+			return "its machine is offline: it is sent once that is back", pausedLook
 		case !l.asleep():
 			return "the workspace is paused: wake it to go on", pausedLook
 		case p.Held == "" && l.stopper == "" && l.row.State != Waiting && (l.held.holder == "" || l.held.holder == p.CreatedBy):

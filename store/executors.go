@@ -112,6 +112,18 @@ func (s *Executors) OpenSandboxes(ctx context.Context) ([]executors.Record, erro
 	return out, rows.Err()
 }
 
+// Sandbox returns a sandbox, open or ended.
+func (s *Executors) Sandbox(ctx context.Context, id string) (executors.Record, error) {
+	r, err := scanSandbox(s.db.QueryRow(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE id = ?`, id))
+	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
+		return r, fault.New(fault.NotFound, "sandbox_not_found", "There is no such sandbox.")
+	}
+	if err != nil {
+		return r, fmt.Errorf("reading a sandbox: %w", err)
+	}
+	return r, nil
+}
+
 // LastSandbox returns the workspace's newest sandbox, the open one first.
 func (s *Executors) LastSandbox(ctx context.Context, workspaceID string) (executors.Record, error) {
 	r, err := scanSandbox(s.db.QueryRow(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE workspace_id = ?

@@ -50,7 +50,7 @@ type homes struct {
 }
 
 func (s *Service) homesOf(p *executors.Place) *homes {
-	if s.cfg.HomeDir == nil || p.Hello.Home == "" || !p.OwnDisk {
+	if s.cfg.HomeDir == nil || p.Hello.Home == "" || !p.OwnDisk || p.SharedHome {
 		return nil
 	}
 	return &homes{s: s, guest: p.Guest, id: p.WorkspaceID, sbxID: p.SandboxID, dir: s.cfg.HomeDir(p.WorkspaceID),

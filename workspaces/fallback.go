@@ -24,6 +24,9 @@ func afar(ctx context.Context, c Chooser, kind string) bool {
 	return ok && caps.OwnDisk
 }
 
+// personal reports whether a place is a member's own machine: work that is there for its files and its hardware goes nowhere else by itself.
+func personal(kind string) bool { return executors.Kind(kind).Base() == executors.Runner }
+
 // FallBack gives a workspace that is being made ready a place on this server where that was agreed beforehand, because its own cannot
 // serve for the cause given. It says whether it did; no sandbox of the workspace lives then.
 func (s *Service) FallBack(ctx context.Context, workspaceID string, cause error) (bool, error) {
@@ -33,7 +36,7 @@ func (s *Service) FallBack(ctx context.Context, workspaceID string, cause error)
 	}
 	c := s.chooser()
 	here, ok := c.(hereChooser)
-	if !ok || !w.FallbackOK || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) || !afar(ctx, c, w.Executor) {
+	if !ok || !w.FallbackOK || personal(w.Executor) || s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) || !afar(ctx, c, w.Executor) {
 		return false, nil
 	}
 	to, err := here.ChooseHere(ctx, w.TeamID)
@@ -126,7 +129,7 @@ func (s *Service) chooseOrFallBack(ctx context.Context, c Chooser, teamID string
 	if asked == "" {
 		asked = project
 	}
-	if !ok || !afar(ctx, c, string(asked)) {
+	if !ok || personal(string(asked)) || !afar(ctx, c, string(asked)) {
 		return kind, err
 	}
 	if _, herr := here.ChooseHere(ctx, teamID); herr != nil {

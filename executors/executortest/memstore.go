@@ -59,6 +59,18 @@ func (s *MemStore) OpenSandboxes(context.Context) ([]executors.Record, error) {
 	return out, nil
 }
 
+// Sandbox returns one.
+func (s *MemStore) Sandbox(_ context.Context, id string) (executors.Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.sandboxes {
+		if r.Handle.ID == id {
+			return r, nil
+		}
+	}
+	return executors.Record{}, fault.New(fault.NotFound, "sandbox_not_found", "There is no such sandbox.")
+}
+
 // LastSandbox returns the newest of a workspace.
 func (s *MemStore) LastSandbox(_ context.Context, workspaceID string) (executors.Record, error) {
 	s.mu.Lock()

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 
@@ -94,5 +95,24 @@ func (m *Machine) List(ctx context.Context) ([]executors.Handle, error) {
 	return slices.DeleteFunc(all, func(h executors.Handle) bool { return h.Kind != m.kind }), err
 }
 
-// World is where the executor's sandboxes live.
-func (e *Executor) World() *World { return e.w }
+// GoAway has the machine be out of reach, as without network: its sandboxes live on.
+func (m *Machine) GoAway(reason string) {
+	gone := errors.New("there is no way to the machine")
+	k := m.get()
+	k.Away, k.Unavailable, k.DialErr, k.RecoverErr, k.ListErr, k.DestroyErr, k.CreateErr = true, reason, gone, gone, gone, gone, gone
+	m.Set(k)
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	for _, b := range m.w.boxes {
+		if b.handle.Kind == m.kind {
+			b.listen.cut()
+		}
+	}
+}
+
+// ComeBack ends GoAway.
+func (m *Machine) ComeBack() {
+	k := m.get()
+	k.Away, k.Unavailable, k.DialErr, k.RecoverErr, k.ListErr, k.DestroyErr, k.CreateErr = false, "", nil, nil, nil, nil, nil
+	m.Set(k)
+}

@@ -1,0 +1,89 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/runner/wire"
+)
+
+// makeWithin bounds a making: its owner may have to be asked, and an image to be fetched.
+const makeWithin = 30 * time.Minute
+
+// Capabilities says what the machine last said of itself, as far as that can be.
+func (e *member) Capabilities(context.Context) (executors.Capabilities, error) {
+	h := e.m.Hello
+	c := executors.Capabilities{Kind: e.Kind(), Name: e.name(), Available: true, Boundary: boundary(h), Isolation: clean(h.Isolation, maxWords),
+		Limits: h.Mode != wire.Direct, Warning: clean(h.Warning, maxWords), Brief: brief(e.name(), h), Pause: h.Pause, Ports: true, OwnDisk: true,
+		SharedHome: h.SharedHome || h.Mode == wire.Direct, StartMs: min(max(h.StartMs, 0), time.Hour.Milliseconds()), MakeMs: makeWithin.Milliseconds()}
+	c.Isolated = c.Boundary != executors.NoBoundary
+	no := func(reason, cure string) { c.Available, c.Reason, c.Cure = false, reason, cure }
+	switch {
+	case !e.m.Online:
+		no(since(e.m.OfflineAt, e.f.cfg.Now()), "Start it there again: parawork runner.")
+		c.Away, c.AwaySince = true, e.m.OfflineAt
+	case h.Version < wire.Version-1 || h.Version > wire.Version || h.Version < 1:
+		no("its program speaks another version than this server", "Update the program there: parawork runner update.")
+	case h.Access == wire.ReadOnly:
+		no("its owner lets nothing be started there: access is read_only", "Its owner can change that in runner.json on the machine.")
+	case !h.Available:
+		no(or(clean(h.Reason, maxWords), "it makes no sandboxes now"), clean(h.Cure, maxWords))
+	}
+	return c, nil
+}
+
+// boundary is how strongly the machine says to keep agents in: never more than its mode can.
+func boundary(h wire.Hello) executors.Boundary {
+	said := executors.Boundary(h.Boundary)
+	if !slices.Contains(executors.Boundaries, said) {
+		said = executors.NoBoundary
+	}
+	switch h.Mode {
+	case wire.Docker:
+		return said
+	case wire.Bubblewrap:
+		if said.AtLeast(executors.ProcessBoundary) {
+			return executors.ProcessBoundary
+		}
+	}
+	return executors.NoBoundary
+}
+
+// brief is what agents are told of the machine they work on.
+func brief(name string, h wire.Hello) string {
+	var b strings.Builder
+	word := func(s string) string { return or(clean(s, maxName), "unknown") }
+	fmt.Fprintf(&b, "You work on %q, a person's own machine, not on a server: %s on %s", name, word(h.Release), word(h.Arch))
+	switch h.Mode {
+	case wire.Docker:
+		fmt.Fprintf(&b, ", inside a container made from %s. Programs you install there are gone when the container is.", word(h.Image))
+	case wire.Bubblewrap:
+		b.WriteString(", inside a sandbox of its kernel: its programs are there, read-only; other people's files are not.")
+	default:
+		fmt.Fprintf(&b, " (%s), WITHOUT any isolation: every command runs with its owner's full rights, beside their files, logins and running programs. "+
+			"Stay inside the working folder. Do not delete, change or read anything outside it, install nothing system-wide, and stop no process you did not start, unless you were told to.", word(h.OS))
+	}
+	switch h.Network {
+	case "none":
+		b.WriteString(" There is no network.")
+	case "allow":
+		b.WriteString(" The network reaches only what its owner lists.")
+	case "host":
+		b.WriteString(" The network is the machine's own, with the devices around it: reach for nothing there that the task does not need.")
+	}
+	if h.Access == wire.Ask {
+		b.WriteString(" Its owner is asked before something is started or written; a refusal is final.")
+	}
+	return b.String()
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}

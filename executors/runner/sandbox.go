@@ -1,0 +1,201 @@
+package runner
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/runner/wire"
+)
+
+// Create asks the machine for a sandbox and follows the making.
+func (e *member) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
+	if err := checkID(s.ID); err != nil {
+		return nil, err
+	}
+	ctx = executors.As(ctx, askedFor(ctx), s.UserID)
+	executors.SayStep(ctx, executors.StepCreate, "", "")
+	sb, err := e.create(ctx, s)
+	if err == nil {
+		return sb, nil
+	}
+	// Half of it may be there, and its answer lost. A machine that is away is looked at when it is back: nobody knows the sandbox then.
+	rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shortTime)
+	defer cancel()
+	if rerr := e.Remove(rctx, executors.Handle{ID: s.ID}); rerr != nil && e.away() == nil {
+		err = errors.Join(err, fmt.Errorf("removing what was made of it: %w", rerr))
+	}
+	return nil, err
+}
+
+// askedFor keeps the purpose for which the place is wanted.
+func askedFor(ctx context.Context) executors.Purpose {
+	p, _ := executors.AskerOf(ctx)
+	return p
+}
+
+func (e *member) create(ctx context.Context, s executors.Spec) (*sandbox, error) {
+	l := s.Limits
+	resp, err := e.send(ctx, http.MethodPost, "/v1/sandboxes", wire.Make{ID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, Key: s.Key, Slug: slug(s.Inside),
+		Folder: s.Folder, Env: s.Env, Limits: wire.Limits{CPUs: l.CPUs, MemoryMB: l.MemoryMB, DiskMB: l.DiskMB, Processes: l.Processes}})
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	stop := context.AfterFunc(ctx, func() { _ = resp.Body.Close() })
+	defer stop()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, maxLine)
+	for n := 0; lines.Scan(); n++ {
+		var p wire.Progress
+		switch {
+		case n == maxLines:
+			return nil, e.wrong(errTooMuch)
+		case len(lines.Bytes()) == 0:
+			continue // it lives
+		}
+		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+			return nil, e.wrong(err)
+		}
+		switch {
+		case p.Error != nil:
+			return nil, e.told(*p.Error)
+		case p.Sandbox != nil:
+			return e.sandbox(s.ID, *p.Sandbox)
+		case p.Step != "" && plainCode.MatchString(p.Step):
+			executors.SayProgress(ctx, p.Step, clean(p.Title, maxName), "", max(p.Done, 0), max(p.All, 0))
+		}
+	}
+	err = lines.Err()
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	if errors.Is(err, bufio.ErrTooLong) {
+		return nil, e.wrong(err)
+	}
+	return nil, e.cut(ctx, err)
+}
+
+// slug is the name of the worktree's folder.
+func slug(inside string) string {
+	if b := path.Base(inside); b != "." && b != "/" {
+		return b
+	}
+	return "project"
+}
+
+// sandbox makes the value of one the machine tells of.
+func (e *member) sandbox(id string, got wire.Sandbox) (*sandbox, error) {
+	switch {
+	case got.ID != id:
+		return nil, e.wrong(fmt.Errorf("asked for sandbox %s, it tells of %q", id, clean(got.ID, maxName)))
+	case got.State == wire.Gone:
+		return nil, executors.GoneBecause(or(clean(got.Reason, maxWords), "It was ended on the machine."))
+	case got.State != wire.Running && got.State != wire.Paused:
+		return nil, e.wrong(fmt.Errorf("sandbox %s is %q", id, clean(got.State, maxName)))
+	case got.Token == "" || len(got.Token) > maxToken || clean(got.Token, maxToken) != got.Token:
+		return nil, e.wrong(fmt.Errorf("sandbox %s has no proper token", id))
+	}
+	return &sandbox{e: e, id: id, token: got.Token}, nil
+}
+
+// sandbox is one on the machine.
+type sandbox struct {
+	e     *member
+	id    string
+	token string
+}
+
+var (
+	_ executors.Sandbox = (*sandbox)(nil)
+	_ executors.Pauser  = (*sandbox)(nil)
+	_ executors.Limiter = (*sandbox)(nil)
+	_ executors.Metered = (*sandbox)(nil)
+)
+
+// Handle names the machine and the sandbox: all else the machine keeps.
+func (s *sandbox) Handle() executors.Handle { return s.e.handle(s.id) }
+
+// Token is the guest's.
+func (s *sandbox) Token() string { return s.token }
+
+func (s *sandbox) path(rest string) string { return "/v1/sandboxes/" + s.id + rest }
+
+// Dial opens a stream to the guest. What is asked over it is signed where it changes something.
+func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	l, err := s.e.link()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := l.Stream(ctx, s.path("/pipe"), http.Header{})
+	if err == nil {
+		return &pipe{conn, s}, nil
+	}
+	// Whether it is gone is asked for and answered elsewhere: a pipe that cannot be had says nothing of that.
+	if f, ok := errors.AsType[*fault.Error](err); ok && ctx.Err() == nil && s.e.away() == nil && slices.Contains(kinds, f.Kind) && f.Kind != fault.NotFound && f.Kind != fault.Gone {
+		return nil, s.e.told(wire.Error{Kind: string(f.Kind), Code: f.Code, Message: f.Message})
+	}
+	return nil, s.e.cut(ctx, err)
+}
+
+// pipe is a stream to a guest behind the machine's guard, which asks for a signature on what changes something.
+type pipe struct {
+	net.Conn
+	s *sandbox
+}
+
+var _ client.Signer = (*pipe)(nil)
+
+// Sign makes a request to the guest a command.
+func (p *pipe) Sign(r *http.Request, body []byte) error {
+	e := p.s.e
+	return e.f.cfg.Machines.Sign(e.ordered(r.Context()), e.m.ID, r, body)
+}
+
+// Destroy ends it there.
+func (s *sandbox) Destroy(ctx context.Context) error {
+	return s.e.Remove(ctx, s.Handle())
+}
+
+// Pause has everything in it stand still.
+func (s *sandbox) Pause(ctx context.Context) error {
+	return gone(s.e.ask(ctx, http.MethodPost, s.path("/pause"), none{}, nil))
+}
+
+// Resume lets it go on.
+func (s *sandbox) Resume(ctx context.Context) error {
+	return gone(s.e.ask(ctx, http.MethodPost, s.path("/resume"), none{}, nil))
+}
+
+// figuresWithin bounds how long a machine may take to tell a sandbox's figures: they are asked for every few seconds.
+const figuresWithin = 3 * time.Second
+
+// Figures are as the machine counts them.
+func (s *sandbox) Figures() (executors.Figures, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), figuresWithin)
+	defer cancel()
+	var f wire.Figures
+	if err := s.e.ask(ctx, http.MethodGet, s.path("/figures"), nil, &f); err != nil {
+		return executors.Figures{}, err
+	}
+	return executors.Figures{CPUMs: max(f.CPUMs, 0), MemoryBytes: max(f.MemoryBytes, 0), MemoryPeak: max(f.MemoryPeak, 0), Processes: max(f.Processes, 0),
+		OOMKills: max(f.OOMKills, 0), ThrottledMs: max(f.ThrottledMs, 0)}, nil
+}
+
+// SetLimits gives it new limits; the machine's owner's hold where they are smaller.
+func (s *sandbox) SetLimits(l executors.Limits) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shortTime)
+	defer cancel()
+	return gone(s.e.ask(ctx, http.MethodPut, s.path("/limits"), wire.Limits{CPUs: l.CPUs, MemoryMB: l.MemoryMB, DiskMB: l.DiskMB, Processes: l.Processes}, nil))
+}
