@@ -100,7 +100,7 @@ func (p *Place) forget(ctx context.Context, processID string) {
 
 // collect reads one output to its end, at most limit bytes.
 func (p *Place) collect(ctx context.Context, processID string, s guest.Stream, limit int64) ([]byte, error) {
-	out, err := p.Guest.Output(ctx, processID, s, 0)
+	out, err := p.Guest.SharedOutput(ctx, processID, s, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (p *Place) collect(ctx context.Context, processID string, s guest.Stream, l
 
 // pass hands on standard output as it comes, at most limit bytes. What was taken is acknowledged, so that the sandbox need not keep it.
 func (p *Place) pass(ctx context.Context, processID string, w io.Writer, limit int64) error {
-	out, err := p.Guest.Output(ctx, processID, guest.Stdout, 0)
+	out, err := p.Guest.SharedOutput(ctx, processID, guest.Stdout, 0)
 	if err != nil {
 		return err
 	}

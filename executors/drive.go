@@ -140,13 +140,15 @@ func (c *Commands) follow(ctx context.Context, r *running, place *Place, timeout
 	c.drain(r, drained, place)
 	stopReading()
 	<-drained
-	if err == nil {
-		// It ended by its own account: what it left running in the background may go on.
-		c.remove(place, r.id)
-	} else {
+	if err != nil {
 		c.discard(place, r.id)
 	}
 	c.conclude(r, proc, err)
+	if err == nil {
+		// It ended by its own account: what it left running in the background may go on. Nobody waits for its place to forget it, which
+		// may be far away.
+		c.remove(place, r.id)
+	}
 }
 
 // waitEnd waits until the process has ended, by itself or because it was cancelled or took too long.
@@ -262,7 +264,7 @@ const ackEvery = 256 << 10
 
 func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s guest.Stream, k *keeper, event string, ack bool,
 	buf []byte) error {
-	out, err := place.Guest.Output(ctx, r.id, s, k.offset())
+	out, err := place.Guest.SharedOutput(ctx, r.id, s, k.offset())
 	if err != nil {
 		return err
 	}

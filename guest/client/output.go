@@ -24,8 +24,18 @@ type Output struct {
 	cancel context.CancelFunc
 }
 
-// Output opens a stream at offset from and follows it. It ends with ctx.
+// Output opens a stream at offset from and follows it, on a pipe of its own: for terminals. It ends with ctx.
 func (c *Client) Output(ctx context.Context, id string, stream guest.Stream, from int64) (*Output, error) {
+	return c.output(ctx, id, stream, from, c.onePipe())
+}
+
+// SharedOutput is Output on the common pipe: nothing has to be dialled for it, which far away takes longer than what a keystroke gains on a
+// pipe of its own.
+func (c *Client) SharedOutput(ctx context.Context, id string, stream guest.Stream, from int64) (*Output, error) {
+	return c.output(ctx, id, stream, from, true)
+}
+
+func (c *Client) output(ctx context.Context, id string, stream guest.Stream, from int64, shared bool) (*Output, error) {
 	q, err := of("GET", id, "output", url.PathEscape(string(stream)))
 	if err != nil {
 		return nil, err
@@ -34,7 +44,7 @@ func (c *Client) Output(ctx context.Context, id string, stream guest.Stream, fro
 	ctx, cancel := context.WithCancel(ctx)
 	o := &Output{cancel: cancel}
 	var head http.Header
-	if c.onePipe() {
+	if shared {
 		resp, err := c.do(ctx, q)
 		if err != nil {
 			cancel()
