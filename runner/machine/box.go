@@ -20,6 +20,8 @@ type box struct {
 	m    *Machine
 	turn chan struct{} // holds one token
 
+	writing sync.Mutex // of the page; taken before mu
+
 	mu     sync.Mutex
 	page   page
 	live   executors.Sandbox // nil until it was found
@@ -52,6 +54,8 @@ func (b *box) get() page {
 
 // set keeps a changed page, in the journal first.
 func (b *box) set(change func(p *page)) error {
+	b.writing.Lock()
+	defer b.writing.Unlock()
 	p := b.get()
 	change(&p)
 	if err := b.m.write(p); err != nil {
@@ -276,26 +280,6 @@ func (m *Machine) spec(ctx context.Context, p page) (executors.Spec, error) {
 	}
 	return s, nil
 }
-
-// lent are the objects a box borrows.
-func (m *Machine) lent(ctx context.Context, p page) ([]executors.Mount, error) {
-	if m.cfg.Folders == nil {
-		return nil, errNoFolders
-	}
-	if _, err := m.cfg.Keeper.Folder(p.Folder); err != nil {
-		return nil, err
-	}
-	lent, err := m.cfg.Folders.Objects(ctx, p.Folder)
-	if err != nil {
-		return nil, err
-	}
-	for i := range lent {
-		lent[i].ReadOnly = true
-	}
-	return lent, nil
-}
-
-var errNoFolders = fault.New(fault.Unsupported, "runner_folders_unsupported", "This machine lends no folders.")
 
 // furnish makes the folders of a box. They belong to its user.
 func (m *Machine) furnish(p page) error {

@@ -57,11 +57,7 @@ func (m *Machine) clear(ctx context.Context, b *box) error {
 		return err
 	}
 	p := b.get()
-	if p.Folder != "" && m.cfg.Folders != nil {
-		if err := m.cfg.Folders.Release(ctx, p.Folder, p.WorkspaceID); err != nil {
-			m.cfg.Log.Warn("what a workspace borrowed could not be given back", "workspace_id", p.WorkspaceID, "error", err)
-		}
-	}
+	m.release(ctx, p)
 	trash := filepath.Join(m.cfg.Dir, trashDir, p.ID)
 	if err := os.Rename(m.place(p), trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the files of sandbox %s: %w", p.ID, err)

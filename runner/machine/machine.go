@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -39,16 +38,6 @@ type Keeper interface {
 	Questions() []policy.Question
 	OnChange(fn func())
 	OnQuestion(fn func(policy.Question))
-}
-
-// Folders is git in the folders the owner allows: see runner/folder.
-type Folders interface {
-	// Objects are what a sandbox that borrows from a folder is shown, read-only.
-	Objects(ctx context.Context, path string) ([]executors.Mount, error)
-	// Release gives back what a workspace borrowed. Idempotent.
-	Release(ctx context.Context, path, workspaceID string) error
-	// Bundle writes what a folder's repository has and the server has not.
-	Bundle(ctx context.Context, ask wire.BundleAsk, w io.Writer) error
 }
 
 // Config is what a Machine is made of.

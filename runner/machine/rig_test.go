@@ -98,7 +98,8 @@ func newRig(t testing.TB, dir string, p policy.Policy, change func(*machine.Conf
 	check(t, err)
 	_, r.key, err = ed25519.GenerateKey(rand.Reader)
 	check(t, err)
-	r.keeper, err = policy.New(policy.Config{Policy: p, Home: r.home, Dir: filepath.Join(dir, "keeper"), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	r.allow(p)
+	r.keeper, err = policy.New(policy.Config{File: r.file(), Home: r.home, Dir: filepath.Join(dir, "keeper"), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	check(t, err)
 	r.door = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		l, err := tunnel.Accept(w, req, tunnel.AcceptConfig{ServerKey: r.server, MachineKey: r.key.Public().(ed25519.PublicKey)})
@@ -113,6 +114,16 @@ func newRig(t testing.TB, dir string, p policy.Policy, change func(*machine.Conf
 	r.start()
 	t.Cleanup(func() { r.stop() })
 	return r
+}
+
+// file is the owner's.
+func (r *rig) file() string { return filepath.Join(r.dir, "runner.json") }
+
+// allow writes what the owner allows from now on.
+func (r *rig) allow(p policy.Policy) {
+	r.t.Helper()
+	check(r.t, os.WriteFile(r.file()+".new", p.JSON(), 0o600))
+	check(r.t, os.Rename(r.file()+".new", r.file()))
 }
 
 func check(t testing.TB, err error) {

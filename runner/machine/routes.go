@@ -41,6 +41,9 @@ func (m *Machine) Handler() http.Handler {
 		"POST /v1/sandboxes/{id}/pipe":   m.servePipe,
 		"GET /v1/folders":                m.serveFolders,
 		"POST /v1/folders/bundle":        m.serveBundle,
+		"POST /v1/folders/borrow":        m.serveBorrow,
+		"POST /v1/folders/copy":          m.serveCopy,
+		"POST /v1/folders/deliver":       m.serveDeliver,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := h(w, r); err != nil {
@@ -321,46 +324,4 @@ func (m *Machine) servePipe(w http.ResponseWriter, r *http.Request) error {
 		return errCut
 	}
 	return errHungUp
-}
-
-func (m *Machine) serveFolders(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, list[wire.Folder]{Items: m.cfg.Keeper.Folders()})
-	return nil
-}
-
-// serveBundle sends what a folder's repository has. An error before the first byte is told; one after cuts the answer off.
-func (m *Machine) serveBundle(w http.ResponseWriter, r *http.Request) error {
-	var ask wire.BundleAsk
-	cmd, err := m.command(r, &ask)
-	if err != nil {
-		return err
-	}
-	if m.cfg.Folders == nil {
-		return errNoFolders
-	}
-	if err := m.cfg.Keeper.Check(r.Context(), policy.Ask{Kind: policy.KindBundle, Command: cmd, Path: ask.Path}); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/octet-stream")
-	out := &counted{w: w}
-	if err := m.cfg.Folders.Bundle(r.Context(), ask, out); err != nil {
-		if out.n > 0 {
-			m.cfg.Log.Warn("a bundle was cut off", "path", ask.Path, "error", err)
-			return errCut
-		}
-		return err
-	}
-	return nil
-}
-
-// counted counts what goes through it.
-type counted struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }
