@@ -14,6 +14,12 @@ import (
 	"github.com/parawork/parawork/runner/wire"
 )
 
+// How often one machine may connect: so many times at once, then once more each so often.
+const (
+	callBurst = 60
+	callEvery = time.Second
+)
+
 // Words for the history of connections.
 const (
 	sayRestart = "The server is restarting."
@@ -60,14 +66,11 @@ func (s *Service) Sign(ctx context.Context, runnerID string, req *http.Request, 
 }
 
 // Connect serves the connection of a machine until it ends: r asks for a WebSocket. An error was not answered yet. address is where it called
-// from. Errors: runners_disabled, runner_unknown, runner_revoked, runner_clock, runner_owner_gone, runner_protocol, too_many_attempts.
+// from. Errors: runners_disabled, runner_unknown, runner_revoked, runner_clock, runner_owner_gone, runner_protocol, runner_flood.
 func (s *Service) Connect(w http.ResponseWriter, r *http.Request, address string) error {
 	ctx := r.Context()
 	if !s.cfg.Enabled {
 		return errDisabled
-	}
-	if err := s.limits.begin(address); err != nil {
-		return err
 	}
 	auth := r.Header.Get("Authorization")
 	caller, err := wire.ReadCall(auth)
@@ -85,7 +88,6 @@ func (s *Service) Connect(w http.ResponseWriter, r *http.Request, address string
 		}
 		return err
 	}
-	s.limits.succeeded(address)
 	if !s.enter() {
 		return fault.New(fault.Unavailable, "stopping", "The server is stopping. Try again in a moment.")
 	}
@@ -140,6 +142,12 @@ func (s *Service) admit(ctx context.Context, c wire.Caller) (*entry, error) {
 	}
 	if err := c.Check(m.Key, s.cfg.Now()); err != nil {
 		return nil, err
+	}
+	s.mu.Lock()
+	often := !e.calls.spend(s.cfg.Now(), 1, callBurst, callEvery)
+	s.mu.Unlock()
+	if often {
+		return nil, fault.New(fault.RateLimited, "runner_flood", "The machine connects again and again. Is the program started twice with the same key?").With("retry_after_ms", callEvery.Milliseconds())
 	}
 	_, err = s.worksIn(ctx, m.TeamID, m.UserID)
 	return e, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -332,6 +333,30 @@ func TestASilentMachineIsOffline(t *testing.T) {
 	d := connected(h, "Laptop")
 	d.online(false)
 	wait(t, "its history", func() bool { return strings.Contains(strings.Join(d.history(), ""), "No sign of life") })
+}
+
+func TestAMachineThatConnectsAgainAndAgainWaits(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	d := connected(h, "Laptop")
+	call := func() error {
+		r := httptest.NewRequest(http.MethodGet, wire.ConnectPath, nil)
+		r.Header.Set("Authorization", wire.CallHeader(d.id, d.key, h.clock.Now()))
+		return h.Connect(httptest.NewRecorder(), r, "192.0.2.7")
+	}
+	var err error
+	for range 200 {
+		if err = call(); fault.Is(err, fault.RateLimited) {
+			break
+		}
+	}
+	if !fault.Is(err, fault.RateLimited) || !d.seen().Online {
+		t.Errorf("%v", err)
+	}
+	h.clock.move(time.Minute)
+	if err := call(); fault.CodeOf(err) != "runner_protocol" { // let in, and no WebSocket
+		t.Errorf("a minute later: %v", err)
+	}
 }
 
 func TestStrangersAreNotLetIn(t *testing.T) {

@@ -192,15 +192,9 @@ func (f *feed) hello(ctx context.Context, h wire.Hello) {
 	f.entry.m.Hello, f.entry.m.Version, f.entry.m.Protocol, f.entry.m.SeenAt = h, h.Build, h.Version, now
 	f.live.unstored = true
 	store := now-f.live.stored >= helloEvery.Milliseconds()
-	if store {
-		f.live.stored, f.live.unstored = now, false
-	}
-	m := f.entry.m
 	s.mu.Unlock()
 	if store {
-		if err := s.store.SawRunner(ctx, m); err != nil {
-			s.cfg.Log.WarnContext(ctx, "what a machine says is not stored", "runner_id", m.ID, "error", err)
-		}
+		s.storeSeen(ctx, f.entry)
 	}
 	s.tell(ctx, f.entry)
 }

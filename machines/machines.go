@@ -111,13 +111,14 @@ type Service struct {
 	onEvent  []func(Machine, wire.Event)
 }
 
-// entry is one machine and its connection. Service.mu guards m and live; turn is held while a connection is put in or taken out, so that the
-// store hears of them in their order.
+// entry is one machine and its connection. Service.mu guards m, live and calls; turn is held while a connection is put in or taken out, or what
+// it says is stored, so that the store hears of it in its order.
 type entry struct {
-	turn sync.Mutex
-	said sync.Mutex // held while others are told, so that they hear the newest last
-	m    Machine
-	live *live
+	turn  sync.Mutex
+	said  sync.Mutex // held while others are told, so that they hear the newest last
+	m     Machine
+	live  *live
+	calls bucket // connections
 }
 
 // New returns a Service. It starts nothing.

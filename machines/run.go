@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
-// keepHistory is how long ended connections and tokens are kept.
-const keepHistory = 90 * 24 * time.Hour
+// keepHistory is how long ended connections and tokens are kept, and keepConnections how many of one machine.
+const (
+	keepHistory     = 90 * 24 * time.Hour
+	keepConnections = 1000
+)
 
 // pruneEvery is how often older ones are dropped.
 const pruneEvery = time.Hour
@@ -28,7 +31,7 @@ func (s *Service) Run(ctx context.Context) error {
 		s.keep(ctx)
 		if now := s.cfg.Now(); now.Sub(pruned) >= pruneEvery {
 			pruned = now
-			if err := s.store.PruneRunners(ctx, now.Add(-keepHistory).UnixMilli()); err != nil && ctx.Err() == nil {
+			if err := s.store.PruneRunners(ctx, now.Add(-keepHistory).UnixMilli(), keepConnections); err != nil && ctx.Err() == nil {
 				s.cfg.Log.Warn("old connections of machines not dropped", "error", err)
 			}
 		}
@@ -41,7 +44,8 @@ const seenEvery = time.Minute
 // keep stores what machines said since it was stored last, and tells browsers of loads that were held back.
 func (s *Service) keep(ctx context.Context) {
 	now := s.now()
-	var store, say []Machine
+	var store []*entry
+	var say []Machine
 	s.mu.Lock()
 	for _, e := range s.all {
 		l := e.live
@@ -49,8 +53,7 @@ func (s *Service) keep(ctx context.Context) {
 			continue
 		}
 		if l.unstored && now-l.stored >= seenEvery.Milliseconds() {
-			l.stored, l.unstored = now, false
-			store = append(store, e.m)
+			store = append(store, e)
 		}
 		if l.unsaid && now-l.published >= loadEvery.Milliseconds() {
 			l.published, l.unsaid = now, false
@@ -58,13 +61,28 @@ func (s *Service) keep(ctx context.Context) {
 		}
 	}
 	s.mu.Unlock()
-	for _, m := range store {
-		if err := s.store.SawRunner(ctx, m); err != nil && ctx.Err() == nil {
-			s.cfg.Log.Warn("what a machine says is not stored", "runner_id", m.ID, "error", err)
-		}
+	for _, e := range store {
+		s.storeSeen(ctx, e)
 	}
 	for _, m := range say {
 		s.publish(ctx, m)
+	}
+}
+
+// storeSeen stores what a connected machine said since it was stored last.
+func (s *Service) storeSeen(ctx context.Context, e *entry) {
+	e.turn.Lock()
+	defer e.turn.Unlock()
+	s.mu.Lock()
+	l, m := e.live, e.m
+	if l == nil || !l.unstored {
+		s.mu.Unlock()
+		return
+	}
+	l.stored, l.unstored = s.now(), false
+	s.mu.Unlock()
+	if err := s.store.SawRunner(ctx, m); err != nil && ctx.Err() == nil {
+		s.cfg.Log.WarnContext(ctx, "what a machine says is not stored", "runner_id", m.ID, "error", err)
 	}
 }
 

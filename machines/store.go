@@ -54,8 +54,8 @@ type Store interface {
 	// DeleteInstanceKey forgets one; one that is not there is left alone.
 	DeleteInstanceKey(ctx context.Context, name string) error
 
-	// PruneRunners drops tokens that ended, and connections that ended, before a time.
-	PruneRunners(ctx context.Context, before int64) error
+	// PruneRunners drops tokens and connections that ended before a time, and of a machine's connections all but the newest most.
+	PruneRunners(ctx context.Context, before int64, most int) error
 }
 
 // Connection is one of a machine's. Times are ms UTC.

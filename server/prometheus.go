@@ -91,13 +91,14 @@ var (
 	descPool      = desc("pool_sandboxes", "Sandboxes made ahead of time, by state.", "state")
 	descSpent     = desc("budget_spent_dollars", "What paid places have cost this month (UTC).")
 	descLimit     = desc("budget_limit_dollars", "What they may cost this month; absent without a bound.")
+	descRunners   = desc("runners", "Members' own machines, by state.", "state")
 	descCost      = desc("cost_month_dollars", "What a kind of place has cost this month (UTC).", "executor")
 )
 
 // Describe names what Collect tells.
 func (p *placeCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range [...]*prometheus.Desc{descInfo, descActive, descCreated, descFailed, descCleaned, descReused, descHealth, descFallbacks, descRun, descIdle,
-		descHits, descMisses, descCreate, descCommand, descLag, descPool, descSpent, descLimit, descCost} {
+		descHits, descMisses, descCreate, descCommand, descLag, descPool, descSpent, descLimit, descCost, descRunners} {
 		ch <- d
 	}
 }
@@ -122,6 +123,16 @@ func (p *placeCollector) Collect(ch chan<- prometheus.Metric) {
 	} else {
 		ch <- prometheus.NewInvalidMetric(descPool, err)
 	}
+	online, offline := 0, 0
+	for _, m := range p.s.cfg.Machines.Machines(ctx, "") {
+		if m.Online {
+			online++
+		} else {
+			offline++
+		}
+	}
+	gauge(descRunners, float64(online), "online")
+	gauge(descRunners, float64(offline), "offline")
 	report, err := p.s.cfg.Ledger.Report(ctx)
 	if err != nil {
 		ch <- prometheus.NewInvalidMetric(descSpent, err)

@@ -27,7 +27,7 @@ func TestPrometheusReadsTheCounters(t *testing.T) {
 		}
 		for _, want := range []string{`parawork_sandboxes_created_total{executor="fake"} 1`, `parawork_sandboxes_active{executor="fake"} 1`,
 			`parawork_command_start_seconds_count{executor="fake"} 1`, `parawork_sandbox_create_seconds_bucket{executor="fake",le="+Inf"} 1`,
-			`parawork_budget_limit_dollars 500`, `parawork_build_info{version="test"} 1`, `parawork_pool_sandboxes{state="ready"} 0`, "go_goroutines"} {
+			`parawork_budget_limit_dollars 500`, `parawork_build_info{version="test"} 1`, `parawork_pool_sandboxes{state="ready"} 0`, `parawork_runners{state="online"} 0`, "go_goroutines"} {
 			if !strings.Contains(string(r.body), want) {
 				t.Errorf("%s lacks %s", path, want)
 			}

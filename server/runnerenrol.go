@@ -75,7 +75,7 @@ func runnerOptions(b *api.NewRunner) ([]string, error) {
 	if val(b.Dangerous) {
 		out = append(out, "--dangerous")
 	}
-	if mode == string(wire.Bubblewrap) {
+	if mode != "" && !direct { // said, so that no other is taken where it cannot be had
 		out = append(out, "--mode", mode)
 	}
 	if image != "" {

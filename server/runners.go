@@ -132,7 +132,7 @@ func (h handlers) ListRunners(ctx context.Context, _ api.ListRunnersRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	out := api.ListRunners200JSONResponse{Items: []api.Runner{}}
+	out := api.ListRunners200JSONResponse{Enabled: h.cfg.Machines.Enabled(), Items: []api.Runner{}}
 	for _, m := range h.cfg.Machines.Machines(ctx, call.team.ID) {
 		if seesMachine(call.actor, m) {
 			out.Items = append(out.Items, h.runnerOf(call.actor, c, m))
@@ -226,7 +226,7 @@ func (h handlers) ListInstanceRunners(ctx context.Context, req api.ListInstanceR
 		})
 	}
 	items, next := page.Cut(pg, all, func(m machines.Machine) page.Key { return page.Key{At: m.CreatedAt, ID: m.ID} })
-	out, teams := api.ListInstanceRunners200JSONResponse{NextCursor: text(next), Items: []api.Runner{}}, map[string]crowd{}
+	out, teams := api.ListInstanceRunners200JSONResponse{Enabled: h.cfg.Machines.Enabled(), NextCursor: text(next), Items: []api.Runner{}}, map[string]crowd{}
 	for _, m := range items {
 		c, known := teams[m.TeamID]
 		if !known {

@@ -249,9 +249,10 @@ func (s *Machines) DeleteInstanceKey(ctx context.Context, name string) error {
 	return err
 }
 
-// PruneRunners drops connections and tokens that ended before a time.
-func (s *Machines) PruneRunners(ctx context.Context, before int64) error {
-	if _, err := s.db.Exec(ctx, `DELETE FROM runner_connections WHERE ended_at > 0 AND ended_at < ?`, before); err != nil {
+// PruneRunners drops connections and tokens that ended before a time, and of a machine's connections all but the newest most.
+func (s *Machines) PruneRunners(ctx context.Context, before int64, most int) error {
+	if _, err := s.db.Exec(ctx, `DELETE FROM runner_connections WHERE ended_at > 0 AND (ended_at < ? OR id IN (SELECT old.id FROM
+		(SELECT id, ROW_NUMBER() OVER (PARTITION BY runner_id ORDER BY began_at DESC, id DESC) AS n FROM runner_connections) old WHERE old.n > ?))`, before, most); err != nil {
 		return err
 	}
 	_, err := s.db.Exec(ctx, `DELETE FROM runner_tokens WHERE revoked_at > 0 AND revoked_at < ? OR expires_at > 0 AND expires_at < ?`, before, before)

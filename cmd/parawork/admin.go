@@ -26,8 +26,10 @@ const adminUsage = `usage: parawork admin <command> [flags]
                   print a new API token that acts as the user
   reset-password  --email E --password-stdin
                   set a user's password and end the user's login sessions
+  new-runner-key  --yes
+                  make a new key to sign what members' machines are told; every machine must then be connected anew (not while the server runs)
 
-All take --config FILE. The server may be running meanwhile. A password is read from standard input, up to the end of the line.
+All take --config FILE. The server may be running meanwhile, but for new-runner-key. A password is read from standard input, up to the end of the line.
 `
 
 // admin works on the instance from the command line, whether the server runs or not.
@@ -43,6 +45,8 @@ func (p program) admin(ctx context.Context, args []string) error {
 		return p.createToken(ctx, args)
 	case "reset-password":
 		return p.resetPassword(ctx, args)
+	case "new-runner-key":
+		return p.newRunnerKey(ctx, args)
 	case "help", "--help", "-h":
 		fmt.Fprint(p.stdout, adminUsage)
 		return nil

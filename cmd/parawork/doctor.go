@@ -84,6 +84,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	r.roots(cfg)
 	r.agents(ctx, cfg)
 	p.checkPlaces(ctx, r, cfg, state)
+	r.machines(cfg)
 	r.limits(cfg)
 	switch {
 	case r.failed > 0:

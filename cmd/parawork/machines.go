@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/store"
@@ -36,4 +40,69 @@ func downloadDirs(said string) []string {
 func (h *house) recheck(userID string) {
 	h.server.Recheck(userID)
 	h.machines.Recheck(context.Background(), userID)
+}
+
+// newRunnerKey makes a new key for machines. A server that runs would go on with the old one.
+func (p program) newRunnerKey(ctx context.Context, args []string) error {
+	fs, file := p.adminFlags("new-runner-key")
+	fs.Bool("yes", false, "")
+	if err := p.parse(fs, args); err != nil {
+		return err
+	}
+	if err := p.need(fs, "yes"); err != nil {
+		return err
+	}
+	cfg, err := config.Load(*file, p.env)
+	if err != nil {
+		return err
+	}
+	lock, err := lockData(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	key, err := accounts.OpenKey(filepath.Join(cfg.DataDir, "secret.key"))
+	if err != nil {
+		return err
+	}
+	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	people := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: key})
+	n, err := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: people, Events: events.New(), Enabled: true}).RenewServerKey(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "made a new key; to connect anew: %s (on the Machines page: ask for a new key, then run its line there)\n", count(n, "machine"))
+	return nil
+}
+
+// machines says whether members can connect machines, and what they can download.
+func (r *report) machines(cfg *config.Config) {
+	if !cfg.Sandboxing.Runner.Enabled {
+		r.say(good, "machines", "members' own machines are switched off (sandboxing.runner.enabled)", "")
+		return
+	}
+	var have, lack []string
+	for _, d := range machines.NewDownloads(downloadDirs(cfg.Sandboxing.Runner.DownloadsDir)...).List() {
+		if d.Reason == "" {
+			have = append(have, d.Name)
+		} else {
+			lack = append(lack, d.Name)
+		}
+	}
+	found := "members can connect machines of their own"
+	switch {
+	case len(have) == 0:
+		r.say(minor, "machines", found+", but no program for them is offered for download", "Run make downloads where this server was built, or set sandboxing.runner.downloadsDir to the folder with the programs.")
+	case len(lack) > 0:
+		r.say(minor, "machines", found+"; the program is offered for "+strings.Join(have, ", ")+", not for "+strings.Join(lack, ", "), "Run make downloads where this server was built.")
+	default:
+		r.say(good, "machines", found+"; the program is offered for "+strings.Join(have, ", "), "")
+	}
+	if cfg.Server.PublicURL == "" && loopbackOnly(cfg.Server.Listen) {
+		r.say(minor, "machines", "only this machine itself reaches the server", "For other machines set server.publicUrl to the address people use, behind a reverse proxy with https: docs/operate.md")
+	}
 }

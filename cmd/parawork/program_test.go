@@ -108,12 +108,18 @@ func TestAdmin(t *testing.T) {
 		}
 		want(t, run(env, "another good one\n", "admin", "reset-password", "--email", "bob@example.com", "--password-stdin"), 0, "changed")
 
+		want(t, run(env, "", "admin", "new-runner-key"), 2, "--yes is missing")
+		want(t, run(env, "", "admin", "new-runner-key", "--yes"), 0, "made a new key", "0 machines")
+
 		db, err := store.Open(t.Context(), dbc)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer db.Close()
 		svc := accounts.New(accounts.Config{Store: store.NewAccounts(db)})
+		if _, err := store.NewMachines(db).InstanceKey(t.Context(), "runner"); err != nil {
+			t.Errorf("the new key: %v", err)
+		}
 		a, err := svc.AuthenticateToken(t.Context(), strings.TrimSpace(r.out))
 		if err != nil || a.User.Email != "ada@example.com" || !a.User.Operator || len(a.Memberships) != 1 || a.Memberships[0].Role != accounts.Owner {
 			t.Errorf("the token is %+v, %v", a, err)
@@ -131,7 +137,7 @@ func TestDoctorOnAnEmptyInstance(t *testing.T) {
 	each(t, func(t *testing.T, env map[string]string, dbc store.Config) {
 		env[guestEnv] = "/bin/true"
 		r := run(env, "", "doctor")
-		for _, text := range []string{"data folder", "will be made at the first start", "git", "database", "will be set up", "is free", "local: no isolation", "Shell"} {
+		for _, text := range []string{"data folder", "will be made at the first start", "git", "database", "will be set up", "is free", "local: no isolation", "Shell", "members can connect machines", "sandboxing.runner.downloadsDir"} {
 			if !strings.Contains(r.out, text) {
 				t.Errorf("%q is not in:\n%s", text, r.out)
 			}

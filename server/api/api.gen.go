@@ -3673,6 +3673,8 @@ type RunnerLimits struct {
 
 // RunnerList defines model for RunnerList.
 type RunnerList struct {
+	// Enabled Members may connect machines; an operator decides
+	Enabled    bool     `json:"enabled"`
 	Items      []Runner `json:"items"`
 	NextCursor *string  `json:"next_cursor"`
 }

@@ -4008,6 +4008,8 @@ export interface components {
             sandboxes: number;
         };
         RunnerList: {
+            /** @description Members may connect machines; an operator decides */
+            enabled: boolean;
             items: components["schemas"]["Runner"][];
             next_cursor: string | null;
         };
