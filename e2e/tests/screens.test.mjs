@@ -74,6 +74,8 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
           ["merge", `${at}/w/${ws.key}?dialog=merge`, () => page.getByRole("dialog").waitFor()],
           ["delete", `${at}/w/${ws.key}?dialog=delete`, () => page.getByRole("dialog").waitFor()],
           ["archived", `${at}/w/PW-2`, () => page.getByRole("button", { name: /restore/i }).first().waitFor()],
+          ["machines", `${at}/machines`, () => page.getByRole("link", { name: /Connect a machine/ }).waitFor()],
+          ["connect-machine", `${at}/machines?connect=1`, () => page.getByRole("dialog").waitFor()],
           ["settings", `${at}/settings`, () => page.getByRole("heading").first().waitFor()],
           ["notifications", `${at}/settings/notifications`, () => page.getByRole("heading", { name: "In this browser" }).waitFor()],
           ["docs", `${house.url}/api/docs`, () => page.getByRole("heading").first().waitFor()],

@@ -2294,7 +2294,10 @@ type Executor struct {
 	// ChosenByDefault What a workspace gets that names none; the same as default
 	ChosenByDefault bool   `json:"chosen_by_default"`
 	Cure            string `json:"cure"`
-	Default         bool   `json:"default"`
+
+	// Dangerous Of a member's machine: agents run there without isolation, as its user
+	Dangerous *bool `json:"dangerous,omitempty"`
+	Default   bool  `json:"default"`
 
 	// Fallback A place of this server may stand in when this one cannot serve, for workspaces whose owner agreed
 	Fallback bool `json:"fallback"`
@@ -2320,8 +2323,14 @@ type Executor struct {
 	// Network What the project allows of the network is enforced
 	Network bool `json:"network"`
 
+	// OfflineSince Of a member's machine that is not connected: since when. What runs there goes on
+	OfflineSince *int64 `json:"offline_since,omitempty"`
+
 	// OwnDisk It is on another machine: the worktree inside is a copy, sent when the sandbox is made and brought home while it changes
 	OwnDisk bool `json:"own_disk"`
+
+	// Owner Of a member's machine: whose it is, by name
+	Owner *string `json:"owner,omitempty"`
 
 	// PauseFree A sandbox that stands still costs nothing: idle ones are paused, and wake when they are needed
 	PauseFree bool `json:"pause_free"`
@@ -2332,6 +2341,12 @@ type Executor struct {
 
 	// RunMs How long one run may last: then it is saved, paused and woken; 0 = for ever
 	RunMs int64 `json:"run_ms"`
+
+	// RunnerId Of a member's machine: which one. Each is a place of its own, of kind runner
+	RunnerId *string `json:"runner_id,omitempty"`
+
+	// SharedHome Of a member's machine: agents use the home of its user; nothing of it is copied
+	SharedHome *bool `json:"shared_home,omitempty"`
 
 	// Sizes What can be chosen, the smallest first; empty = limits say how much a sandbox gets
 	Sizes []PlaceSize `json:"sizes"`
@@ -2350,6 +2365,9 @@ type Executor struct {
 type ExecutorList struct {
 	Items      []Executor `json:"items"`
 	NextCursor *string    `json:"next_cursor"`
+
+	// Suggested Where a new workspace is best made: the team's place while none of one's machines is connected, else the one that is, else the one that was chosen last in the project
+	Suggested *SuggestedPlace `json:"suggested,omitempty"`
 }
 
 // File defines model for File.
@@ -2843,6 +2861,9 @@ type NewRun struct {
 	ProjectId string  `json:"project_id"`
 	Prompt    string  `json:"prompt"`
 
+	// RunnerId With executor runner: which machine
+	RunnerId *string `json:"runner_id,omitempty"`
+
 	// WorkspaceIds Workspaces of the project that are there, instead of attempts
 	WorkspaceIds *[]string `json:"workspace_ids,omitempty"`
 }
@@ -2946,7 +2967,9 @@ type NewWorkspace struct {
 
 	// Resources Limits of its own; in a place with sizes, the size
 	Resources *ResourceLimits `json:"resources,omitempty"`
-	RunnerId  *string         `json:"runner_id,omitempty"`
+
+	// RunnerId With executor runner: which machine
+	RunnerId *string `json:"runner_id,omitempty"`
 }
 
 // NotSynced A file whose newest version is in the sandbox alone
@@ -3750,6 +3773,9 @@ type Sandbox struct {
 	// Limits What it has now
 	Limits ResourceLimits `json:"limits"`
 
+	// Machine The member's machine a sandbox is on
+	Machine *SandboxMachine `json:"machine,omitempty"`
+
 	// OwnDisk It is on another machine and has a copy of the worktree
 	OwnDisk bool `json:"own_disk"`
 
@@ -3771,7 +3797,10 @@ type Sandbox struct {
 	Resources map[string]interface{} `json:"resources"`
 
 	// RunEndsAt When its run ends: it is saved, paused and woken before that
-	RunEndsAt   *int64       `json:"run_ends_at"`
+	RunEndsAt *int64 `json:"run_ends_at"`
+
+	// RunnerId The member's machine it is on
+	RunnerId    *string      `json:"runner_id,omitempty"`
 	Size        SandboxSize  `json:"size"`
 	StartedAt   *int64       `json:"started_at"`
 	State       SandboxState `json:"state"`
@@ -3795,6 +3824,23 @@ type Sandbox struct {
 
 // SandboxPausedFor Why it stands still. For person and limit somebody has to wake it; for the others it wakes by itself when it is needed
 type SandboxPausedFor string
+
+// SandboxMachine The member's machine a sandbox is on
+type SandboxMachine struct {
+	Arch string `json:"arch"`
+
+	// Mode docker, bubblewrap or direct
+	Mode string `json:"mode"`
+	Name string `json:"name"`
+
+	// OfflineSince What runs there goes on, and is caught up with when it is back
+	OfflineSince *int64 `json:"offline_since"`
+	Online       bool   `json:"online"`
+	Os           string `json:"os"`
+
+	// Reason Why it is offline
+	Reason string `json:"reason"`
+}
 
 // SandboxSize defines model for SandboxSize.
 type SandboxSize struct {
@@ -4033,6 +4079,16 @@ type StorageCaps struct {
 	KeepDays        int   `json:"keep_days"`
 	MaxSessionBytes int64 `json:"max_session_bytes"`
 	MaxTeamBytes    int64 `json:"max_team_bytes"`
+}
+
+// SuggestedPlace Where a new workspace is best made: the team's place while none of one's machines is connected, else the one that is, else the one that was chosen last in the project
+type SuggestedPlace struct {
+	// Ask Several machines are connected: people are to be asked
+	Ask bool `json:"ask"`
+
+	// Executor Empty when somebody has to say
+	Executor string `json:"executor"`
+	RunnerId string `json:"runner_id"`
 }
 
 // SyncConflict A file that had changed both in the sandbox and on the server
@@ -4433,7 +4489,11 @@ type Workspace struct {
 	ProjectName  string  `json:"project_name"`
 
 	// RunId The run it is an attempt of
-	RunId       *string         `json:"run_id,omitempty"`
+	RunId *string `json:"run_id,omitempty"`
+
+	// RunnerId The member's machine it lives on
+	RunnerId    *string         `json:"runner_id,omitempty"`
+	RunnerName  *string         `json:"runner_name,omitempty"`
 	Sandbox     *SandboxSummary `json:"sandbox"`
 	Snapshot    *Snapshot       `json:"snapshot"`
 	State       WorkspaceState  `json:"state"`
@@ -4498,6 +4558,9 @@ type WorkspacePatch struct {
 	Executor   *string `json:"executor,omitempty"`
 	FallbackOk *bool   `json:"fallback_ok,omitempty"`
 	Name       *string `json:"name,omitempty"`
+
+	// RunnerId With executor runner: which machine
+	RunnerId *string `json:"runner_id,omitempty"`
 }
 
 // WorkspacePlaces defines model for WorkspacePlaces.
@@ -4683,6 +4746,12 @@ type GetTimingParams struct {
 type ListAgentsParams struct {
 	// Refresh Look for the programs again
 	Refresh *bool `form:"refresh,omitempty" json:"refresh,omitempty"`
+}
+
+// ListExecutorsParams defines parameters for ListExecutors.
+type ListExecutorsParams struct {
+	// ProjectId Suggests a place for a new workspace of this project
+	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
 }
 
 // BrowseFoldersParams defines parameters for BrowseFolders.
@@ -5227,7 +5296,7 @@ type ServerInterface interface {
 	GetTeamCaches(ctx echo.Context, team TeamSlug) error
 	// ListExecutors Where a workspace can live now
 	// (GET /teams/{team}/executors)
-	ListExecutors(ctx echo.Context, team TeamSlug) error
+	ListExecutors(ctx echo.Context, team TeamSlug, params ListExecutorsParams) error
 	// BrowseFolders Folders on the server below the allowed roots
 	// (GET /teams/{team}/folders)
 	BrowseFolders(ctx echo.Context, team TeamSlug, params BrowseFoldersParams) error
@@ -6962,8 +7031,17 @@ func (w *ServerInterfaceWrapper) ListExecutors(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListExecutorsParams
+	// ------------- Optional query parameter "project_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project_id", ctx.QueryParams(), &params.ProjectId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter project_id: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListExecutors(ctx, team)
+	err = w.Handler.ListExecutors(ctx, team, params)
 	return err
 }
 
@@ -11980,7 +12058,8 @@ func (response GetTeamCachesdefaultApplicationProblemPlusJSONResponse) VisitGetT
 }
 
 type ListExecutorsRequestObject struct {
-	Team TeamSlug `json:"team"`
+	Team   TeamSlug `json:"team"`
+	Params ListExecutorsParams
 }
 
 type ListExecutorsResponseObject interface {
@@ -17825,10 +17904,11 @@ func (sh *strictHandler) GetTeamCaches(ctx echo.Context, team TeamSlug) error {
 }
 
 // ListExecutors operation middleware
-func (sh *strictHandler) ListExecutors(ctx echo.Context, team TeamSlug) error {
+func (sh *strictHandler) ListExecutors(ctx echo.Context, team TeamSlug, params ListExecutorsParams) error {
 	var request ListExecutorsRequestObject
 
 	request.Team = team
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListExecutors(ctx.Request().Context(), request.(ListExecutorsRequestObject))

@@ -166,6 +166,9 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return e.type === "sandbox.usage" ? [keys.sandbox(workspace)] : [...lists, keys.sandbox(workspace)];
     case "sync":
       return [["workspace", workspace, "sync"], keys.sandbox(workspace)];
+    case "runner":
+      // A machine is a place to choose, too.
+      return [["team", team, "runners"], ["runner", e.id], ["team", team, "runner-tokens"], keys.executors(team)];
     case "network":
       return [["workspace", workspace, "network"]];
     case "image_build":
@@ -180,12 +183,16 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
   }
 }
 
+const isSandbox = (key: readonly unknown[]): boolean => key[0] === "workspace" && key[2] === "sandbox";
+
 /**
  * Applies events to the cache, many of the same kind at most once per `every` ms: a busy team must not turn into a storm of
  * requests. The first event of a burst is applied at once.
  */
 export class EventPump {
   private readonly pending = new Map<string, readonly unknown[]>();
+  /** A machine came or went: whichever sandboxes are on it say so. */
+  private sandboxes = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private last = 0;
 
@@ -198,6 +205,7 @@ export class EventPump {
   push(e: TeamEvent): void {
     for (const key of staleAfter(this.team, e)) this.pending.set(JSON.stringify(key), key);
     const subject = e.type.split(".")[0];
+    if (subject === "runner") this.sandboxes = true;
     const workspace = e.workspace_id || e.id;
     const grew = e.type === "session.conversation"; // each second while an agent works
     if (subject === "workspace" || (subject === "session" && !grew) || subject === "changes") {
@@ -219,6 +227,8 @@ export class EventPump {
     this.last = Date.now();
     const stale = [...this.pending];
     this.pending.clear();
+    if (this.sandboxes) void this.client.invalidateQueries({ predicate: (q) => isSandbox(q.queryKey) });
+    this.sandboxes = false;
     for (const [name, queryKey] of stale) {
       void this.client.invalidateQueries({ queryKey, exact: name.startsWith("exact:") });
     }

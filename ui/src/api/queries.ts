@@ -62,6 +62,14 @@ export const executorsQuery = (team: string) =>
     queryFn: async () => (await data(api.GET("/teams/{team}/executors", { params: { path: { team } } }))).items,
   });
 
+/** The same for a new workspace of a project, with the place that is suggested. */
+export const projectExecutorsQuery = (team: string, project: string) =>
+  queryOptions({
+    queryKey: [...keys.executors(team), project],
+    queryFn: () =>
+      data(api.GET("/teams/{team}/executors", { params: { path: { team }, query: { project_id: project } } })),
+  });
+
 export const agentsQuery = (team: string) =>
   queryOptions({
     queryKey: keys.agents(team),

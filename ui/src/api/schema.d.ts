@@ -2873,6 +2873,8 @@ export interface components {
             /** @description What a workspace gets that names none; the same as default */
             chosen_by_default: boolean;
             cure: string;
+            /** @description Of a member's machine: agents run there without isolation, as its user */
+            dangerous?: boolean;
             default: boolean;
             /** @description A place of this server may stand in when this one cannot serve, for workspaces whose owner agreed */
             fallback: boolean;
@@ -2894,8 +2896,15 @@ export interface components {
             name: string;
             /** @description What the project allows of the network is enforced */
             network: boolean;
+            /**
+             * Format: int64
+             * @description Of a member's machine that is not connected: since when. What runs there goes on
+             */
+            offline_since?: number | null;
             /** @description It is on another machine: the worktree inside is a copy, sent when the sandbox is made and brought home while it changes */
             own_disk: boolean;
+            /** @description Of a member's machine: whose it is, by name */
+            owner?: string;
             /** @description A sandbox that stands still costs nothing: idle ones are paused, and wake when they are needed */
             pause_free: boolean;
             /**
@@ -2909,6 +2918,10 @@ export interface components {
              * @description How long one run may last: then it is saved, paused and woken; 0 = for ever
              */
             run_ms: number;
+            /** @description Of a member's machine: which one. Each is a place of its own, of kind runner */
+            runner_id?: string;
+            /** @description Of a member's machine: agents use the home of its user; nothing of it is copied */
+            shared_home?: boolean;
             /** @description What can be chosen, the smallest first; empty = limits say how much a sandbox gets */
             sizes: components["schemas"]["PlaceSize"][];
             /** @description The same in words */
@@ -2924,6 +2937,7 @@ export interface components {
         ExecutorList: {
             items: components["schemas"]["Executor"][];
             next_cursor: string | null;
+            suggested?: components["schemas"]["SuggestedPlace"];
         };
         File: {
             hash: string;
@@ -3309,6 +3323,8 @@ export interface components {
             name?: string;
             project_id: string;
             prompt: string;
+            /** @description With executor runner: which machine */
+            runner_id?: string;
             /** @description Workspaces of the project that are there, instead of attempts */
             workspace_ids?: string[];
         };
@@ -3395,6 +3411,7 @@ export interface components {
             project_id: string;
             /** @description Limits of its own; in a place with sizes, the size */
             resources?: components["schemas"]["ResourceLimits"];
+            /** @description With executor runner: which machine */
             runner_id?: string;
         };
         /** @description A kind that is left out stays as it is */
@@ -4081,6 +4098,7 @@ export interface components {
             lease_until: number | null;
             /** @description What it has now */
             limits: components["schemas"]["ResourceLimits"];
+            machine?: components["schemas"]["SandboxMachine"];
             /** @description It is on another machine and has a copy of the worktree */
             own_disk: boolean;
             /**
@@ -4111,6 +4129,8 @@ export interface components {
              * @description When its run ends: it is saved, paused and woken before that
              */
             run_ends_at: number | null;
+            /** @description The member's machine it is on */
+            runner_id?: string;
             size: components["schemas"]["SandboxSize"];
             /** Format: int64 */
             started_at: number | null;
@@ -4124,6 +4144,22 @@ export interface components {
             user_id: string;
             /** @description The same as the workspace's place_warning */
             warning?: string;
+        };
+        /** @description The member's machine a sandbox is on */
+        SandboxMachine: {
+            arch: string;
+            /** @description docker, bubblewrap or direct */
+            mode: string;
+            name: string;
+            /**
+             * Format: int64
+             * @description What runs there goes on, and is caught up with when it is back
+             */
+            offline_since: number | null;
+            online: boolean;
+            os: string;
+            /** @description Why it is offline */
+            reason: string;
         };
         SandboxSize: {
             /** @description 0 = its place has no sizes */
@@ -4338,6 +4374,14 @@ export interface components {
             max_session_bytes: number;
             /** Format: int64 */
             max_team_bytes: number;
+        };
+        /** @description Where a new workspace is best made: the team's place while none of one's machines is connected, else the one that is, else the one that was chosen last in the project */
+        SuggestedPlace: {
+            /** @description Several machines are connected: people are to be asked */
+            ask: boolean;
+            /** @description Empty when somebody has to say */
+            executor: string;
+            runner_id: string;
         };
         /** @description A file that had changed both in the sandbox and on the server */
         SyncConflict: {
@@ -4694,6 +4738,9 @@ export interface components {
             project_name: string;
             /** @description The run it is an attempt of */
             run_id?: string;
+            /** @description The member's machine it lives on */
+            runner_id?: string;
+            runner_name?: string;
             sandbox: components["schemas"]["SandboxSummary"] | null;
             snapshot: components["schemas"]["Snapshot"] | null;
             /** @enum {string} */
@@ -4739,6 +4786,8 @@ export interface components {
             executor?: string;
             fallback_ok?: boolean;
             name?: string;
+            /** @description With executor runner: which machine */
+            runner_id?: string;
         };
         WorkspacePlaces: {
             executor: string;
@@ -6953,7 +7002,10 @@ export interface operations {
     };
     listExecutors: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Suggests a place for a new workspace of this project */
+                project_id?: string;
+            };
             header?: never;
             path: {
                 /** @description The team's slug */

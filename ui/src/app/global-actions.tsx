@@ -37,6 +37,7 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   useAction("go.workspaces", () => void navigate({ to: "/$team/w", params }));
   useAction("go.runs", () => void navigate({ to: "/$team/runs", params }));
   useAction("go.projects", () => void navigate({ to: "/$team/p", params }));
+  useAction("go.machines", () => void navigate({ to: "/$team/machines", params }));
   useAction(
     "go.settings",
     () => void navigate({ to: "/$team/settings/{-$section}", params: { ...params, section: undefined } }),
@@ -61,6 +62,11 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
     "project.new",
     () => void navigate({ to: "/$team/p", params, search: { add: "url" } }),
     team.can("project.manage"),
+  );
+  useAction(
+    "machine.connect",
+    () => void navigate({ to: "/$team/machines", params, search: { connect: true } }),
+    team.can("workspace.create"),
   );
 
   return (

@@ -44,6 +44,9 @@ export function Header() {
         <Link to="/$team/p" params={params} className={NAV}>
           Projects
         </Link>
+        <Link to="/$team/machines" params={params} className={NAV}>
+          Machines
+        </Link>
       </nav>
       <div className="ml-auto flex items-center gap-2">
         {team.can("workspace.create") && (
@@ -119,6 +122,9 @@ function AccountMenu() {
         Settings
       </MenuItem>
       <MenuItem onSelect={() => void settings("agents")}>Agents and their accounts</MenuItem>
+      <MenuItem onSelect={() => perform("go.machines")} keys="g m">
+        Machines
+      </MenuItem>
       <MenuItem onSelect={() => perform("help")} keys="?">
         Keys
       </MenuItem>

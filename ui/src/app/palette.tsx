@@ -8,6 +8,9 @@ import { available, perform } from "@/keys/keyboard";
 import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Shape } from "@/kit/mark";
+import { machinesQuery } from "@/machines/api";
+import { Danger } from "@/machines/danger";
+import { machineStands } from "@/machines/words";
 import { useStore } from "@/state/store";
 import { grouped } from "@/workspaces/standing";
 import { useTeam } from "./team";
@@ -23,6 +26,7 @@ export default function Palette({ onClose }: { onClose: () => void }) {
   const navigate = useNavigate();
   const workspaces = useQuery(workspacesQuery(team.slug));
   const projects = useQuery(projectsQuery(team.slug));
+  const machines = useQuery(machinesQuery(team.slug));
   const actions = useStore(available);
   const rows = useMemo(() => grouped(workspaces.data ?? []).flatMap((g) => g.items), [workspaces.data]);
 
@@ -110,6 +114,35 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                       <span className="truncate">{p.name}</span>
                     </Command.Item>
                   ))}
+                </Command.Group>
+              )}
+              {(machines.data?.length ?? 0) > 0 && (
+                <Command.Group heading="Machines" className={GROUP}>
+                  {machines.data?.map((m) => {
+                    const s = machineStands(m, Date.now());
+                    return (
+                      <Command.Item
+                        key={m.id}
+                        value={`machine ${m.id}`}
+                        keywords={["machine", m.name, m.hostname, m.user_name, s.word]}
+                        onSelect={() =>
+                          run(
+                            () =>
+                              void navigate({
+                                to: "/$team/machines/$machine",
+                                params: { team: team.slug, machine: m.id },
+                              }),
+                          )
+                        }
+                        className={ITEM}
+                      >
+                        <Shape kind={s.mark} />
+                        <span className="min-w-0 flex-1 truncate">{m.name}</span>
+                        {m.dangerous && <Danger />}
+                        <span className="text-meta text-fg3">{s.word}</span>
+                      </Command.Item>
+                    );
+                  })}
                 </Command.Group>
               )}
             </Command.List>

@@ -61,8 +61,10 @@ export interface TeamSearch {
   /** The dialog for a new workspace is open; the value is a project id, or "1" for none chosen. */
   new?: string;
   /** The dialog that adds a project is open. */
-  add?: "url" | "folder";
+  add?: Adding;
 }
+
+export type Adding = "url" | "folder";
 
 const teamRoute = createRoute({
   getParentRoute: () => rootRoute,
@@ -169,6 +171,21 @@ const projectRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/project"), "ProjectScreen"),
 });
 
+const machinesRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/machines",
+  validateSearch: (s: Record<string, unknown>): { connect?: true } => ({
+    connect: s.connect === true || s.connect === "1" || s.connect === 1 ? true : undefined,
+  }),
+  component: lazyRouteComponent(() => import("@/screens/machines"), "MachinesScreen"),
+});
+
+const machineRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/machines/$machine",
+  component: lazyRouteComponent(() => import("@/screens/machine"), "MachineScreen"),
+});
+
 export const SECTIONS = [
   "profile",
   "notifications",
@@ -202,6 +219,8 @@ const routeTree = rootRoute.addChildren([
     runRoute,
     projectsRoute,
     projectRoute,
+    machinesRoute,
+    machineRoute,
     settingsRoute,
   ]),
 ]);

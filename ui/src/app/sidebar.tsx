@@ -4,6 +4,7 @@ import { workspacesQuery } from "@/api/queries";
 import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
 import { Counts, Failure, Skeleton } from "@/kit/states";
+import { Danger, onDangerous } from "@/machines/danger";
 import { GROUP_NAMES, type Group, type Grouped, grouped } from "@/workspaces/standing";
 import { useTeam } from "./team";
 
@@ -65,7 +66,10 @@ function GroupRows({ group, items, team, many }: Grouped & { team: string; many:
             >
               <Shape kind={s.mark} className="translate-y-px" />
               <span className="min-w-0 flex-1">
-                <span className="block truncate text-fg">{w.name}</span>
+                <span className="flex items-baseline gap-1.5">
+                  <span className="min-w-0 truncate text-fg">{w.name}</span>
+                  {onDangerous(w) && <Danger short />}
+                </span>
                 <span className="flex gap-1.5 truncate text-meta text-fg3">
                   {s.word !== GROUP_NAMES[group] ? <span>{s.word}</span> : <span className="sr-only">{s.word}</span>}
                   <span className="min-w-0 truncate">

@@ -46,11 +46,13 @@ export const ACTIONS = [
   { id: "sidebar", label: "Show or hide the sidebar", keys: ["["], scope: "global", group: "General" },
   { id: "workspace.new", label: "New workspace", keys: ["o w"], scope: "global", group: "General" },
   { id: "project.new", label: "Add a project", keys: ["o p"], scope: "global", group: "General" },
+  { id: "machine.connect", label: "Connect a machine", keys: ["o m"], scope: "global", group: "General" },
   { id: "theme", label: "Switch light and dark", keys: ["g d"], scope: "global", group: "General" },
 
   { id: "go.inbox", label: "Inbox", keys: ["g i"], scope: "global", group: "Go to" },
   { id: "go.workspaces", label: "Workspaces", keys: ["g w"], scope: "global", group: "Go to" },
   { id: "go.projects", label: "Projects", keys: ["g p"], scope: "global", group: "Go to" },
+  { id: "go.machines", label: "Machines", keys: ["g m"], scope: "global", group: "Go to" },
   { id: "go.runs", label: "Comparisons", keys: ["g r"], scope: "global", group: "Go to" },
   { id: "go.settings", label: "Settings", keys: ["g s"], scope: "global", group: "Go to" },
   {

@@ -11,6 +11,7 @@ import { cx } from "@/kit/cx";
 import { Faces } from "@/kit/faces";
 import { Mark } from "@/kit/mark";
 import { Counts, Empty, Failure, Skeleton } from "@/kit/states";
+import { Danger, onDangerous } from "@/machines/danger";
 import { toast, toastError } from "@/state/toasts";
 import { keptWords } from "@/workspaces/kept";
 import { GROUP_NAMES, grouped, type Standing } from "@/workspaces/standing";
@@ -144,6 +145,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
           <span className="flex items-baseline gap-2">
             <span className="truncate font-medium">{w.name}</span>
             <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
+            {onDangerous(w) && <Danger />}
             <Faces
               label="Watching"
               people={w.agents.watchers
@@ -152,7 +154,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
             />
           </span>
           <span className="block truncate text-meta text-fg3">
-            {w.project_name} ·{" "}
+            {w.project_name} · {w.runner_name && `${w.runner_name} · `}
             {s.text && (s.group === "needs" || s.group === "stuck" || s.group === "failed" || s.group === "setup") ? (
               <span className="text-fg2">{s.text}</span>
             ) : (

@@ -38,4 +38,5 @@ export function recall<T>(key: string, check: (v: unknown) => v is T): T | undef
 }
 
 export const isString = (v: unknown): v is string => typeof v === "string";
+export const isNumber = (v: unknown): v is number => typeof v === "number";
 export const isBoolean = (v: unknown): v is boolean => typeof v === "boolean";

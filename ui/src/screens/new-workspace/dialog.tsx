@@ -1,11 +1,11 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { AgentChoice, useAgentChoice } from "@/agents/agent-choice";
 import { type PermissionChoice, Permissions } from "@/agents/permissions";
 import { type Agent, api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
-import { agentsQuery, branchNameQuery, executorsQuery, projectsQuery } from "@/api/queries";
+import { agentsQuery, branchNameQuery, keys, projectExecutorsQuery, projectsQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { splitCommand } from "@/format/words";
 import { Button, buttonClass } from "@/kit/button";
@@ -15,6 +15,7 @@ import { Field, TextArea, TextField } from "@/kit/field";
 import { Empty, Failure, FormError, Skeleton } from "@/kit/states";
 import type { Place as PlaceInfo } from "@/places/far";
 import { chosenSize, sizeId } from "@/places/far-words";
+import { firstPlace, placeBody, placeId } from "@/places/which";
 import { isString, recall, remember } from "@/state/remember";
 import { addPendingStart } from "@/workspaces/pending-start";
 import { COMMAND, SHELL } from "@/workspaces/sessions";
@@ -22,6 +23,8 @@ import { BaseBranch } from "./base-branch";
 import { PlaceChoice } from "./place";
 import { Several, type Try, usable } from "./several";
 import { useSettled } from "./use-settled";
+
+const MachineTerms = lazy(() => import("./machine-terms"));
 
 /** A new workspace: what, by whom, from where, in which place. */
 export default function NewWorkspaceDialog({ projectId }: { projectId: string }) {
@@ -97,11 +100,13 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const choice = useAgentChoice(agents.data, recall(`agent.${project.id}`, isString), (agent) =>
     recall(`account.${project.id}.${agent}`, isString),
   );
-  const executors = useQuery(executorsQuery(team.slug));
+  const executors = useQuery(projectExecutorsQuery(team.slug, project.id));
   const settled = useSettled(name.trim(), 200);
   const suggestion = useQuery(branchNameQuery(project.id, settled));
-  const place = executor ?? defaultPlace(executors.data, recall(`place.${project.id}`, isString));
-  const there: PlaceInfo | undefined = executors.data?.find((e) => e.kind === place);
+  const place =
+    executor ?? firstPlace(executors.data?.items, executors.data?.suggested, recall(`place.${project.id}`, isString));
+  const there: PlaceInfo | undefined = executors.data?.items.find((e) => placeId(e) === place);
+  const machine = there?.runner_id || "";
   const wanted = chosenSize(there, size ?? recall(`size.${project.id}.${place}`, isString));
   const argv = splitCommand(command);
   const talks = choice.agent !== "" && choice.agent !== SHELL && choice.agent !== COMMAND;
@@ -116,7 +121,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             name: name.trim(),
             ...(base ? { base } : {}),
             ...(branch?.trim() ? { branch: branch.trim() } : {}),
-            ...(place ? { executor: place } : {}),
+            ...(place ? placeBody(place) : {}),
             ...(wanted ? { resources: { cpus: wanted.cpus, memory_mb: wanted.memory_mb } } : {}),
             ...(there?.own_disk && there.fallback && fallback ? { fallback_ok: true } : {}),
           },
@@ -127,6 +132,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
       remember(`agent.${project.id}`, choice.agent);
       if (choice.account) remember(`account.${project.id}.${choice.agent}`, choice.account);
       if (place) remember(`place.${project.id}`, place);
+      void client.invalidateQueries({ queryKey: keys.executors(team.slug) }); // another one is suggested now
       if (wanted) remember(`size.${project.id}.${place}`, sizeId(wanted));
       if (choice.agent) {
         addPendingStart({
@@ -159,7 +165,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             prompt,
             ...(name.trim() ? { name: name.trim() } : {}),
             ...(base ? { base } : {}),
-            ...(place ? { executor: place } : {}),
+            ...(place ? placeBody(place) : {}),
             attempts: list.map((t) => ({ agent: t.agent, ...(t.accountId ? { account_id: t.accountId } : {}) })),
           },
         }),
@@ -177,14 +183,17 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const unsure = choice.info?.takes_permissions === true && permissions.all && !isolated && !permissions.confirmed;
   const several = tries !== undefined;
   const field = (f: string) => fieldError(several ? run.error : create.error, f);
-  const named = ["name", "base", "branch", "executor", "resources"].some(field);
-  const ready = several
-    ? prompt.trim() !== "" && tries.length > 0 && !run.isPending
-    : name.trim() !== "" &&
-      (choice.agent === "" || choice.ready) &&
-      (choice.agent !== COMMAND || argv.length > 0) &&
-      !unsure &&
-      !create.isPending;
+  const named = ["name", "base", "branch", "executor", "runner_id", "resources"].some(field);
+  const undecided = place === "" && executors.data?.suggested?.ask === true;
+  const ready = undecided
+    ? false
+    : several
+      ? prompt.trim() !== "" && tries.length > 0 && !run.isPending
+      : name.trim() !== "" &&
+        (choice.agent === "" || choice.ready) &&
+        (choice.agent !== COMMAND || argv.length > 0) &&
+        !unsure &&
+        !create.isPending;
   const go = () => {
     if (!ready) return;
     if (several) run.mutate(tries);
@@ -288,17 +297,22 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         <PlaceChoice
           query={executors}
           value={place}
-          onChange={(kind) => {
-            setExecutor(kind);
+          onChange={(chosenPlace) => {
+            setExecutor(chosenPlace);
             setSize(undefined);
             setFallback(false); // agreed for the place it was asked about
           }}
-          error={field("executor") ?? field("resources")}
+          error={field("executor") ?? field("runner_id") ?? field("resources")}
           size={wanted && sizeId(wanted)}
           onSize={several ? undefined : setSize}
           fallback={fallback}
           onFallback={several ? undefined : setFallback}
         />
+        {machine && !several && (
+          <Suspense>
+            <MachineTerms machineId={machine} />
+          </Suspense>
+        )}
         {!several && choice.info?.takes_permissions && (
           <Permissions value={permissions} onChange={setChosen} isolated={isolated} />
         )}
@@ -328,12 +342,4 @@ function firstTries(agents: Agent[] | undefined, chosen: string): Try[] {
   const order = [...can.filter((a) => a.agent === chosen), ...can.filter((a) => a.agent !== chosen)].slice(0, 3);
   const list = order.length === 1 ? [order[0]!, order[0]!] : order;
   return list.map((a) => ({ agent: a.agent, accountId: "" }));
-}
-
-function defaultPlace(
-  list: { kind: string; available: boolean; allowed: boolean; default: boolean }[] | undefined,
-  last: string | undefined,
-): string {
-  const usable = list?.filter((e) => e.available && e.allowed) ?? [];
-  return (usable.find((e) => e.kind === last) ?? usable.find((e) => e.default) ?? usable[0])?.kind ?? "";
 }

@@ -1,17 +1,23 @@
 import type { UseQueryResult } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense } from "react";
+import type { Schemas } from "@/api/client";
+import { useTeam } from "@/app/team";
 import { Choice } from "@/kit/field";
 import { Failure, Skeleton } from "@/kit/states";
+import { Danger } from "@/machines/danger";
 import type { Place as PlaceInfo } from "@/places/far";
 import { chosenSize, costWords } from "@/places/far-words";
+import { placeId } from "@/places/which";
 import { plain, sentence } from "@/places/words";
 
 const PlaceTerms = lazy(() => import("../place/terms"));
 
 interface Props {
   places: PlaceInfo[];
+  /** As placeId tells it; "" = none is chosen. */
   value: string;
-  onChange: (kind: string) => void;
+  onChange: (place: string) => void;
   error?: string;
   legend?: ReactNode;
   name?: string;
@@ -41,7 +47,7 @@ export function Place({
   onFallback,
   readOnly,
 }: Props) {
-  const chosen = places.find((e) => e.kind === value);
+  const chosen = places.find((e) => placeId(e) === value);
   const terms = chosen && ((onSize && chosen.sizes.length > 0) || (onFallback && chosen.own_disk && chosen.fallback));
   return (
     <div>
@@ -53,9 +59,9 @@ export function Place({
         options={[
           ...(above ? [{ value: "", label: above.label, hint: above.hint, disabled: readOnly }] : []),
           ...places.map((e) => ({
-            value: e.kind,
+            value: placeId(e),
             disabled: readOnly || !e.available || !e.allowed,
-            label: <Label place={e} cost={costWords(e, chosenSize(e, e.kind === value ? size : undefined))} />,
+            label: <Label place={e} cost={costWords(e, chosenSize(e, placeId(e) === value ? size : undefined))} />,
             hint: hint(e),
           })),
         ]}
@@ -64,7 +70,7 @@ export function Place({
       {terms && (
         <Suspense fallback={<Skeleton rows={2} label="Loading the sizes" />}>
           <PlaceTerms
-            key={chosen.kind}
+            key={placeId(chosen)}
             place={chosen}
             places={places}
             size={size}
@@ -81,8 +87,12 @@ export function Place({
 function Label({ place: e, cost }: { place: PlaceInfo; cost: string }) {
   return (
     <>
-      <span>{e.name}</span>
-      {!e.isolated && e.available && e.allowed && <span className="text-meta text-needs">not isolated</span>}
+      <span className="break-words">{e.name}</span>
+      {e.dangerous && <Danger />}
+      {e.runner_id && e.owner && <span className="text-meta text-fg3">{e.owner}</span>}
+      {!e.isolated && !e.dangerous && e.available && e.allowed && (
+        <span className="text-meta text-needs">not isolated</span>
+      )}
       {e.boundary_name !== e.name && e.isolated && <span className="text-meta text-fg3">{e.boundary_name}</span>}
       {cost && <span className="text-meta text-fg2 tabular-nums">{cost}</span>}
     </>
@@ -101,10 +111,34 @@ function hint(e: PlaceInfo): string {
   return [`${e.isolation.replace(/\.$/, "")}; ${more.join(", ")}.`, e.warning].filter(Boolean).join(" ");
 }
 
-/** The same while the places are looked for. */
-export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query: UseQueryResult<PlaceInfo[]> }) {
+type List = UseQueryResult<Schemas["ExecutorList"]>;
+
+/** The same for a new workspace, while the places are looked for, too. */
+export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query: List }) {
+  const team = useTeam();
   if (query.isPending) return <Skeleton rows={2} label="Looking where workspaces can live" />;
   if (query.isError && !query.data)
     return <Failure what="The places could not be listed." error={query.error} retry={() => void query.refetch()} />;
-  return <Place places={query.data} {...rest} />;
+  const { items, suggested } = query.data;
+  const machines = items.filter((e) => e.runner_id);
+  return (
+    <div>
+      <Place places={items} {...rest} />
+      {suggested?.ask && rest.value === "" && (
+        <p className="mt-1 text-needs">
+          <span aria-hidden>◆ </span>Several machines are connected: choose where it is to live.
+        </p>
+      )}
+      <p className="mt-1 text-meta text-fg3">
+        <Link
+          to="/$team/machines"
+          params={{ team: team.slug }}
+          search={{ connect: true }}
+          className="inline-block min-h-6 leading-6 text-accent hover:underline"
+        >
+          {machines.length > 0 ? "Connect another machine" : "Connect your own machine"}
+        </Link>
+      </p>
+    </div>
+  );
 }

@@ -3,6 +3,7 @@ import { useEffect } from "react";
 import { useTeam } from "@/app/team";
 import { useNow } from "@/format/now";
 import { Button } from "@/kit/button";
+import { awayWords } from "@/machines/away";
 import { useSandboxActs } from "@/places/acts";
 import type { FarSandbox } from "@/places/far";
 import { sleeps, stillWords } from "@/places/far-words";
@@ -13,8 +14,21 @@ import type { TerminalHandle } from "@/terminal/handle";
 export default function AsleepBar({ workspaceId, handle }: { workspaceId: string; handle: TerminalHandle }) {
   const sandbox = useQuery(sandboxQuery(workspaceId, true));
   const s = sandbox.data;
+  if (s?.machine && !s.machine.online) return <Away machine={s.machine} handle={handle} />;
   if (!s?.own_disk || s.state !== "paused") return null;
   return <Still workspaceId={workspaceId} sandbox={s} handle={handle} />;
+}
+
+/** The machine is not connected: what is typed could not reach it, and must not arrive later as a surprise. */
+function Away({ machine: m, handle }: { machine: NonNullable<FarSandbox["machine"]>; handle: TerminalHandle }) {
+  const now = useNow();
+  useEffect(() => handle.whileAsleep(() => {}), [handle]);
+  return (
+    <p role="status" className="border-t border-hairline bg-bg2 px-4 py-1.5 text-fg2">
+      <span aria-hidden>○ </span>
+      {awayWords({ name: m.name, since: m.offline_since ?? null, reason: "" }, now)}. What you type now is not sent.
+    </p>
+  );
 }
 
 function Still({

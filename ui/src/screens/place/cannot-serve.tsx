@@ -10,6 +10,7 @@ import { fallBack, type Place } from "@/places/far";
 import { commandIn, fallbackPlace, upgradeWords } from "@/places/far-words";
 import { clearProblem, noteProblem, type ServeProblem } from "@/places/problem";
 import { workspacePlacesQuery } from "@/places/queries";
+import { findPlace } from "@/places/which";
 import { plain } from "@/places/words";
 import { confirm } from "@/state/confirm";
 import { toast } from "@/state/toasts";
@@ -30,7 +31,7 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
   const client = useQueryClient();
   const [how, setHow] = useState(false);
   const places = useQuery(workspacePlacesQuery(w.id));
-  const name = place?.name ?? w.executor;
+  const name = place?.name ?? (w.runner_name || w.executor);
   const refresh = () => {
     void client.invalidateQueries({ queryKey: keys.workspace(w.id) });
     void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
@@ -45,7 +46,11 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
     mutationFn: () => fallBack(w.id),
     onSuccess: (moved) => {
       clearProblem(w.id);
-      const to = places.data?.items.find((p) => p.executor.kind === moved.executor)?.executor.name ?? moved.executor;
+      const to =
+        findPlace(
+          places.data?.items.map((p) => p.executor),
+          moved,
+        )?.name ?? moved.executor;
       toast({
         kind: "good",
         title: `${w.key} lives in ${to} now`,

@@ -1,4 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
@@ -8,8 +9,10 @@ import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody } from "@/kit/dialog";
 import { Failure, FormError, Skeleton } from "@/kit/states";
+import { DANGER, Danger, onDangerous } from "@/machines/danger";
 import { portsQuery } from "@/places/far";
 import { limitsQuery, placeKeys, sandboxQuery } from "@/places/queries";
+import { findPlace } from "@/places/which";
 import { limitsInWords, sentence, whole } from "@/places/words";
 import { toast } from "@/state/toasts";
 import { FarPanel } from "./far-panel";
@@ -25,13 +28,13 @@ import { StepRow } from "./steps";
 export default function PlaceDialog({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {
   const team = useTeam();
   const executors = useQuery(executorsQuery(team.slug));
-  const place = executors.data?.find((e) => e.kind === w.executor);
+  const place = findPlace(executors.data, w);
   return (
     <Dialog
       open
       onClose={onClose}
       wide
-      title={`Place of ${w.key}: ${place?.name ?? w.executor}`}
+      title={`Place of ${w.key}: ${place?.name ?? (w.runner_name || w.executor)}`}
       about={place ? sentence(place.isolation) : undefined}
     >
       <DialogBody className="flex flex-col gap-6 pb-5" focusable>
@@ -43,14 +46,32 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
             {w.place_warning}
           </p>
         )}
+        {onDangerous(w) && !w.place_warning && (
+          <p className="rounded-md border border-failed px-3 py-2">
+            <Danger /> {DANGER}
+          </p>
+        )}
+        {w.runner_id && (
+          <p className="-mt-3">
+            <Link
+              to="/$team/machines/$machine"
+              params={{ team: team.slug, machine: w.runner_id }}
+              className="inline-block min-h-6 leading-6 text-accent hover:underline"
+            >
+              About {w.runner_name || "this machine"}
+            </Link>
+          </p>
+        )}
         {place?.warning && <p className="text-needs">{place.warning}</p>}
-        <Now workspace={w} name={place?.name ?? w.executor} />
+        <Now workspace={w} name={place?.name ?? (w.runner_name || w.executor)} />
         <PortsOf workspace={w} />
         <section aria-labelledby="place-network">
           <h2 id="place-network" className="mb-2 text-title font-semibold">
             Network
           </h2>
-          {place && !place.network ? (
+          {w.runner_id ? (
+            <p className="text-fg2">What agents reach from there is decided by the machine's owner.</p>
+          ) : place && !place.network ? (
             <p className="text-fg2">Not bound here: agents reach whatever this server reaches.</p>
           ) : (
             <Network workspace={w} />

@@ -6,6 +6,7 @@ import { plural } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
+import { awayWords } from "@/machines/away";
 import { useSandboxActs } from "@/places/acts";
 import type { FarSandbox } from "@/places/far";
 import { sandboxSaid, sizeName, stillWords, syncSaid, until } from "@/places/far-words";
@@ -28,15 +29,17 @@ export function FarPanel({
   const now = useNow(1000);
   const acts = useSandboxActs(w.id);
   const said = sandboxSaid(s);
-  const live = s.state === "running";
-  const still = s.state === "paused";
+  const away = s.machine && !s.machine.online ? s.machine : undefined;
+  const live = s.state === "running" && !away;
+  const still = s.state === "paused" && !away;
   const sync = s.sync ? syncSaid(s.sync, now) : undefined;
   const may = team.can("terminal.type");
   return (
     <>
       <div className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-2">
-        <Mark kind={said.mark} word={said.text} />
+        {away ? <Mark kind="idle" word="Offline" /> : <Mark kind={said.mark} word={said.text} />}
         <span className="min-w-0 flex-1 basis-60 text-fg2">
+          {away && `${awayWords({ name: away.name, since: away.offline_since ?? null, reason: "" }, now)}. `}
           {still ? stillWords(s, now) : sentence(s.state_reason)}{" "}
           {live && s.started_at ? `Made ${ago(s.started_at, now)}${s.pooled ? ", ahead of time" : ""}.` : ""}
         </span>

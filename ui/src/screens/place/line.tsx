@@ -17,9 +17,10 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
   const away = Boolean(w.deleted_at) || w.state === "archived";
   const sandbox = useQuery({ ...sandboxQuery(w.id, true), enabled: !away });
   const network = useQuery({ ...networkQuery(w.id), enabled: !away && Boolean(place?.network) });
-  const name = place?.name ?? w.executor;
+  const name = place?.name ?? (w.runner_name || w.executor);
   if (away) return <span>{name}</span>;
   const s = sandbox.data;
+  const offline = s?.machine && !s.machine.online; // its figures are of another time
   const refused = network.data?.refused.filter((r) => r.allowable).length ?? 0;
   return (
     <>
@@ -43,12 +44,17 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
           {w.place_blocked ? "must be moved" : w.boundary === "none" ? "no boundary" : "see its place"}
         </button>
       )}
+      {offline && (
+        <span className="text-needs">
+          <span aria-hidden>○ </span>offline
+        </span>
+      )}
       {s?.state === "paused" && !sleeps(s) && (
         <span className="text-needs">
           <span aria-hidden>❚❚ </span>paused
         </span>
       )}
-      {s?.state === "running" && (
+      {s?.state === "running" && !offline && (
         <>
           <span aria-hidden>·</span>
           <span className="tabular-nums">{usageLine(s)}</span>
@@ -60,7 +66,7 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
         </span>
       )}
       {s?.own_disk && <FarLine workspace={w} sandbox={s} onOpen={onOpen} />}
-      {s?.state === "running" && s.ports.length > 0 && (
+      {s?.state === "running" && !offline && s.ports.length > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-accent hover:underline">
           · {s.ports.length === 1 ? `port ${s.ports[0]} open` : `${count(s.ports.length)} ports open`}
         </button>

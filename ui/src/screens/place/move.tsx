@@ -6,6 +6,7 @@ import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { FormError } from "@/kit/states";
 import { workspacePlacesQuery } from "@/places/queries";
+import { livesIn, placeBody, placeId } from "@/places/which";
 import { Place } from "@/screens/new-workspace/place";
 import { confirm } from "@/state/confirm";
 import { toast } from "@/state/toasts";
@@ -15,9 +16,9 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
   const team = useTeam();
   const client = useQueryClient();
   const places = useQuery(workspacePlacesQuery(w.id));
-  const [to, setTo] = useState(w.executor);
+  const [to, setTo] = useState(livesIn(w));
   const move = useMutation({
-    mutationFn: () => data(api.PATCH("/workspaces/{id}", { params: { path: { id: w.id } }, body: { executor: to } })),
+    mutationFn: () => data(api.PATCH("/workspaces/{id}", { params: { path: { id: w.id } }, body: placeBody(to) })),
     onSuccess: () => {
       void client.invalidateQueries({ queryKey: keys.workspace(w.id) });
       void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
@@ -25,7 +26,7 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
     },
   });
   if (!team.can("workspace.edit") || !places.data || places.data.items.length < 2) return null;
-  const target = places.data.items.find((p) => p.executor.kind === to);
+  const target = places.data.items.find((p) => placeId(p.executor) === to);
   const ask = async () => {
     const yes = await confirm({
       title: `Move ${w.key} to ${target?.executor.name ?? to}?`,
@@ -58,7 +59,7 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
         <Button
           className="self-start"
           disabled={
-            to === w.executor || !target?.executor.available || !target.executor.allowed || !places.data.movable
+            to === livesIn(w) || !target?.executor.available || !target.executor.allowed || !places.data.movable
           }
           busy={move.isPending && "Moving"}
           onClick={() => void ask()}

@@ -7,6 +7,7 @@ import { useTeam } from "@/app/team";
 import type { FarSandbox, Place } from "@/places/far";
 import { clearProblem, fromWords, problems, type ServeProblem } from "@/places/problem";
 import { sandboxQuery } from "@/places/queries";
+import { findPlace, livesIn } from "@/places/which";
 import { useStore } from "@/state/store";
 
 export interface Watched {
@@ -26,12 +27,12 @@ export interface Watched {
 export function useWatched(w: Workspace): Watched {
   const team = useTeam();
   const executors = useQuery(executorsQuery(team.slug));
-  const place: Place | undefined = executors.data?.find((e) => e.kind === w.executor);
+  const place: Place | undefined = findPlace(executors.data, w);
   const query = useQuery(sandboxQuery(w.id, true));
   // A record of another place, or of none by now, says nothing of this one.
   const gone = query.error instanceof ApiError && query.error.status === 404;
   const sandbox: FarSandbox | undefined = gone ? undefined : query.data;
-  const here = sandbox !== undefined && sandbox.executor === w.executor;
+  const here = sandbox !== undefined && livesIn(sandbox) === livesIn(w);
   const far = place?.own_disk ?? (here && sandbox.own_disk);
   const told = useStore(problems)[w.id];
   const serves = here && (sandbox.state === "running" || sandbox.state === "starting");
@@ -41,7 +42,7 @@ export function useWatched(w: Workspace): Watched {
   const failed = far && here && sandbox.state === "failed" ? fromWords(sandbox.state_reason) : undefined;
   return {
     place,
-    name: place?.name ?? w.executor,
+    name: place?.name ?? (w.runner_name || w.executor),
     sandbox,
     far,
     starting: far && sandbox?.state === "starting" && sandbox.steps.length > 0,

@@ -61,7 +61,7 @@ function PlaceOf({ project: p, readOnly }: Props) {
         <Place
           name="project-executor"
           legend="New workspaces live in"
-          places={places.data}
+          places={places.data.filter((p) => !p.runner_id)} // a machine is its owner's to choose
           above={{ label: "What the team says", hint: "Workspaces that exist stay where they are." }}
           value={p.executor ?? ""}
           readOnly={readOnly || save.isPending}

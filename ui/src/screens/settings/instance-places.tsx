@@ -52,7 +52,7 @@ export default function InstancePlacesSettings() {
         </h2>
         <p className="text-fg2">For operators. A value with a lock is set in config.json or the environment.</p>
       </div>
-      <General settings={settings.data} places={places.data ?? []} save={save} />
+      <General settings={settings.data} places={places.data?.filter((p) => !p.runner_id) ?? []} save={save} />
       <E2B settings={settings.data} place={e2b} save={save} />
       <Pool settings={settings.data} place={e2b} save={save} />
     </section>

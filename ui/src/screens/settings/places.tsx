@@ -10,6 +10,7 @@ import { Check, Choice, Field, inputClass } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { cachesQuery, placeKeys, policyQuery } from "@/places/queries";
+import { findPlace } from "@/places/which";
 import { BOUNDARIES, plain, sentence } from "@/places/words";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
@@ -28,7 +29,7 @@ export default function PlacesSettings() {
     return <Failure what="The places could not be loaded." error={policy.error} retry={() => void policy.refetch()} />;
   return (
     <div className="flex flex-col gap-7">
-      <PlaceList places={policy.data.executors} />
+      <PlaceList places={policy.data.executors.filter((p) => !p.runner_id)} />
       <Rules key={team.id} policy={policy.data} />
       <Below policy={policy.data} />
       <Caches />
@@ -102,7 +103,7 @@ function Below({ policy }: { policy: Policy }) {
               {w.key} {w.name}
             </Link>
             <span className="text-meta text-fg3">
-              {policy.executors.find((p) => p.kind === w.executor)?.name ?? w.executor}
+              {findPlace(policy.executors, w)?.name ?? w.executor}
               {w.running ? ", running" : ""}
             </span>
           </li>
@@ -173,12 +174,14 @@ function Rules({ policy }: { policy: Policy }) {
           {(ids) => (
             <select {...ids} className={inputClass} value={place} onChange={(e) => setPlace(e.target.value)}>
               <option value="">What this server says</option>
-              {policy.executors.map((p) => (
-                <option key={p.kind} value={p.kind} disabled={!p.available}>
-                  {p.name}
-                  {p.available ? "" : " (cannot be used now)"}
-                </option>
-              ))}
+              {policy.executors
+                .filter((p) => !p.runner_id) // a machine is its owner's to choose
+                .map((p) => (
+                  <option key={p.kind} value={p.kind} disabled={!p.available}>
+                    {p.name}
+                    {p.available ? "" : " (cannot be used now)"}
+                  </option>
+                ))}
             </select>
           )}
         </Field>

@@ -11,6 +11,8 @@ import { Icon } from "@/kit/icon";
 import { Mark } from "@/kit/mark";
 import { Menu, MenuItem, MenuLine } from "@/kit/menu";
 import { Counts, copyText } from "@/kit/states";
+import { Danger, onDangerous } from "@/machines/danger";
+import { findPlace } from "@/places/which";
 import { toastError } from "@/state/toasts";
 import { hasEnded, isShell, SETUP } from "@/workspaces/sessions";
 import { standing } from "@/workspaces/standing";
@@ -30,7 +32,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const ready = w.state === "ready" || w.state === "paused";
   const edit = team.can("workspace.edit");
   const executors = useQuery(executorsQuery(team.slug));
-  const place = executors.data?.find((e) => e.kind === w.executor);
+  const place = findPlace(executors.data, w);
 
   const shown = useShownSession(sessions);
   // The session the workspace's state speaks of.
@@ -78,6 +80,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             <h1 className="min-w-0 text-title font-semibold break-words">{w.name}</h1>
           )}
           <span className="font-mono text-[12px] text-fg3">{w.key}</span>
+          {onDangerous(w) && <Danger />}
           <span role="status">
             {spoken ? (
               <StateChip session={spoken}>
@@ -99,7 +102,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             <span className="font-mono text-[12px]">{w.base}</span>
           </span>
           <span aria-hidden>·</span>
-          <Suspense fallback={<span>{place?.name ?? w.executor}</span>}>
+          <Suspense fallback={<span>{place?.name ?? (w.runner_name || w.executor)}</span>}>
             <PlaceLine workspace={w} place={place} onOpen={() => dialog("place")} />
           </Suspense>
           {w.changes.files > 0 && (

@@ -1,0 +1,26 @@
+import type { Workspace } from "@/api/client";
+import { cx } from "@/kit/cx";
+
+export const DANGER =
+  "Nothing is isolated there: commands run directly on the machine, with all rights of the user who connected it.";
+
+/** Marks a machine that runs things directly, and what lives on it, wherever it shows. */
+export function Danger({ short, className }: { short?: boolean; className?: string }) {
+  return (
+    <strong
+      title={`DANGEROUS: ${DANGER}`}
+      className={cx(
+        "shrink-0 rounded-sm border border-failed px-1 text-[11px] leading-4 font-semibold whitespace-nowrap text-failed",
+        className,
+      )}
+    >
+      <span aria-hidden>▲</span>
+      <span className={short ? "sr-only" : "ml-0.5"}>DANGEROUS</span>
+      <span className="sr-only">: not isolated</span>
+    </strong>
+  );
+}
+
+/** Whether a workspace lives on a machine that isolates nothing. */
+export const onDangerous = (w: Pick<Workspace, "runner_id" | "boundary">): boolean =>
+  Boolean(w.runner_id) && w.boundary === "none";

@@ -1,0 +1,116 @@
+import { count, plural } from "@/format/text";
+import { clock } from "@/format/time";
+import type { MarkKind } from "@/kit/mark";
+import { mb } from "@/places/words";
+import type { Connection, Machine } from "./api";
+
+export interface Stands {
+  mark: MarkKind;
+  word: string;
+  /** Why, in words; "" when the word says it all. */
+  text: string;
+}
+
+/** How a machine is now. */
+export function machineStands(m: Machine, now: number): Stands {
+  if (m.state === "revoked") return { mark: "stopped", word: "Revoked", text: "" };
+  if (m.state === "offline") {
+    const since = m.offline_at ? `since ${clock(m.offline_at, now)}` : "not connected yet";
+    return { mark: "idle", word: "Offline", text: [since, m.offline_reason].filter(Boolean).join(": ") };
+  }
+  if (!m.available) return { mark: "needs", word: "Online, takes no work", text: m.reason };
+  return { mark: "merged", word: "Online", text: "" };
+}
+
+const OS: Record<string, string> = { linux: "Linux", darwin: "macOS" };
+
+export const osName = (os: string): string => OS[os] ?? os;
+
+/** What a machine is: "Debian GNU/Linux 12, amd64". */
+export function systemWords(m: Pick<Machine, "os" | "arch" | "release">): string {
+  const system = m.release || osName(m.os);
+  return [system, m.arch].filter(Boolean).join(", ");
+}
+
+/** How agents run there: "Docker, kalilinux/kali-rolling". */
+export function modeWords(m: Pick<Machine, "mode" | "image">): string {
+  switch (m.mode) {
+    case "docker":
+      return m.image ? `Docker, ${m.image}` : "Docker";
+    case "bubblewrap":
+      return "Process sandbox";
+    case "direct":
+      return "Directly on the machine";
+  }
+}
+
+/** What agents reach from there. */
+export function networkWords(network: string): string {
+  switch (network) {
+    case "host":
+      return "The machine's own network, its local one too";
+    case "open":
+      return "All public addresses";
+    case "allow":
+      return "Names on its owner's list";
+    case "none":
+      return "Nothing";
+    default:
+      return network;
+  }
+}
+
+export const ACCESS: Record<Machine["access"], { name: string; means: string }> = {
+  full: { name: "Full", means: "Agents work without asking its owner." },
+  ask: { name: "Ask", means: "Its owner is asked at the machine before anything is started or written." },
+  read_only: { name: "Read only", means: "Nothing is started or written there." },
+};
+
+/** Limits its owner set, in one line. */
+export function ownerLimits(l: Machine["limits"]): string {
+  const parts = [
+    l.sandboxes && `${plural(l.sandboxes, "workspace")} at once`,
+    l.cpus && `${count(l.cpus)} ${l.cpus === 1 ? "core" : "cores"} each`,
+    l.memory_mb && `${mb(l.memory_mb)} of memory each`,
+    l.disk_mb && `${mb(l.disk_mb)} of disk each`,
+  ].filter(Boolean);
+  return parts.length > 0 ? parts.join(", ") : "none";
+}
+
+/** How busy it is, in one line. */
+export function loadWords(m: Machine): string {
+  const parts = [
+    `${Math.round(m.load.cpu * 100)} % CPU`,
+    m.memory_mb > 0 && `${mb(m.load.memory_used_mb)} of ${mb(m.memory_mb)}`,
+    // Only what is short is worth its room here.
+    m.load.disk_free_mb > 0 && m.load.disk_free_mb < 5120 && `${mb(m.load.disk_free_mb)} of disk left`,
+  ].filter(Boolean);
+  return parts.join(", ");
+}
+
+/** Machines as people look for them: their own first, then the team's; those that are connected before the others. */
+export function sortMachines(list: readonly Machine[]): { title: string; items: Machine[] }[] {
+  const rank = (m: Machine) => (m.state === "online" ? 0 : m.state === "offline" ? 1 : 2);
+  const by = (want: (m: Machine) => boolean) =>
+    list.filter(want).sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name) || a.created_at - b.created_at);
+  return [
+    { title: "Yours", items: by((m) => m.mine) },
+    { title: "Shared with the team", items: by((m) => !m.mine && m.share === "team") },
+    { title: "Of other members", items: by((m) => !m.mine && m.share !== "team") },
+  ].filter((g) => g.items.length > 0);
+}
+
+export const platformId = (d: { os: string; arch: string }): string => `${d.os}-${d.arch}`;
+
+/** What this browser's own machine most likely needs. A browser on a Mac does not tell its processor: most are Apple's by now. */
+export function likelyPlatform(platform: string, agent: string): string {
+  if (/mac/i.test(platform) || /Mac OS X/i.test(agent)) return "darwin-arm64";
+  return /aarch64|arm64|armv8/i.test(`${platform} ${agent}`) ? "linux-arm64" : "linux-amd64";
+}
+
+/** The command of the server, for a program that lies in the folder one is in. */
+export const runLine = (command: string): string => command.replace(/^parawork /, "./parawork ");
+
+/** How a connection ended, or that it lasts. */
+export const connectionWords = (c: Connection): string =>
+  c.ended_at ? c.reason || "the connection ended" : "connected now";

@@ -1,0 +1,47 @@
+import type { Schemas } from "@/api/client";
+
+type Where = { kind: string; runner_id?: string | null };
+type Lives = { executor: string; runner_id?: string | null };
+
+const MACHINE = "runner";
+const id = (kind: string, machine: string | null | undefined): string => (machine ? `${MACHINE}:${machine}` : kind);
+
+/** What tells places apart. Members' machines are all of one kind, each a place of its own. */
+export const placeId = (p: Where): string => id(p.kind, p.runner_id);
+
+/** The place something lives in, as placeId tells it. */
+export const livesIn = (w: Lives): string => id(w.executor, w.runner_id);
+
+/** How the API is told of a place. "" is told as it is: whoever stands above says it. */
+export function placeBody(place: string): { executor: string; runner_id?: string } {
+  return place.startsWith(`${MACHINE}:`)
+    ? { executor: MACHINE, runner_id: place.slice(MACHINE.length + 1) }
+    : { executor: place };
+}
+
+export const findPlace = <P extends Where>(places: readonly P[] | undefined, w: Lives): P | undefined =>
+  places?.find((p) => placeId(p) === livesIn(w));
+
+interface Usable extends Where {
+  available: boolean;
+  allowed: boolean;
+  default: boolean;
+}
+
+/**
+ * The place a new workspace starts with, "" when its maker has to say. The server's suggestion counts: it knows which machines are
+ * connected and what was chosen last in the project. Without one, what this browser remembers.
+ */
+export function firstPlace(
+  places: readonly Usable[] | undefined,
+  suggested: Schemas["SuggestedPlace"] | undefined,
+  last: string | undefined,
+): string {
+  const usable = places?.filter((p) => p.available && p.allowed) ?? [];
+  const has = (place: string | undefined) => usable.some((p) => placeId(p) === place);
+  const said = suggested && livesIn(suggested);
+  if (said && has(said)) return said;
+  if (suggested?.ask) return "";
+  const found = usable.find((p) => placeId(p) === last) ?? usable.find((p) => p.default) ?? usable[0];
+  return found ? placeId(found) : "";
+}
