@@ -22,6 +22,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/guestbin"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/store"
 )
@@ -221,7 +222,7 @@ func (r *report) roots(cfg *config.Config) {
 // guest checks that there is a program to start in sandboxes, without unpacking it.
 func (r *report) guest(env func(string) string) {
 	if p := env(guestEnv); p != "" {
-		if _, err := runnable(p, guestEnv+" names"); err != nil {
+		if _, err := guestbin.Runnable(p, guestEnv+" names"); err != nil {
 			r.say(bad, "guest", err.Error(), "")
 			return
 		}
@@ -233,7 +234,7 @@ func (r *report) guest(env func(string) string) {
 		return
 	}
 	if self, err := os.Executable(); err == nil {
-		if p, err := runnable(filepath.Join(filepath.Dir(self), "parawork-guest"), "beside the server lies"); err == nil {
+		if p, err := guestbin.Runnable(filepath.Join(filepath.Dir(self), "parawork-guest"), "beside the server lies"); err == nil {
 			r.say(good, "guest", p, "")
 			return
 		}
