@@ -281,10 +281,6 @@ func (p Policy) NetworkFor(m wire.Mode) (Network, error) {
 		if n.Mode == "" {
 			n.Mode = NetworkOpen
 		}
-		if m == wire.Bubblewrap && n.Mode == NetworkHost {
-			return n, fault.New(fault.Invalid, codeFile,
-				"A process sandbox cannot have the machine's own network. Choose the network open, allow or none, or run in Docker.")
-		}
 		return n, nil
 	}
 	if n.Mode != "" && n.Mode != NetworkHost {

@@ -91,7 +91,7 @@ func TestNetworkOfModes(t *testing.T) {
 		want string // "" = refused
 	}{
 		{"", wire.Docker, "open"}, {"", wire.Bubblewrap, "open"}, {"", wire.Direct, "host"},
-		{"host", wire.Docker, "host"}, {"host", wire.Bubblewrap, ""}, {"host", wire.Direct, "host"},
+		{"host", wire.Docker, "host"}, {"host", wire.Bubblewrap, "host"}, {"host", wire.Direct, "host"},
 		{"none", wire.Docker, "none"}, {"none", wire.Direct, ""},
 	} {
 		n, err := policy.Policy{Network: policy.Network{Mode: c.file}}.NetworkFor(c.mode)

@@ -1,0 +1,21 @@
+//go:build linux || darwin
+
+package local
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/hostproc"
+)
+
+var _ executors.Ender = (*Executor)(nil)
+
+// End destroys a sandbox whose guest may not answer any more.
+func (e *Executor) End(ctx context.Context, sandboxID string) error {
+	if err := hostproc.CheckID(sandboxID); err != nil {
+		return err
+	}
+	defer e.turns.Take(sandboxID)()
+	return e.destroy(ctx, sandboxID)
+}
