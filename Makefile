@@ -16,16 +16,19 @@ GO_SRC    := $(shell find . -name '*.go' -not -path './ui/node_modules/*' -not -
 SQL_SRC   := $(shell find migrations -name '*.sql')
 GUEST_SRC := $(shell find cmd/parawork-guest guest internal -name '*.go' -not -name '*_test.go') go.mod go.sum
 UI_SRC    := $(shell find ui -type f -not -path 'ui/node_modules/*' -not -path 'ui/tools/node_modules/*' -not -path 'ui/dist/*' -not -name '*.go' 2>/dev/null)
+TARGETS   := linux-amd64 linux-arm64 darwin-arm64 darwin-amd64
+DOWNLOADS := $(TARGETS:%=bin/downloads/parawork-%)
 NODE_OK   := $(shell node -e 'const [a,b]=process.versions.node.split(".").map(Number),[c,d]="$(NODE_MIN)".split(".").map(Number);process.exit(a>c||a==c&&b>=d?0:1)' 2>/dev/null && command -v npm >/dev/null && echo yes)
 
 ## run: build what is needed and start Parawork on http://localhost:8080 (data in ./data)
 .PHONY: run
 run: build
+	@(nice -n 19 $(MAKE) --no-print-directory downloads >bin/downloads.log 2>&1 &) # for machines of other systems than this one
 	@PARAWORK_DATA_DIR="$${PARAWORK_DATA_DIR:-./data}" exec bin/parawork serve $(ARGS)
 
-## build: bin/parawork (with the UI and the guest inside) and bin/parawork-guest
+## build: bin/parawork (with the UI and the guest inside), bin/parawork-guest, and bin/parawork-runner for members' own machines
 .PHONY: build
-build: ui bin/parawork bin/parawork-guest
+build: ui bin/parawork bin/parawork-guest bin/parawork-runner
 
 bin/parawork: $(GO_SRC) $(SQL_SRC) $(GUEST) server/api/openapi.yaml ui/dist/.built
 	@echo "==> server (the first build compiles SQLite and takes about a minute)"
@@ -37,6 +40,26 @@ bin/parawork-guest: $(GUEST_SRC)
 
 $(GUEST): bin/parawork-guest
 	@mkdir -p $(@D) && gzip -9nc $< > $@
+
+# The program members download: it carries the guest of its own system and, for containers, the one of Linux on the same processor.
+bin/parawork-runner: bin/downloads/parawork-$(GOOS)-$(GOARCH)
+	@ln -f $< $@ && touch $@
+
+define runner
+cmd/parawork-runner/assets/$(1)/parawork-guest-$(1).gz: $$(GUEST_SRC)
+	@mkdir -p bin/guests && CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$(1))) GOARCH=$(word 2,$(subst -, ,$(1))) $$(GO) build -trimpath -ldflags '$$(LDFLAGS)' -o bin/guests/parawork-guest-$(1) ./cmd/parawork-guest
+	@gzip -9nc bin/guests/parawork-guest-$(1) > $$@.tmp && mv $$@.tmp $$@
+
+bin/downloads/parawork-$(1): $$(GO_SRC) cmd/parawork-runner/assets/$(1)/parawork-guest-$(1).gz cmd/parawork-runner/assets/linux-$(word 2,$(subst -, ,$(1)))/parawork-guest-linux-$(word 2,$(subst -, ,$(1))).gz
+	@echo "==> program for members' machines, $(1)"
+	@mkdir -p $$(@D) && CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$(1))) GOARCH=$(word 2,$(subst -, ,$(1))) $$(GO) build -trimpath -ldflags '$$(LDFLAGS)' -o $$(@D)/.$(1).tmp ./cmd/parawork-runner
+	@cd $$(@D) && sum=$$$$(sha256sum .$(1).tmp 2>/dev/null || shasum -a 256 .$(1).tmp) && echo "$$$${sum%% *}  parawork-$(1)" > .$(1).sum && touch .$(1).tmp && mv .$(1).tmp parawork-$(1) && mv .$(1).sum parawork-$(1).sha256
+endef
+$(foreach t,$(TARGETS),$(eval $(call runner,$(t))))
+
+## downloads: the program for members' machines, for Linux and macOS on amd64 and arm64, into bin/downloads
+.PHONY: downloads
+downloads: $(DOWNLOADS)
 
 ## ui: the web app, into ui/dist (skipped with one line when Node is missing or older than 20.19)
 .PHONY: ui
@@ -121,7 +144,7 @@ fmt:
 ## clean: remove build output (never ./data)
 .PHONY: clean
 clean:
-	@rm -rf bin ui/dist/assets ui/dist/index.html ui/dist/.built cmd/parawork/assets/parawork-guest-*
+	@rm -rf bin ui/dist/assets ui/dist/index.html ui/dist/.built cmd/parawork/assets/parawork-guest-* cmd/parawork-runner/assets/*/parawork-guest-*
 
 ## help: this list
 .PHONY: help

@@ -28,6 +28,7 @@ usage: parawork <command> [flags]
   e2b       templates for workspaces in sandboxes of E2B
               template build [--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force], --config FILE
               template list, --config FILE
+  runner    connect a machine of your own to a server, as a place to work: parawork runner help
   doctor    look at everything Parawork needs, and say what to do about what is missing
               --config FILE, --print-config
   version   print the version
@@ -60,6 +61,9 @@ func (p program) run(ctx context.Context, args []string) int {
 		name, args = args[0], args[1:]
 	}
 	var err error
+	if name == "runner" { // minds its signals itself, and has exit codes of its own
+		return p.runner(ctx, args)
+	}
 	switch name {
 	case "serve":
 		err = serve(args, p.stdout, p.stderr, p.env) // minds its signals itself

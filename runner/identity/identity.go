@@ -39,6 +39,8 @@ type Identity struct {
 	EnrolledAt int64              `json:"enrolled_at"`
 	// Mode is what it runs in since its first start. It is never changed by itself: what was made in one mode cannot be found in another.
 	Mode wire.Mode `json:"mode,omitempty"`
+	// Policy is the file that decides what is allowed, where it is not the one in Dir.
+	Policy string `json:"policy,omitempty"`
 	// CA and Proxy are how the server is reached, as the owner said at the enrolment.
 	CA    string `json:"ca,omitempty"`
 	Proxy string `json:"proxy,omitempty"`

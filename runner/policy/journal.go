@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -146,29 +147,6 @@ func (j *journal) close() error {
 	return err
 }
 
-// ReadLog calls fn for each entry of the consent log at path, the oldest first. Lines that are torn are left out.
-func ReadLog(path string, fn func(Entry)) error {
-	for i := logParts - 1; i >= 0; i-- {
-		name := path
-		if i > 0 {
-			name += "." + strconv.Itoa(i)
-		}
-		f, err := os.Open(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		err = readLines(f, fn)
-		_ = f.Close()
-		if err != nil {
-			return fmt.Errorf("reading %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
 func readLines(r io.Reader, fn func(Entry)) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, 1<<20)
@@ -179,4 +157,68 @@ func readLines(r io.Reader, fn func(Entry)) error {
 		}
 	}
 	return s.Err()
+}
+
+// Mark is how far a log was read.
+type Mark struct {
+	inode uint64
+	at    int64
+}
+
+// Follow calls fn for the entries of the consent log at path that came after a mark, and returns the next one. The zero Mark is before
+// everything that is kept.
+func Follow(path string, from Mark, fn func(Entry)) (Mark, error) {
+	if from == (Mark{}) {
+		for i := logParts - 1; i >= 1; i-- {
+			if err := readPart(path+"."+strconv.Itoa(i), 0, fn); err != nil {
+				return from, err
+			}
+		}
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return from, nil
+	}
+	if err != nil {
+		return from, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return from, err
+	}
+	if from.inode != 0 && from.inode != inode(st) { // it was turned: what came behind the mark has moved on
+		if err := readPart(path+".1", from.at, fn); err != nil {
+			return from, err
+		}
+		from.at = 0
+	}
+	text, err := io.ReadAll(io.NewSectionReader(f, from.at, st.Size()-from.at))
+	if err != nil {
+		return from, err
+	}
+	whole := bytes.LastIndexByte(text, '\n') + 1 // a line may be half written
+	if err := readLines(bytes.NewReader(text[:whole]), fn); err != nil {
+		return from, err
+	}
+	return Mark{inode: inode(st), at: from.at + int64(whole)}, nil
+}
+
+// readPart reads the entries of one file of the log, from an offset.
+func readPart(name string, at int64, fn func(Entry)) error {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(at, io.SeekStart); err != nil {
+		return err
+	}
+	if err := readLines(f, fn); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	return nil
 }

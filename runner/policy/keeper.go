@@ -124,7 +124,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // read reads the file and takes what it says.
 func (k *Keeper) read() error {
 	p := k.cfg.Policy
-	p.Modes, p.Folders, p.QuietHours = slices.Clone(p.Modes), slices.Clone(p.Folders), slices.Clone(p.QuietHours) // Complete writes in them
+	p.Paths, p.Folders, p.QuietHours = slices.Clone(p.Paths), slices.Clone(p.Folders), slices.Clone(p.QuietHours) // Complete writes in them
 	var mark fileMark
 	if k.cfg.File != "" {
 		mark = k.look()

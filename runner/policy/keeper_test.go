@@ -42,7 +42,7 @@ func write(t *testing.T, path, text string) {
 func entries(t *testing.T, dir string) []policy.Entry {
 	t.Helper()
 	var out []policy.Entry
-	if err := policy.ReadLog(filepath.Join(dir, policy.LogName), func(e policy.Entry) { out = append(out, e) }); err != nil {
+	if _, err := policy.Follow(filepath.Join(dir, policy.LogName), policy.Mark{}, func(e policy.Entry) { out = append(out, e) }); err != nil {
 		t.Fatal(err)
 	}
 	return out

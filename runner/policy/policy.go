@@ -49,6 +49,7 @@ const DefaultImage = "ubuntu:latest"
 type Policy struct {
 	Modes         []wire.Mode `json:"modes"` // the first that can be had is taken; direct also needs the flag --dangerous
 	Image         string      `json:"image"`
+	Paths         []string    `json:"paths"` // folders and files of programs that process sandboxes are shown, read-only, beside the system's own
 	Network       Network     `json:"network"`
 	Access        wire.Access `json:"access"`
 	Share         string      `json:"share"`
@@ -89,7 +90,7 @@ type Log struct {
 
 // Default is what holds where the owner says nothing.
 func Default() Policy {
-	return Policy{Modes: []wire.Mode{wire.Docker, wire.Bubblewrap, wire.Direct}, Image: DefaultImage, Network: Network{Allow: []string{}}, Access: wire.Full, Share: ShareOwner,
+	return Policy{Modes: []wire.Mode{wire.Docker, wire.Bubblewrap, wire.Direct}, Image: DefaultImage, Paths: []string{}, Network: Network{Allow: []string{}}, Access: wire.Full, Share: ShareOwner,
 		Folders: []Folder{}, Limits: Limits{Sandboxes: 8}, QuietHours: []Quiet{}, AnswerMinutes: 10, Log: Log{KeepMB: 50, KeepDays: 365}}
 }
 
@@ -183,6 +184,16 @@ func (p *Policy) Complete(home string) error {
 	if p.Log.KeepMB < 1 || p.Log.KeepMB > 10000 || p.Log.KeepDays < 0 {
 		return errors.New("log: keepMb must be from 1 to 10000, and keepDays not negative")
 	}
+	for i, path := range p.Paths {
+		abs, err := absolute(path, home)
+		if err != nil {
+			return fmt.Errorf("paths: %w", err)
+		}
+		if abs == "/" || abs == filepath.Clean(home) {
+			return fmt.Errorf("paths: %s as a whole cannot be shown to sandboxes; name the folders programs lie in", abs)
+		}
+		p.Paths[i] = abs
+	}
 	return errors.Join(p.network(), p.folders(home), p.limits(), p.quiet())
 }
 
@@ -206,16 +217,10 @@ func (p *Policy) folders(home string) error {
 	seen := map[string]bool{}
 	for i := range p.Folders {
 		f := &p.Folders[i]
-		switch {
-		case f.Path == "~" || strings.HasPrefix(f.Path, "~/"):
-			if !filepath.IsAbs(home) {
-				return fmt.Errorf("folders: %q: your home folder is not known; write the whole path", f.Path)
-			}
-			f.Path = filepath.Join(home, f.Path[1:])
-		case !filepath.IsAbs(f.Path):
-			return fmt.Errorf("folders: %q must be an absolute path, or begin with ~/", f.Path)
+		var err error
+		if f.Path, err = absolute(f.Path, home); err != nil {
+			return fmt.Errorf("folders: %w", err)
 		}
-		f.Path = filepath.Clean(f.Path)
 		if f.Path == "/" {
 			return errors.New("folders: the whole machine cannot be allowed; name the folders you work in")
 		}
@@ -234,6 +239,20 @@ func (p *Policy) folders(home string) error {
 		}
 	}
 	return nil
+}
+
+// absolute writes a path of the file out.
+func absolute(path, home string) (string, error) {
+	switch {
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		if !filepath.IsAbs(home) {
+			return "", fmt.Errorf("%q: your home folder is not known; write the whole path", path)
+		}
+		path = filepath.Join(home, path[1:])
+	case !filepath.IsAbs(path):
+		return "", fmt.Errorf("%q must be an absolute path, or begin with ~/", path)
+	}
+	return filepath.Clean(path), nil
 }
 
 func (p *Policy) limits() error {

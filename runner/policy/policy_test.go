@@ -33,6 +33,7 @@ func TestTheFileIsReadStrictly(t *testing.T) {
 		`{"quietHours": [{"from": "25:00", "to": "07:00"}]}`:            `"25:00"`,
 		`{"quietHours": [{"from": "2:00", "to": "7", "days": []}]}`:     `"7"`,
 		`{"quietHours": [{"from":"22:00","to":"07:00","days":["xx"]}]}`: `"xx"`,
+		`{"paths": ["~"]}`:                                              "as a whole",
 		`{"answerMinutes": 0}`:                                          "answerMinutes",
 		`{"log": {"keepMb": 0}}`:                                        "keepMb",
 	} {

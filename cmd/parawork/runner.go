@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"io/fs"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/parawork/parawork/cmd/runnercmd"
+)
+
+// runner is the command of members' own machines, which the slim program people download has as well.
+func (p program) runner(ctx context.Context, args []string) int {
+	r := runnercmd.Program{Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr, Env: p.env, Version: version, Terminal: isTerminal(p.stdin) && isTerminal(p.stdout)}
+	if guests, err := fs.Sub(assets, "assets"); err == nil {
+		r.Carried = guests
+	}
+	return r.Run(ctx, args)
+}
+
+// isTerminal reports whether somebody sits at the other end.
+func isTerminal(end any) bool {
+	f, ok := end.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,664 @@
+package runnercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/gate"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/runner/folder"
+	"github.com/parawork/parawork/runner/identity"
+	"github.com/parawork/parawork/runner/machine"
+	"github.com/parawork/parawork/runner/policy"
+	"github.com/parawork/parawork/runner/tunnel"
+	"github.com/parawork/parawork/runner/wire"
+)
+
+// runner is the program that runs for one machine.
+type runner struct {
+	p      *Program
+	o      options
+	id     *identity.Identity
+	keeper *policy.Keeper
+	place  *place
+	gate   *gate.Gate
+	seen   *wire.Seen
+	m      *machine.Machine
+	desk   *desk
+	log    *slog.Logger
+	file   *logFile
+
+	end   context.CancelCauseFunc // ends run
+	leave sync.Mutex              // one leaves at a time
+
+	mu    sync.Mutex
+	state tunnel.State
+	gone  bool // it has left, or stopped
+}
+
+// Why run ended, where it was meant.
+var (
+	errLeft    = errors.New("left")
+	errSecond  = errors.New("ended at once")
+	errStopped = errors.New("stopped")
+)
+
+// prepare joins everything together. Nothing runs yet. Nil without an error: there is nothing to do.
+func (p *Program) prepare(ctx context.Context, o options, id *identity.Identity, home string) (*runner, error) {
+	file := policyFile(id)
+	if o.file != "" && o.file != file {
+		id.Policy, file = o.file, o.file // it decides from now on
+		if err := id.Save(); err != nil {
+			return nil, err
+		}
+	}
+	if o.proxy != "" && o.proxy != id.Proxy || o.ca != "" && o.ca != id.CA {
+		if o.proxy != "" {
+			id.Proxy = o.proxy
+		}
+		if o.ca != "" {
+			id.CA = o.ca
+		}
+		if err := id.Save(); err != nil {
+			return nil, err
+		}
+	}
+	out, err := openLog(filepath.Join(id.Dir, "runner.log"))
+	if err != nil {
+		return nil, err
+	}
+	r := &runner{p: p, o: o, id: id, file: out, log: slog.New(slog.NewJSONHandler(out, nil)), state: tunnel.State{Since: time.Now()}}
+	if err := r.build(ctx, file, home); err != nil {
+		r.close()
+		return nil, err
+	}
+	if r.keeper.Stopped() {
+		if o.service {
+			p.say("Stopped by the kill switch. It runs again when you start it by hand: parawork runner%s", namely(id))
+			r.close()
+			return nil, nil
+		}
+		if err := r.keeper.Start(); err != nil {
+			r.close()
+			return nil, err
+		}
+		p.say("It was stopped by the kill switch, and is started again.")
+	}
+	return r, nil
+}
+
+func (r *runner) build(_ context.Context, file, home string) error {
+	p, id := r.p, r.id
+	var err error
+	r.keeper, err = policy.New(policy.Config{File: file, Home: home, Adjust: r.o.adjust, Dir: id.Dir, Log: r.log.With("room", "policy")})
+	if err != nil {
+		return err
+	}
+	pol := r.keeper.Policy()
+	if _, err := pol.NetworkFor(id.Mode); err != nil {
+		return err
+	}
+	if r.place, err = p.placeOf(id.Mode, pol, id.Dir, r.log); err != nil {
+		return err
+	}
+	upstream, err := upstreamOf(id.Proxy, p.Env)
+	if err != nil {
+		return err
+	}
+	r.gate, err = gate.New(gate.Config{Dir: filepath.Join(id.Dir, "gates"), Upstream: upstream, Known: r.known, Log: r.log.With("room", "gate")})
+	if err != nil {
+		return err
+	}
+	folders, err := folder.New(folder.Config{Dir: filepath.Join(id.Dir, "git"), Allowed: func(path string) error { _, err := r.keeper.Folder(path); return err }, Log: r.log.With("room", "folder")})
+	if err != nil {
+		return err
+	}
+	if r.seen, err = wire.OpenSeen(filepath.Join(id.Dir, "commands"), time.Now); err != nil {
+		return err
+	}
+	checker := &wire.Checker{Runner: id.RunnerID, ServerKey: id.ServerKey, Seen: r.seen}
+	r.m, err = machine.New(machine.Config{RunnerID: id.RunnerID, Name: id.Name, Executor: r.place.Executor, Mode: id.Mode, Keeper: r.keeper, Checker: checker, Dir: id.Dir, Home: home,
+		Build: p.Version, Prepare: r.outfit, Ended: r.gate.Close, Folders: folders, Log: r.log.With("room", "machine")})
+	if err != nil {
+		return err
+	}
+	r.desk = &desk{out: p.Stdout, terminal: p.Terminal && !r.o.service, now: time.Now, keeper: r.keeper}
+	r.keeper.OnQuestion(r.desk.question)
+	r.keeper.OnChange(r.networks)
+	return nil
+}
+
+func (r *runner) close() {
+	if r.place != nil {
+		_ = r.place.close() // its doors end with the program
+	}
+	if r.seen != nil {
+		_ = r.seen.Close()
+	}
+	_ = r.file.Close()
+}
+
+// outfit gives a sandbox the network and the image the owner's file says.
+func (r *runner) outfit(ctx context.Context, s *executors.Spec) error {
+	pol := r.keeper.Policy()
+	n, err := pol.NetworkFor(r.id.Mode)
+	if err != nil {
+		return err
+	}
+	s.Network = executors.Network{Mode: executors.NetworkMode(n.Mode), Allow: n.Allow}
+	if r.id.Mode == wire.Docker {
+		s.Image = pol.Image
+	}
+	if s.Network.Mode == executors.NetworkHost && r.gate.Has(s.ID) { // made behind a gate, it stays there
+		s.Network = executors.Network{Mode: executors.NetworkOpen}
+	}
+	if r.id.Mode == wire.Direct || s.Network.Mode == executors.NetworkHost {
+		return nil
+	}
+	s.Gate, err = r.gate.Open(ctx, executors.Ticket{SandboxID: s.ID, WorkspaceID: s.WorkspaceID, TeamID: s.TeamID, Network: s.Network})
+	return err
+}
+
+// networks has sandboxes that run reach what the owner's file says now. Those that have the machine's own network keep it until they end.
+func (r *runner) networks() {
+	n, err := r.keeper.Policy().NetworkFor(r.id.Mode)
+	net := executors.Network{Mode: executors.NetworkMode(n.Mode), Allow: n.Allow}
+	if err != nil || net.Mode == executors.NetworkHost { // made behind a gate, a sandbox stays there
+		net = executors.Network{Mode: executors.NetworkNone}
+		if err == nil {
+			net.Mode = executors.NetworkOpen
+		}
+	}
+	for _, id := range r.gate.Workspaces() {
+		r.gate.Update(id, net)
+	}
+}
+
+// known are the sandboxes there are.
+func (r *runner) known(ctx context.Context) ([]string, error) {
+	all, err := r.place.List(ctx)
+	ids := make([]string, 0, len(all))
+	for _, h := range all {
+		ids = append(ids, h.ID)
+	}
+	for _, s := range r.m.Standings() {
+		ids = append(ids, s.ID)
+	}
+	return ids, err
+}
+
+// run stays connected until the program is ended, the machine leaves, or the server lets it go.
+func (r *runner) run(ctx context.Context, catch *catcher) error {
+	listener, err := listenControl(r.id.Dir)
+	if err != nil {
+		return err
+	}
+	proxy, err := proxyOf(r.id.Proxy)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	roots, err := tunnel.Roots(r.id.CA)
+	if err != nil {
+		_ = listener.Close()
+		return err
+	}
+	ctx, r.end = context.WithCancelCause(ctx)
+	defer r.end(nil)
+	rooms, stopRooms := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRooms()
+	var wg sync.WaitGroup
+	failed := func(name string, err error) {
+		if err != nil && rooms.Err() == nil {
+			r.end(fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	wg.Go(func() { failed("policy", r.keeper.Run(rooms)) })
+	wg.Go(func() { failed("machine", r.m.Run(rooms)) })
+	wg.Go(func() { failed("gate", r.gate.Run(rooms)) })
+	control := &http.Server{Handler: r.control(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug)}
+	wg.Go(func() {
+		if err := control.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			failed("control", err)
+		}
+	})
+	r.greet()
+	if r.desk.terminal {
+		go r.desk.listen(ctx, r.p.Stdin) // ends with the program: a terminal that is read cannot be taken back
+	}
+	keep, disconnect := context.WithCancelCause(context.WithoutCancel(ctx))
+	kept := make(chan error, 1)
+	go func() { // waited for below
+		kept <- tunnel.Keep(keep, tunnel.KeepConfig{Handler: r.m.Handler(), Changed: r.changed, Dial: tunnel.DialConfig{URL: r.id.Server, RunnerID: r.id.RunnerID,
+			Key: r.id.Key, ServerKey: r.id.ServerKey, Proxy: proxy, RootCAs: roots, Agent: "parawork-runner/" + r.p.Version, Log: r.log.With("room", "tunnel")}})
+	}()
+	var over error
+	select {
+	case over = <-kept:
+	case <-ctx.Done():
+		over = r.depart(catch, context.Cause(ctx))
+		disconnect(errLeft)
+		<-kept
+	}
+	disconnect(errLeft)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = control.Shutdown(stop) // whoever is being answered has two seconds
+	stopRooms()
+	wg.Wait()
+	return r.words(over)
+}
+
+// depart says goodbye as it fits why run ends.
+func (r *runner) depart(catch *catcher, why error) error {
+	r.mu.Lock()
+	gone := r.gone
+	r.mu.Unlock()
+	if gone || !errors.Is(why, errSignal) {
+		return why
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := context.AfterFunc(catch.second, cancel) // a second Ctrl-C waits for nothing
+	defer stop()
+	out, err := r.leaveBy(ctx, leave{Remove: r.o.remove})
+	if err != nil {
+		r.desk.say("%v", err)
+	}
+	for _, line := range out.Words {
+		r.desk.say("%s", line)
+	}
+	if catch.second.Err() != nil {
+		return errSecond
+	}
+	return errLeft
+}
+
+// words makes of why run ended what the program says and returns.
+func (r *runner) words(why error) error {
+	switch code := fault.CodeOf(why); {
+	case errors.Is(why, errLeft), errors.Is(why, errStopped), why == nil:
+		return nil
+	case errors.Is(why, errSecond):
+		return errReported
+	case code == wire.CodeRevoked:
+		r.desk.say("The server let this machine go: %v", why)
+		r.desk.say("What it made here is in %s; parawork runner remove%s clears it away.", r.p.short(r.id.Dir), namely(r.id))
+		return r.letGo()
+	case code == wire.CodeReplaced:
+		r.desk.say("%v", why)
+		return r.letGo()
+	}
+	return why
+}
+
+// letGo ends the program for good. A service that failed would be started again.
+func (r *runner) letGo() error {
+	if r.o.service {
+		return nil
+	}
+	return errReported
+}
+
+// greet says what this machine is and allows.
+func (r *runner) greet() {
+	p, pol := r.p, r.keeper.Policy()
+	if r.id.Mode == wire.Direct {
+		p.say(dangerWords)
+	}
+	network, _ := pol.NetworkFor(r.id.Mode) // it was checked
+	image := ""
+	if r.id.Mode == wire.Docker {
+		image = pol.Image
+	}
+	p.say("%s: runs in %s", r.id.Name, describeMode(r.id.Mode, image))
+	net := network.Mode
+	if net == policy.NetworkAllow {
+		net = strings.Join(network.Allow, ", ")
+	}
+	who := "you alone"
+	if pol.Share == policy.ShareTeam {
+		who = "everybody in the team"
+	}
+	p.say("  access %s, for %s, network %s%s", pol.Access, who, net, quietWords(pol))
+	for _, f := range r.keeper.Folders() {
+		p.say("  folder %s (%s)", p.short(f.Path), f.Access)
+	}
+	p.say("  decided in %s", p.short(policyFile(r.id)))
+	if given := r.o.given(); len(given) > 0 {
+		p.say("  for this run: %s", strings.Join(given, "  "))
+	}
+	p.say("  what the server asks for is noted in %s", p.short(filepath.Join(r.id.Dir, policy.LogName)))
+	if !r.o.service {
+		p.say("Ctrl-C goes offline and leaves the work for the next start.")
+	}
+}
+
+func quietWords(p policy.Policy) string {
+	if w := p.QuietWords(); w != "" {
+		return ", nothing new " + w
+	}
+	return ""
+}
+
+const dangerWords = `
+  !!! WITHOUT ISOLATION !!!
+  Agents run as you. They can read, change and delete all your files, use your keys and logins, and reach everything this machine reaches.
+  Whoever may use this machine in the browser can do whatever you can do here. Nothing on it is protected from them, this program's file of
+  what is allowed and its log among it.
+`
+
+// changed hears of the connection.
+func (r *runner) changed(s tunnel.State) {
+	r.mu.Lock()
+	before := r.state
+	r.state = s
+	gone := r.gone
+	r.mu.Unlock()
+	switch {
+	case gone:
+	case s.Connected:
+		r.desk.say("Online: %s", r.id.Server)
+	case s.Reason != before.Reason: // once for each reason, however often it is tried
+		r.desk.say("Offline: %s Trying again.", s.Reason)
+	}
+}
+
+// report is what status shows.
+func (r *runner) report(ctx context.Context) report {
+	r.mu.Lock()
+	s := r.state
+	r.mu.Unlock()
+	out := report{Pid: os.Getpid(), Version: r.p.Version, Mode: r.id.Mode, Hello: r.m.Hello(ctx), Connected: s.Connected, Since: s.Since.UnixMilli(), Reason: s.Reason,
+		Stopped: r.keeper.Stopped(), File: policyFile(r.id), Sandboxes: r.standings(), Questions: r.keeper.Questions()}
+	if !s.Next.IsZero() {
+		out.Next = s.Next.UnixMilli()
+	}
+	return out
+}
+
+func (r *runner) standings() []running {
+	out := []running{}
+	for _, s := range r.m.Standings() {
+		out = append(out, running{ID: s.ID, Key: s.Key, State: s.State, Processes: s.Programs})
+	}
+	return out
+}
+
+// removeTime bounds how long the server has for bringing everything home before the sandboxes are removed.
+const removeTime = 30 * time.Minute
+
+// leaveBy takes the machine off line as it is asked to, and has run end.
+func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
+	r.leave.Lock()
+	defer r.leave.Unlock()
+	if l.Now {
+		return r.halt(ctx)
+	}
+	reason := "its owner ended the program"
+	if l.Remove {
+		reason = "its owner removes its sandboxes"
+		r.desk.say("The server brings home what is in the sandboxes, and ends them. Ctrl-C again leaves them as they are.")
+	}
+	bound, cancel := context.WithTimeout(ctx, removeTime)
+	defer cancel()
+	stay, told := r.m.Leave(bound, reason, l.Remove)
+	r.mu.Lock()
+	r.gone = true
+	r.mu.Unlock()
+	var out left
+	if !told {
+		out.Words = append(out.Words, "The server could not be told: it will notice within half a minute.")
+		if l.Remove {
+			out.Words = append(out.Words, "So nothing was removed.")
+		}
+	}
+	if len(stay) > 0 {
+		out.Words = append(out.Words, fmt.Sprintf("Offline now. %s on here and will be found again at the next start:", plural(len(stay), "1 sandbox goes", "%d sandboxes go")))
+		for _, s := range stay {
+			out.Words = append(out.Words, "  "+running{ID: s.ID, Key: s.Key, State: s.State, Processes: s.Programs}.words())
+		}
+		out.Words = append(out.Words, "To end them all: parawork runner stop --now")
+	} else {
+		out.Words = append(out.Words, "Offline now. Nothing runs here.")
+	}
+	if l.Remove && len(stay) > 0 && told {
+		r.end(errLeft)
+		return out, fault.New(fault.Conflict, "runner_not_removed", "Not everything was brought home, so %s left as it is.", plural(len(stay), "1 sandbox is", "%d sandboxes are"))
+	}
+	r.end(errLeft)
+	return out, nil
+}
+
+// halt is the kill switch.
+func (r *runner) halt(ctx context.Context) (left, error) {
+	n := 0
+	for _, s := range r.m.Standings() {
+		if s.State == wire.Running || s.State == wire.Paused {
+			n++
+		}
+	}
+	if err := r.keeper.Stop(); err != nil {
+		r.log.Error("that the machine is stopped could not be written down", "error", err)
+	}
+	r.desk.say("STOPPED: every sandbox is being ended.")
+	const reason = "The machine's owner stopped it."
+	bad := r.m.Halt(ctx, reason)
+	if bad != nil {
+		r.log.Error("not every sandbox took its end", "error", bad)
+	}
+	_, _ = r.m.Leave(ctx, "its owner used the kill switch", false)
+	r.mu.Lock()
+	r.gone = true
+	r.mu.Unlock()
+	_, err := endPlace(ctx, r.place) // what does not answer, and what nobody knows
+	r.end(errStopped)
+	return left{Ended: n}, err
+}
+
+// plural chooses between one and several.
+func plural(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return fmt.Sprintf(several, n)
+}
+
+// endPlace ends whatever an executor has, whether it answers or not.
+func endPlace(ctx context.Context, e executors.Executor) (int, error) {
+	if p, ok := e.(*place); ok {
+		e = p.Executor
+	}
+	all, err := e.List(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("looking for sandboxes: %w", err)
+	}
+	var mu sync.Mutex
+	var bad []error
+	var wg sync.WaitGroup
+	for _, h := range all {
+		wg.Go(func() {
+			if err := endOne(ctx, e, h); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				bad = append(bad, fmt.Errorf("sandbox %s: %w", h.ID, err))
+			}
+		})
+	}
+	wg.Wait()
+	return len(all) - len(bad), errors.Join(bad...)
+}
+
+func endOne(ctx context.Context, e executors.Executor, h executors.Handle) error {
+	if ender, ok := e.(executors.Ender); ok {
+		return ender.End(ctx, h.ID)
+	}
+	sb, err := e.Recover(ctx, h)
+	if errors.Is(err, executors.ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return sb.Destroy(ctx)
+}
+
+// endAll ends what a machine's executor has, without the program.
+func (p *Program) endAll(ctx context.Context, id *identity.Identity) (int, error) {
+	pl, err := p.placeOf(id.Mode, policy.Default(), id.Dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return 0, err
+	}
+	defer pl.close()
+	return endPlace(ctx, pl)
+}
+
+// upstreamOf says which proxy sandboxes go out through, as this machine itself does; nil when there is none.
+func upstreamOf(proxy string, env func(string) string) (func(*url.URL) (*url.URL, error), error) {
+	either := func(upper, lower string) string {
+		if v := env(upper); v != "" {
+			return v
+		}
+		return env(lower)
+	}
+	c := httpproxy.Config{HTTPProxy: proxy, HTTPSProxy: proxy, NoProxy: either("NO_PROXY", "no_proxy")}
+	if proxy == "" {
+		c.HTTPProxy, c.HTTPSProxy = either("HTTP_PROXY", "http_proxy"), either("HTTPS_PROXY", "https_proxy")
+	}
+	if c.HTTPProxy == "" && c.HTTPSProxy == "" {
+		return nil, nil
+	}
+	ask := c.ProxyFunc()
+	for _, scheme := range []string{"http", "https"} {
+		u, err := ask(&url.URL{Scheme: scheme, Host: "example.com"})
+		if err != nil {
+			return nil, fault.New(fault.Invalid, codeFlags, "The proxy for %s must be an http:// or https:// address.", scheme)
+		}
+		if u != nil && u.Scheme != "http" && u.Scheme != "https" {
+			return nil, nil // one for the way to the server alone: sandboxes go out directly
+		}
+	}
+	return ask, nil
+}
+
+// errSignal says that somebody wants the program to end.
+var errSignal = errors.New("a signal")
+
+// catcher waits for signals: the first ends the program in good order, the second at once.
+type catcher struct {
+	second  context.Context
+	release func()
+}
+
+// catch returns a context that the first signal ends.
+func (p *Program) catch(ctx context.Context) (context.Context, *catcher) {
+	signals := p.Signals
+	stop := func() {}
+	if signals == nil {
+		own := make(chan os.Signal, 2)
+		signal.Notify(own, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		signals, stop = own, func() { signal.Stop(own) }
+	}
+	ctx, first := context.WithCancelCause(ctx)
+	second, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, then := range []func(){func() { first(errSignal) }, cancel} {
+			select {
+			case <-signals:
+				then()
+			case <-over:
+				return
+			}
+		}
+		<-over
+	})
+	return ctx, &catcher{second: second, release: func() {
+		stop()
+		close(over)
+		wg.Wait()
+		first(nil)
+		cancel()
+	}}
+}
+
+// logFile is what the program says for who looks into a fault. It is kept to two files of a bounded size.
+type logFile struct {
+	path string
+	mu   sync.Mutex
+	f    *os.File
+	size int64
+}
+
+const maxLog = 8 << 20
+
+func openLog(path string) (*logFile, error) {
+	l := &logFile{path: path}
+	return l, l.open()
+}
+
+func (l *logFile) open() error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		_ = f.Close()
+		return err
+	}
+	l.f, l.size = f, st.Size()
+	return nil
+}
+
+func (l *logFile) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil {
+		return 0, fs.ErrClosed
+	}
+	if l.size > 0 && l.size+int64(len(b)) > maxLog {
+		_ = l.f.Close()
+		l.f = nil
+		if err := os.Rename(l.path, l.path+".1"); err != nil {
+			return 0, err
+		}
+		if err := l.open(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.f.Write(b)
+	l.size += int64(n)
+	return n, err
+}
+
+// Close closes it. Later lines are lost.
+func (l *logFile) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil {
+		return nil
+	}
+	err := l.f.Close()
+	l.f = nil
+	return err
+}
+
+var _ io.WriteCloser = (*logFile)(nil)
