@@ -97,6 +97,9 @@ func (o *options) same(id *identity.Identity) error {
 
 // enrol connects this machine the first time, or gives it a new key. Before the token is spent it is sure that something can run here.
 func (p *Program) enrol(ctx context.Context, o *options, root, home string) (*identity.Identity, error) {
+	if _, err := wire.ParseToken(o.token); err != nil {
+		return nil, fault.New(fault.Invalid, codeFlags, "--token: %v.", err)
+	}
 	if strings.HasPrefix(o.server, "http://") && !loopback(o.server) {
 		p.say("WARNING: %s is reached without encryption. Whoever listens can take the token. What comes after it is encrypted.", o.server)
 	}
@@ -118,7 +121,8 @@ func (p *Program) enrol(ctx context.Context, o *options, root, home string) (*id
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pol.NetworkFor(mode); err != nil {
+	network, err := pol.NetworkFor(mode)
+	if err != nil {
 		return nil, err
 	}
 	client, err := p.client(o.proxy, o.ca)
@@ -127,7 +131,8 @@ func (p *Program) enrol(ctx context.Context, o *options, root, home string) (*id
 	}
 	host, _ := os.Hostname()
 	hello := wire.Hello{Version: wire.Version, Build: p.Version, OS: runtime.GOOS, Arch: runtime.GOARCH, Hostname: policy.Clean(host, 200), Name: o.name, Mode: mode,
-		Access: pol.Access, Share: pol.Share, Limits: pol.Limits.Wire(), CPUs: runtime.NumCPU(), Folders: []wire.Folder{}}
+		Access: pol.Access, Share: pol.Share, Network: network.Mode, Allow: network.Allow,
+		QuietHours: pol.QuietWords(), Limits: pol.Limits.Wire(), CPUs: runtime.NumCPU(), Folders: []wire.Folder{}} // the rest is said when it connects
 	if mode == wire.Docker {
 		hello.Image = pol.Image
 	}

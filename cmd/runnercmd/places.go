@@ -76,7 +76,15 @@ func (p *Program) placeOf(m wire.Mode, pol policy.Policy, dir string, log *slog.
 	out := &place{mode: m, close: func() error { return nil }}
 	switch m {
 	case wire.Docker:
-		e, err := docker.New(docker.Config{Dir: sandboxes, GuestPath: guest, Image: pol.Image, Log: log})
+		trusted, err := docker.TrustedHere()
+		if err != nil {
+			return nil, err
+		}
+		prepare := &docker.Prepare{CA: trusted}
+		if n, err := pol.NetworkFor(m); err == nil && n.Mode == policy.NetworkNone {
+			prepare.Offline = "the owner's file of this machine allows no network"
+		}
+		e, err := docker.New(docker.Config{Dir: sandboxes, GuestPath: guest, Image: pol.Image, Prepare: prepare, Machine: true, Log: log})
 		if err != nil {
 			return nil, err
 		}

@@ -411,9 +411,9 @@ func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 	if l.Now {
 		return r.halt(ctx)
 	}
-	reason := "its owner ended the program"
+	reason := "Its owner ended the program there."
 	if l.Remove {
-		reason = "its owner removes its sandboxes"
+		reason = "Its owner removes its sandboxes."
 		r.desk.say("The server brings home what is in the sandboxes, and ends them. Ctrl-C again leaves them as they are.")
 	}
 	bound, cancel := context.WithTimeout(ctx, removeTime)
@@ -463,7 +463,7 @@ func (r *runner) halt(ctx context.Context) (left, error) {
 	if bad != nil {
 		r.log.Error("not every sandbox took its end", "error", bad)
 	}
-	_, _ = r.m.Leave(ctx, "its owner used the kill switch", false)
+	_, _ = r.m.Leave(ctx, "Its owner used the kill switch.", false)
 	r.mu.Lock()
 	r.gone = true
 	r.mu.Unlock()

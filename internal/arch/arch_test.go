@@ -261,6 +261,42 @@ func TestTheGuestIsSlim(t *testing.T) {
 	}
 }
 
+// The program members download is static and small: it makes sandboxes and speaks to one server, and knows nothing of what a server keeps.
+func TestTheRunnerIsSlim(t *testing.T) {
+	t.Parallel()
+	bans := map[string]string{
+		"database/sql":                    "it keeps files, not rows",
+		"github.com/mattn/go-sqlite3/...": "it is C, and the binary is static",
+		"github.com/jackc/pgx/v5/...":     "it must not reach a database",
+		"github.com/labstack/echo/v4/...": "it answers one server, in the tunnel",
+		"github.com/olahol/melody/...":    "it has no browsers",
+		"github.com/stripe/...":           "money is not its business",
+		"github.com/go-git/go-git/v5/...": "it runs the machine's own git",
+		"runtime/cgo":                     "it must run on any Linux, without a C library",
+		"./store/...":                     "it remembers nothing of people",
+		"./server/...":                    "it is the other end",
+		"./ui/...":                        "it has no screen",
+		"./accounts/...":                  "it knows no people",
+		"./sessions/...":                  "it makes places; what goes on in them is the server's",
+		"./machines/...":                  "it is the other end",
+		"./executors/e2b/...":             "it runs on the machine it is on",
+		"./config/...":                    "its owner's file decides",
+	}
+	for _, system := range []string{"linux", "darwin"} {
+		p, ok := list(t, []string{"CGO_ENABLED=0", "GOOS=" + system}, "./cmd/parawork-runner")["./cmd/parawork-runner"]
+		if !ok {
+			t.Fatal("there is no cmd/parawork-runner")
+		}
+		for _, dep := range p.Deps {
+			for ban, why := range bans {
+				if match(ban, short(dep)) {
+					t.Errorf("cmd/parawork-runner on %s must not link %s: %s", system, dep, why)
+				}
+			}
+		}
+	}
+}
+
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	for path, p := range list(t, nil, "./...") {

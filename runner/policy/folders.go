@@ -16,7 +16,7 @@ import (
 
 // Bounds of what is told of folders.
 const (
-	maxFolders  = 200
+	maxFolders  = 100
 	maxChildren = 2000 // entries of a folder that are looked at
 )
 
@@ -105,7 +105,7 @@ func (k *Keeper) Folders() []wire.Folder {
 	out := []wire.Folder{}
 	seen := map[string]bool{}
 	add := func(f wire.Folder) {
-		if !seen[f.Path] && len(out) < maxFolders {
+		if !seen[f.Path] && len(out) < maxFolders && Clean(f.Path, len(f.Path)) == f.Path { // a name that cannot be shown is not told
 			seen[f.Path] = true
 			out = append(out, f)
 		}
