@@ -413,3 +413,43 @@ func TestShutdownMayCutThePipe(t *testing.T) {
 		t.Errorf("Shutdown: %v", err)
 	}
 }
+
+// hasty is a pipe whose other end answers and hangs up before a write to it is known to have ended.
+type hasty struct{ io.ReadWriteCloser }
+
+func (h hasty) Write(p []byte) (int, error) {
+	n, _ := h.ReadWriteCloser.Write(p)
+	return n, net.ErrClosed
+}
+
+// A stream that is over at once is read, whatever became of the pipe meanwhile.
+func TestShortStream(t *testing.T) {
+	t.Parallel()
+	g := newLiar(t, goodHello)
+	g.mux.HandleFunc("GET /v1/processes/p_1/output/stdout", func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s: 0\r\n\r\n\x00\x00\x00\x02hi\x00\x00\x00\x00", guest.UpgradeStream, guest.HeaderOffset)
+	})
+	dials := 0
+	c := client.New(client.Config{Token: "t", SandboxID: "sbx", Dial: func(ctx context.Context) (io.ReadWriteCloser, error) {
+		pipe, err := g.dial(ctx)
+		if dials++; dials == 1 {
+			return pipe, err // the common one
+		}
+		return hasty{pipe}, err
+	}})
+	t.Cleanup(c.Close)
+	out, err := c.Output(within(t), "p_1", guest.Stdout, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if b, err := io.ReadAll(out); err != nil || string(b) != "hi" {
+		t.Errorf("read %q, %v", b, err)
+	}
+}

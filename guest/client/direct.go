@@ -49,12 +49,14 @@ func (c *Client) upgrade(ctx context.Context, conn io.ReadWriter, q request) (*b
 	}
 	req.Header["Connection"] = []string{"Upgrade"}
 	req.Header["Upgrade"] = []string{guest.UpgradeStream}
-	if err := req.Write(conn); err != nil {
-		return nil, nil, fmt.Errorf("asking the guest for a stream: %w", err)
-	}
+	// A stream that is short may have been answered, and its pipe closed behind it, before the writing was known to have ended well.
+	asked := req.Write(conn)
 	bounded := &bound{r: conn, left: maxHead}
 	r := bufio.NewReaderSize(bounded, pipeBuffer)
 	resp, err := http.ReadResponse(r, req)
+	if err != nil && asked != nil {
+		err = asked
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("asking the guest for a stream: %w", err)
 	}
