@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/runner/tunnel"
 	"github.com/parawork/parawork/runner/wire"
 )
@@ -217,6 +218,7 @@ func (s *Service) begin(ctx context.Context, e *entry, l *live, key ed25519.Publ
 		e.turn.Unlock()
 		return err
 	}
+	killpoint.Reach(killpoint.MachineOnline)
 	s.mu.Lock()
 	old := e.live
 	revoked, rekeyed := e.m.Revoked(), !e.m.Key.Equal(key)

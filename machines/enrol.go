@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/runner/wire"
 )
 
@@ -76,6 +77,7 @@ func (s *Service) enrol(ctx context.Context, e wire.Enrol) (wire.Enrolled, error
 	if err != nil {
 		return wire.Enrolled{}, err
 	}
+	killpoint.Reach(killpoint.MachineEnrolled)
 	s.mu.Lock()
 	have := s.all[m.ID]
 	var old *live

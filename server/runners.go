@@ -83,7 +83,7 @@ func (h handlers) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 		ConnectedAt: ptr(m.ConnectedAt), SeenAt: ptr(m.SeenAt), OfflineAt: ptr(m.OfflineAt), OfflineReason: m.OfflineReason, Leaving: m.Leaving, CreatedAt: m.CreatedAt,
 		RevokedAt: ptr(m.RevokedAt), Mine: mine, MayUse: m.MayUse(a.User.ID), Questions: []api.RunnerQuestion{}, Folders: []api.RunnerFolder{}}
 	out.MayManage = !m.Revoked() && (mine || accounts.Can(a, accounts.ManageTeam, m.TeamID) == nil)
-	out.Available, out.Reason, out.Cure = standing(m)
+	out.Available, out.Reason, out.Cure = h.machineStanding(m)
 	switch {
 	case m.Revoked():
 		out.State = api.Revoked
@@ -109,11 +109,13 @@ func (h handlers) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 	return out
 }
 
-// standing says whether work can be started on a machine now, and if not why and what helps.
-func standing(m machines.Machine) (available bool, reason, cure string) {
+// machineStanding says whether work can be started on a machine now, and if not why and what helps.
+func (h handlers) machineStanding(m machines.Machine) (available bool, reason, cure string) {
 	switch {
 	case m.Revoked():
 		return false, "It was revoked.", "Connect the machine anew."
+	case !h.cfg.Machines.Enabled():
+		return false, "Members' own machines are switched off on this server.", "An operator switches them on with sandboxing.runner.enabled in config.json."
 	case m.Key == nil:
 		return false, "It was asked to take a new key and has not done so yet.", "Run the line with its new token on the machine, or ask for another one."
 	case !m.Online && m.SeenAt == 0:

@@ -57,10 +57,14 @@ const (
 	QuestionHanded Point = "question.handed" // the agent has its answer; the row does not know
 	RunMade        Point = "run.made"        // a workspace is made; its attempt does not know
 	RunStarted     Point = "run.started"     // a session is started; its attempt does not know
+
+	// Members' own machines.
+	MachineEnrolled Point = "machine.enrolled" // its key is stored; it was not answered
+	MachineOnline   Point = "machine.online"   // that it is connected is stored; nobody was told
 )
 
 // All lists every point.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
-	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted}
+	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted, MachineEnrolled, MachineOnline}

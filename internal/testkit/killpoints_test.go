@@ -24,6 +24,7 @@ type death struct {
 	project string
 	ws      testkit.Workspace
 	session testkit.Session
+	device  device
 }
 
 const draft = "not committed\n"
@@ -72,6 +73,9 @@ var scenarios = map[killpoint.Point]scenario{
 
 	killpoint.QuestionStored: {(*death).work, (*death).startAsking, (*death).askedOnce},
 	killpoint.QuestionHanded: {(*death).workAndAsk, (*death).answer, (*death).answeredOnce},
+
+	killpoint.MachineEnrolled: {(*death).bringDevice, (*death).enrolDevice, (*death).enrolledOnce},
+	killpoint.MachineOnline:   {(*death).bringKnownDevice, (*death).dieConnected, (*death).deviceBack},
 
 	killpoint.RunMade:    {nil, (*death).run, (*death).ranOnce},
 	killpoint.RunStarted: {nil, (*death).run, (*death).ranOnce},
