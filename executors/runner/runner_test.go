@@ -183,7 +183,7 @@ func TestAMakingIsFollowedAndAskedForSomebody(t *testing.T) {
 	r := httptest.NewRequest("POST", "/v1/processes", bytes.NewReader(nil))
 	if err := pipe.(interface {
 		Sign(*http.Request, []byte) error
-	}).Sign(r, []byte("{}")); err != nil || y.signed[len(y.signed)-1] != "rnr_1 POST /v1/processes {}" {
+	}).Sign(r, []byte("{}")); err != nil || y.signed[len(y.signed)-1] != "rnr_1 POST /v1/sandboxes/sbx_1/pipe/v1/processes {}" {
 		t.Errorf("over the pipe: %v, %v", y.signed, err)
 	}
 }

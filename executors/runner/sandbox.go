@@ -157,10 +157,10 @@ type pipe struct {
 
 var _ client.Signer = (*pipe)(nil)
 
-// Sign makes a request to the guest a command.
+// Sign makes a request to the guest a command, for this sandbox alone.
 func (p *pipe) Sign(r *http.Request, body []byte) error {
 	e := p.s.e
-	return e.f.cfg.Machines.Sign(e.ordered(r.Context()), e.m.ID, r, body)
+	return e.f.cfg.Machines.Sign(e.ordered(r.Context()), e.m.ID, wire.InPipe(p.s.id, r), body)
 }
 
 // Destroy ends it there.

@@ -14,6 +14,7 @@ func InPipe(sandboxID string, r *http.Request) *http.Request {
 	if uri == "" {
 		uri = r.URL.RequestURI()
 	}
+	u.Path, u.RawPath = PipePath(sandboxID)+u.Path, ""
 	out.URL, out.RequestURI = &u, PipePath(sandboxID)+uri
 	return &out
 }
