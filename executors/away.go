@@ -60,11 +60,26 @@ func (r *room) kind() Kind {
 	return ""
 }
 
+// look is a place that changed.
+type look struct {
+	kind  Kind
+	evict bool // it goes for good
+}
+
 // Look has all sandboxes of a place looked at now, which came, went or changed. It does not wait for that.
 func (m *Manager) Look(k Kind) {
 	select {
-	case m.looks <- k:
+	case m.looks <- look{kind: k}:
 	default: // so many come and go that the regular check will do
+	}
+}
+
+// EvictSoon is Evict without waiting for it.
+func (m *Manager) EvictSoon(k Kind) {
+	select {
+	case m.looks <- look{kind: k, evict: true}:
+	default:
+		m.cfg.Log.Warn("a place that goes for good could not be emptied: too much happens at once", "executor", k)
 	}
 }
 
@@ -74,14 +89,20 @@ func (m *Manager) heedLooks(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case k := <-m.looks:
-			m.checkAll(ctx, m.roomsWhere(func(r *room) bool { return r.kind() == k }))
-			if m.awayWhy(ctx, k) == nil {
-				if e, ok := m.executor(ctx, k); ok {
-					m.reapPlace(ctx, k, e)
-				}
-			}
+		case l := <-m.looks:
+			m.work.Go(func() { m.lookAt(ctx, l) }) // bounded by what it asks, and by ctx
 		}
+	}
+}
+
+func (m *Manager) lookAt(ctx context.Context, l look) {
+	if l.evict {
+		m.Evict(ctx, l.kind)
+		return
+	}
+	m.checkAll(ctx, m.roomsWhere(func(r *room) bool { return r.kind() == l.kind }))
+	if e, ok := m.executor(ctx, l.kind); ok {
+		m.reapPlace(ctx, l.kind, e)
 	}
 }
 

@@ -158,7 +158,7 @@ type Manager struct {
 	metering  metering
 	warm      *pool          // sandboxes made ahead of time; nil = none
 	still     atomic.Int64   // places that are paused or away: asked at every output of a terminal
-	looks     chan Kind      // places that changed: Run looks at their sandboxes at once
+	looks     chan look      // places that changed: Run looks at their sandboxes at once
 	worries   chan string    // workspaces whose guest could not be dialed: Run looks at them at once
 	work      sync.WaitGroup // flights that go on when their callers have left
 }
@@ -233,7 +233,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 		panic(err)
 	}
 	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), families: make(map[Kind]Family), probes: make(map[Kind]*probe), rooms: make(map[string]*room),
-		gone: make(map[string]int64), ends: make(map[string]string), worries: make(chan string, 64), looks: make(chan Kind, 256)}
+		gone: make(map[string]int64), ends: make(map[string]string), worries: make(chan string, 64), looks: make(chan look, 256)}
 	m.SetRules(Rules{Default: cfg.Default, Fixed: cfg.Fixed})
 	for _, e := range cfg.Executors {
 		m.byKind[e.Kind()] = e

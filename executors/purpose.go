@@ -21,10 +21,20 @@ func (m *Manager) EnsureFor(ctx context.Context, workspaceID string, p Purpose, 
 	return m.Ensure(As(ctx, p, userID), workspaceID)
 }
 
-// AskerOf is who As says wants a place, and for what.
+// AskerOf is who As says wants a place, and for what; else who asks, by By.
 func AskerOf(ctx context.Context) (p Purpose, userID string) {
-	a := askerOf(ctx)
-	return a.purpose, a.userID
+	if a := askerOf(ctx); a != (asker{}) {
+		return a.purpose, a.userID
+	}
+	userID, _ = ctx.Value(byKey{}).(string)
+	return "", userID
+}
+
+type byKey struct{}
+
+// By marks ctx as of a request of a user: what is asked of a place for it is asked for them.
+func By(ctx context.Context, userID string) context.Context {
+	return context.WithValue(ctx, byKey{}, userID)
 }
 
 func askerOf(ctx context.Context) asker {

@@ -77,7 +77,7 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 		}
 	}
 	*sent = place
-	proc, err := place.Guest.Start(ctx, spec)
+	proc, err := place.Guest.Start(As(ctx, ForExecution, asked.ActorID), spec)
 	if err != nil {
 		return nil, proc, fmt.Errorf("starting the command: %w", err)
 	}

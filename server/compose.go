@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
@@ -21,6 +22,7 @@ type parts struct {
 	runs      map[string]string
 	costs     map[string]int64
 	outlook   func(kind string, running bool) outlook
+	machine   func(executors.Kind) (machines.Machine, bool)
 }
 
 func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
@@ -43,6 +45,7 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 		return p, fmt.Errorf("reading places: %w", err)
 	}
 	p.outlook = outlooks(all)
+	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.machineOf(ctx, k) }
 	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading runs: %w", err)
 	}
@@ -79,10 +82,11 @@ func (h handlers) one(ctx context.Context, w workspaces.Workspace) (api.Workspac
 func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	ch := p.changes[w.ID]
 	out := api.Workspace{Id: w.ID, Key: w.Key(), Name: w.Name, ProjectId: w.ProjectID, ProjectName: p.projects[w.ProjectID].Name, Branch: w.Branch,
-		Base: w.Base, BaseCommit: w.BaseCommit, Executor: w.Executor, State: api.WorkspaceState(w.State), StateReason: w.StateReason, Path: w.Path,
+		Base: w.Base, BaseCommit: w.BaseCommit, State: api.WorkspaceState(w.State), StateReason: w.StateReason, Path: w.Path,
 		Steps: list(w.Steps, stepOf), MergedAt: ptr(w.MergedAt), MergedCommit: w.MergedCommit, CreatedBy: w.CreatedBy, CreatedAt: w.CreatedAt,
 		UpdatedAt: w.UpdatedAt, ArchivedAt: ptr(w.ArchivedAt), DeletedAt: ptr(w.DeletedAt),
 		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}
+	out.Executor, out.RunnerId, out.RunnerName = runnerOn(w, p.machine)
 	out.CostNano = p.costs[w.ID]
 	out.FallbackOk = &w.FallbackOK
 	out.RunId = text(p.runs[w.ID])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 )
@@ -32,6 +33,9 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 				return err
 			}
 			call.op = op
+			if id := call.actor.User.ID; id != "" {
+				c.SetRequest(c.Request().WithContext(executors.By(ctx, id)))
+			}
 			limitBody(c, r.body)
 			call.request = c.Request()
 			if key := c.Request().Header.Get("Idempotency-Key"); key != "" && r.repeat {

@@ -59,6 +59,7 @@ type house struct {
 	url    string // once it serves
 	stop   context.CancelFunc
 	ended  chan struct{}
+	family *fake.Family // members' machines as places
 }
 
 // places shows workspaces the Manager in the shape they need.
@@ -106,7 +107,10 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
 		return billing.Budget{LimitNano: 500 * billing.Nano, Limited: true}, nil
 	}})
-	manager := executors.NewManager(executors.ManagerConfig{Ledger: ledger, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
+	far := fake.NewWorld(filepath.Join(h.dir, "machines"), nil)
+	t.Cleanup(far.Close)
+	h.family = fake.NewFamily(far)
+	manager := executors.NewManager(executors.ManagerConfig{Ledger: ledger, Families: []executors.Family{h.family}, Executors: []executors.Executor{fake.New(world)}, Store: kept, Policies: kept, Workspaces: ws, Events: h.bus})
 	meters, err := manager.UseMeters(executors.MetersConfig{Limits: ws, Events: h.bus, Maximum: executors.Limits{MemoryMB: 8192}})
 	if err != nil {
 		t.Fatal(err)

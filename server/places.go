@@ -15,15 +15,23 @@ import (
 // PolicyStore keeps what teams say about their places.
 type PolicyStore interface {
 	executors.Policies
+	// RememberPlace keeps which place a user chose last in a project; LastPlace returns it, "" for none.
+	RememberPlace(ctx context.Context, teamID, projectID, userID string, kind executors.Kind) error
+	LastPlace(ctx context.Context, projectID, userID string) (executors.Kind, error)
 	SetPlacePolicy(ctx context.Context, teamID string, p executors.Policy) error
 }
 
 func executorOf(s executors.Standing) api.Executor {
-	return api.Executor{Kind: string(s.Kind), Name: s.Name, Available: s.Available, Reason: s.Reason, Cure: s.Cure, Isolation: s.Isolation,
+	kind, runnerID := placeOf(s.Kind)
+	out := api.Executor{Kind: kind, RunnerId: runnerID, Name: s.Name, Available: s.Available, Reason: s.Reason, Cure: s.Cure, Isolation: s.Isolation,
 		Isolated: s.Isolated, Boundary: api.Boundary(s.Boundary), BoundaryName: boundaryName(s.Boundary), Limits: s.Limits, Network: s.Network,
 		StartMs: s.StartMs, Start: startWords(s.StartMs), Warning: s.Warning, Allowed: s.Allowed, Forbidden: s.Forbidden,
 		PriceNanoPerHour: s.PriceNano, Default: s.Default, ChosenByDefault: s.Default, OwnDisk: s.OwnDisk, PauseFree: s.PauseFree,
 		Sizes: list(s.Sizes, sizeOf), LeaseMs: s.LeaseMs, RunMs: s.RunMs, IdleMinutes: int(s.IdleAfter.Minutes()), Fallback: s.Fallback}
+	if runnerID != nil {
+		out.Owner, out.SharedHome, out.OfflineSince, out.Dangerous = &s.Owner.Name, &s.SharedHome, ptr(s.AwaySince), new(s.Boundary == executors.NoBoundary)
+	}
+	return out
 }
 
 func sizeOf(s executors.Size) api.PlaceSize {
@@ -53,12 +61,21 @@ func startWords(ms int64) string {
 	return fmt.Sprintf("ready in about %d s", ms/1000)
 }
 
-func (h handlers) ListExecutors(ctx context.Context, _ api.ListExecutorsRequestObject) (api.ListExecutorsResponseObject, error) {
-	all, _, err := h.cfg.Places.Standings(ctx, callOf(ctx).team.ID)
+func (h handlers) ListExecutors(ctx context.Context, req api.ListExecutorsRequestObject) (api.ListExecutorsResponseObject, error) {
+	call := callOf(ctx)
+	all, policy, err := h.cfg.Places.Standings(ctx, call.team.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListExecutors200JSONResponse{Items: list(all, h.executorsOf(ctx))}, nil
+	all = choosable(all, call.actor.User.ID)
+	var last executors.Kind
+	if id := val(req.Params.ProjectId); id != "" && plainID(id) {
+		if last, err = h.cfg.Policies.LastPlace(ctx, id, call.actor.User.ID); err != nil {
+			return nil, err
+		}
+	}
+	out := suggest(all, last, h.cfg.Places.Fixed() || policy.NoChoice)
+	return api.ListExecutors200JSONResponse{Items: list(all, h.executorsOf(ctx)), Suggested: &out}, nil
 }
 
 func (h handlers) GetTeamPlaces(ctx context.Context, _ api.GetTeamPlacesRequestObject) (api.GetTeamPlacesResponseObject, error) {
@@ -80,7 +97,7 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 	}
 	out := api.TeamPlaces{WeakestBoundary: api.Boundary(said.Weakest), InstanceWeakestBoundary: api.Boundary(h.cfg.Places.Weakest()),
 		EffectiveBoundary: api.Boundary(holds.Weakest), DefaultExecutor: string(said.Default), MayChoose: !h.cfg.Places.Fixed(), AllowUserChoice: !said.NoChoice,
-		Executors: list(all, h.executorsOf(ctx)), Below: []api.WeakWorkspace{}}
+		Executors: list(choosable(all, callOf(ctx).actor.User.ID), h.executorsOf(ctx)), Below: []api.WeakWorkspace{}}
 	weak := make(map[string]bool)
 	for _, s := range all {
 		weak[string(s.Kind)] = !s.Allowed && s.Boundary != ""
@@ -96,7 +113,7 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 		}
 		for _, w := range items {
 			if weak[w.Executor] && len(out.Below) < maxBelow {
-				out.Below = append(out.Below, api.WeakWorkspace{Id: w.ID, Key: w.Key(), Name: w.Name, Executor: w.Executor,
+				out.Below = append(out.Below, api.WeakWorkspace{Id: w.ID, Key: w.Key(), Name: w.Name, Executor: string(executors.Kind(w.Executor).Base()),
 					Running: sandboxes[w.ID].State == executors.Running})
 			}
 		}
@@ -151,7 +168,8 @@ func (h handlers) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspace
 	if err != nil {
 		return nil, err
 	}
-	out := api.ListWorkspacePlaces200JSONResponse{Executor: w.Executor, Movable: true, Items: []api.PlaceChange{}}
+	base, runnerID := placeOf(executors.Kind(w.Executor))
+	out := api.ListWorkspacePlaces200JSONResponse{Executor: base, RunnerId: runnerID, Movable: true, Items: []api.PlaceChange{}}
 	var here executors.Capabilities
 	for _, s := range all {
 		if string(s.Kind) == w.Executor {
@@ -160,6 +178,9 @@ func (h handlers) ListWorkspacePlaces(ctx context.Context, req api.ListWorkspace
 	}
 	place := h.executorsOf(ctx)
 	for _, s := range all {
+		if s.Kind.Member() != "" && !s.Owner.Admits(callOf(ctx).actor.User.ID) && string(s.Kind) != w.Executor {
+			continue // somebody else's own
+		}
 		c := api.PlaceChange{Executor: place(s), Changes: []string{}}
 		if string(s.Kind) != w.Executor {
 			c.Changes = executors.Differences(here, s.Capabilities)
@@ -195,7 +216,12 @@ func outlooks(all []executors.Standing) func(kind string, running bool) outlook 
 		case kind == "" || kind == string(executors.Auto):
 			return outlook{}
 		case !ok:
+			if executors.Kind(kind).Member() != "" {
+				return outlook{warning: "The machine it lives on is not connected to the team any more. Move it to another place.", blocked: true}
+			}
 			return outlook{warning: fmt.Sprintf("Its place, %s, is not part of this server any more. Move it to another place.", kind), blocked: true}
+		case s.Away:
+			return outlook{s.Boundary, fmt.Sprintf("%s is %s. What runs there goes on and is shown again once it is back.", s.Name, s.Reason), true}
 		case !s.Available:
 			return outlook{s.Boundary, fmt.Sprintf("%s cannot be used now: %s. %s", s.Name, s.Reason, s.Cure), !running}
 		case !s.Allowed:

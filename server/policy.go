@@ -30,6 +30,7 @@ type rule struct {
 	find   finder          // members only
 	body   int64           // bytes its body may have; 0 = maxJSON
 	repeat bool            // takes an Idempotency-Key
+	works  bool            // it has something done in the workspace's place: not on a machine that is somebody else's own
 }
 
 // Limits of bodies.
@@ -41,6 +42,9 @@ const (
 func of(action accounts.Action, find finder) rule {
 	return rule{access: member, action: action, find: find}
 }
+
+// working marks what has something done in the workspace's place.
+func (r rule) working() rule { r.works = true; return r }
 
 func (r rule) repeatable() rule { r.repeat = true; return r }
 
@@ -165,15 +169,15 @@ var policy = map[string]rule{
 	"getDiff":            of(accounts.ViewWorkspace, byWorkspace),
 	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
 	"settleSyncConflict": of(accounts.EditWorkspace, byConflict),
-	"commitWorkspace":    of(accounts.EditWorkspace, byWorkspace).repeatable(),
+	"commitWorkspace":    of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"mergeWorkspace":     of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 
 	"readFile":   of(accounts.ViewWorkspace, byWorkspace),
 	"listTree":   of(accounts.ViewWorkspace, byWorkspace),
-	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: maxFile},
-	"deleteFile": of(accounts.EditWorkspace, byWorkspace),
+	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: maxFile, works: true},
+	"deleteFile": of(accounts.EditWorkspace, byWorkspace).working(),
 
-	"execCommand":    of(accounts.EditWorkspace, byWorkspace).repeatable(),
+	"execCommand":    of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"getCommand":     of(accounts.ViewWorkspace, byCommand),
 	"cancelCommand":  of(accounts.EditWorkspace, byCommand),
 	"getNetwork":     of(accounts.ViewWorkspace, byWorkspace),
@@ -181,7 +185,7 @@ var policy = map[string]rule{
 	"disallowHost":   of(accounts.AllowHost, byWorkspace),
 	"getSandbox":     of(accounts.ViewWorkspace, byWorkspace),
 	"listPorts":      of(accounts.ViewWorkspace, byWorkspace),
-	"openPort":       of(accounts.EditWorkspace, byWorkspace), // what a page asks of a program there is work
+	"openPort":       of(accounts.EditWorkspace, byWorkspace).working(), // what a page asks of a program there is work
 	"fallBack":       of(accounts.EditWorkspace, byWorkspace),
 	"getLimits":      of(accounts.ViewWorkspace, byWorkspace),
 	"setLimits":      of(accounts.EditWorkspace, byWorkspace),
@@ -195,8 +199,8 @@ var policy = map[string]rule{
 	"keepRun":   of(accounts.EditWorkspace, byRun),
 
 	"listPrompts":      of(accounts.ViewTerminal, bySession),
-	"createPrompt":     of(accounts.TypeTerminal, bySession).repeatable(),
-	"updatePrompt":     of(accounts.TypeTerminal, byPrompt),
+	"createPrompt":     of(accounts.TypeTerminal, bySession).working().repeatable(),
+	"updatePrompt":     of(accounts.TypeTerminal, byPrompt).working(),
 	"deletePrompt":     of(accounts.TypeTerminal, byPrompt),
 	"interruptSession": of(accounts.TypeTerminal, bySession),
 
@@ -204,11 +208,11 @@ var policy = map[string]rule{
 	"listConversations": of(accounts.ViewTerminal, byWorkspace),
 
 	"listSessions":        of(accounts.ViewWorkspace, byWorkspace),
-	"createSession":       of(accounts.TypeTerminal, byWorkspace).repeatable(),
+	"createSession":       of(accounts.TypeTerminal, byWorkspace).working().repeatable(),
 	"getSession":          of(accounts.ViewWorkspace, bySession),
 	"stopSession":         of(accounts.TypeTerminal, bySession),
-	"resumeSession":       of(accounts.TypeTerminal, bySession).repeatable(),
-	"sendInput":           of(accounts.TypeTerminal, bySession).repeatable(),
+	"resumeSession":       of(accounts.TypeTerminal, bySession).working().repeatable(),
+	"sendInput":           of(accounts.TypeTerminal, bySession).working().repeatable(),
 	"correctState":        of(accounts.TypeTerminal, bySession),
 	"getOutput":           of(accounts.ViewTerminal, bySession),
 	"getScreen":           of(accounts.ViewTerminal, bySession),
@@ -221,7 +225,7 @@ var policy = map[string]rule{
 	"exportSession":       of(accounts.ViewTerminal, bySession),
 	"getJournal":          of(accounts.ViewTerminal, bySession),
 	"listQuestions":       of(accounts.ViewTerminal, bySession),
-	"answerQuestion":      of(accounts.AnswerQuestion, bySession),
+	"answerQuestion":      of(accounts.AnswerQuestion, bySession).working(),
 	"attachTerminal":      of(accounts.ViewTerminal, bySession), // typing asks for more
 
 	"getInbox":        of(accounts.ViewWorkspace, byTeam),
@@ -330,6 +334,11 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 			return errNotFound
 		}
 		return err
+	}
+	if r.works {
+		if err := s.works(ctx, call); err != nil {
+			return err
+		}
 	}
 	for _, m := range call.actor.Memberships {
 		if m.Team.ID == teamID {

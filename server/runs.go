@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/server/api"
@@ -40,16 +41,20 @@ func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject)
 		}
 		n.Attempts = append(n.Attempts, runs.AttemptRequest{Agent: val(b.Agent), AccountID: val(b.AccountId), WorkspaceID: id})
 	}
-	places := map[string]bool{}
+	places := map[executors.Kind]bool{}
 	for _, a := range val(b.Attempts) {
-		one := runs.AttemptRequest{Agent: a.Agent, AccountID: val(a.AccountId), Base: val(a.Base), Executor: val(a.Executor), Name: val(a.Name)}
+		kind, err := placeKind(a.Executor, a.RunnerId)
+		if err == nil && kind == "" {
+			kind, err = placeKind(b.Executor, b.RunnerId)
+		}
+		if err != nil {
+			return nil, err
+		}
+		one := runs.AttemptRequest{Agent: a.Agent, AccountID: val(a.AccountId), Base: val(a.Base), Executor: string(kind), Name: val(a.Name)}
 		if one.Base == "" {
 			one.Base = val(b.Base)
 		}
-		if one.Executor == "" {
-			one.Executor = val(b.Executor)
-		}
-		places[one.Executor] = true
+		places[kind] = true
 		n.Attempts = append(n.Attempts, one)
 	}
 	for place := range places {

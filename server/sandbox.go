@@ -15,12 +15,14 @@ func (h handlers) sandbox(ctx context.Context, workspaceID string) (api.Sandbox,
 	if err != nil {
 		return api.Sandbox{}, err
 	}
-	out := api.Sandbox{Id: i.ID, Executor: string(i.Executor), State: api.SandboxState(i.State), StateReason: i.Reason, Isolation: i.Isolation,
+	out := api.Sandbox{Id: i.ID, State: api.SandboxState(i.State), StateReason: i.Reason, Isolation: i.Isolation,
 		Resources: map[string]any{}, Limits: resourceLimits(i.Limits), StartedAt: ptr(i.StartedAt), ExpiresAt: ptr(i.ExpiresAt),
 		LastHealthAt: ptr(i.LastHealthAt), Ports: i.Ports, OwnDisk: i.OwnDisk, Steps: list(i.Steps, sandboxStep), Purpose: string(i.Purpose),
 		PausedFor: api.SandboxPausedFor(i.PausedFor), PausedAt: ptr(i.PausedAt), Size: api.SandboxSize{Cpus: i.CPUs, MemoryMb: i.MemoryMB},
 		PriceNanoPerHour: i.PriceNano, RunEndsAt: ptr(i.RunEndsAt), LeaseUntil: ptr(i.LeaseUntil), IdleAt: ptr(i.IdleAt), Pooled: i.Pooled,
 		UserId: i.UserID}
+	out.Executor, out.RunnerId = placeOf(i.Executor)
+	out.Machine = h.sandboxMachine(ctx, i.Executor)
 	if u := i.Usage; u != nil {
 		out.Usage = api.Usage{CpuMs: u.CPUMs, CpuPercent: u.CPUPercent, MemoryBytes: u.RSSBytes, MemoryPeakBytes: u.MemoryPeak, Processes: u.Processes,
 			DiskAtLeast: u.DiskAtLeast, OomKills: u.OOMKills, ThrottledMs: u.ThrottledMs}

@@ -115,6 +115,9 @@ func (s *Server) attachTerminal(c echo.Context) error {
 func (s *Server) attachOf(call *call, r *http.Request) (sessions.Attach, error) {
 	a := sessions.Attach{UserID: call.actor.User.ID, Name: call.actor.User.Name}
 	may := call.can(accounts.TypeTerminal)
+	if may == nil {
+		may = s.works(r.Context(), call)
+	}
 	a.Takes = call.can(accounts.TakeTerminal) == nil
 	switch r.URL.Query().Get("role") {
 	case "": // whatever one may

@@ -34,30 +34,32 @@ func (h handlers) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRequ
 
 func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRequestObject) (api.CreateWorkspaceResponseObject, error) {
 	call, b := callOf(ctx), req.Body
-	if val(b.RunnerId) != "" {
-		return nil, fault.New(fault.Unsupported, "runner_unsupported", "This server has no runners. Leave out runner_id.")
+	kind, err := placeKind(b.Executor, b.RunnerId)
+	if err != nil {
+		return nil, err
 	}
 	if !plainID(b.ProjectId) {
 		return nil, fault.New(fault.NotFound, "project_not_found", "The team has no such project.").With("field", "project_id")
 	}
-	if err := h.checkPlace(ctx, b.ProjectId, val(b.Executor), val(b.FallbackOk)); err != nil {
+	if err := h.checkPlace(ctx, b.ProjectId, kind, val(b.FallbackOk)); err != nil {
 		return nil, err
 	}
-	if err := h.checkSize(ctx, b.ProjectId, val(b.Executor), limitsOf(b.Resources)); err != nil {
+	if err := h.checkSize(ctx, b.ProjectId, kind, limitsOf(b.Resources)); err != nil {
 		return nil, err
 	}
 	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
-		Branch: val(b.Branch), Executor: val(b.Executor), Limits: limitsOf(b.Resources), FallbackOK: val(b.FallbackOk)})
+		Branch: val(b.Branch), Executor: string(kind), Limits: limitsOf(b.Resources), FallbackOK: val(b.FallbackOk)})
 	if err != nil {
 		return nil, err
 	}
+	h.remember(ctx, b.ProjectId, kind)
 	one, err := h.one(ctx, w)
 	return api.CreateWorkspace201JSONResponse(one), err
 }
 
 // checkPlace is asked before anything is made: a workspace that cannot have a sandbox is of no use. project may be a name nobody knows.
-func (h handlers) checkPlace(ctx context.Context, projectID, executor string, fallbackOK bool) error {
-	return h.cfg.Workspaces.CheckPlace(ctx, callOf(ctx).team.ID, executors.Kind(executor), h.projectPlace(ctx, projectID), fallbackOK)
+func (h handlers) checkPlace(ctx context.Context, projectID string, kind executors.Kind, fallbackOK bool) error {
+	return h.cfg.Workspaces.CheckPlace(executors.As(ctx, "", callOf(ctx).actor.User.ID), callOf(ctx).team.ID, kind, h.projectPlace(ctx, projectID), fallbackOK)
 }
 
 // projectPlace is the place a project of the team asks for, "" for none.
@@ -69,8 +71,8 @@ func (h handlers) projectPlace(ctx context.Context, projectID string) executors.
 }
 
 // checkSize refuses a size the place has not. Without a place, which may yet be another one, there is nothing to say.
-func (h handlers) checkSize(ctx context.Context, projectID, executor string, l executors.Limits) error {
-	kind, err := h.cfg.Places.Choose(ctx, callOf(ctx).team.ID, executors.Kind(executor), h.projectPlace(ctx, projectID))
+func (h handlers) checkSize(ctx context.Context, projectID string, wish executors.Kind, l executors.Limits) error {
+	kind, err := h.cfg.Places.Choose(executors.As(ctx, "", callOf(ctx).actor.User.ID), callOf(ctx).team.ID, wish, h.projectPlace(ctx, projectID))
 	if err != nil {
 		return nil
 	}
@@ -97,14 +99,18 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 		}
 	}
 	var changes []string
-	if req.Body.Executor != nil {
-		var err error
-		if w, changes, err = h.cfg.Workspaces.Move(ctx, callOf(ctx).actor, w.ID, *req.Body.Executor); err != nil {
+	if req.Body.Executor != nil || req.Body.RunnerId != nil {
+		kind, err := placeKind(req.Body.Executor, req.Body.RunnerId)
+		if err != nil {
 			return nil, err
 		}
+		if w, changes, err = h.cfg.Workspaces.Move(ctx, callOf(ctx).actor, w.ID, string(kind)); err != nil {
+			return nil, err
+		}
+		h.remember(ctx, w.ProjectID, kind)
 	}
 	one, err := h.one(ctx, w)
-	if req.Body.Executor != nil {
+	if req.Body.Executor != nil || req.Body.RunnerId != nil {
 		one.PlaceChanges = &changes
 	}
 	return api.UpdateWorkspace200JSONResponse(one), err

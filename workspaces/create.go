@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
@@ -39,7 +40,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if err := s.checkBase(ctx, n.Base); err != nil {
 		return Workspace{}, err
 	}
-	if n.Executor, err = s.choose(ctx, p, n.Executor, n.FallbackOK); err != nil {
+	if n.Executor, err = s.choose(executors.As(ctx, "", actor.User.ID), p, n.Executor, n.FallbackOK); err != nil {
 		return Workspace{}, err
 	}
 	now := s.now()

@@ -74,7 +74,7 @@ func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspa
 	}
 	if s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) {
 		// Then it is a choice like any other, for those who may choose.
-		if to, err = c.Choose(ctx, w.TeamID, to); err != nil {
+		if to, err = c.Choose(executors.As(ctx, "", actor.User.ID), w.TeamID, to); err != nil {
 			return Workspace{}, nil, err
 		}
 	}

@@ -106,7 +106,7 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 		return Workspace{}, nil, err
 	}
 	c := s.chooser()
-	to, err := c.Choose(ctx, w.TeamID, executors.Kind(executor))
+	to, err := c.Choose(executors.As(ctx, "", actor.User.ID), w.TeamID, executors.Kind(executor))
 	if err != nil {
 		return Workspace{}, nil, err
 	}
@@ -133,8 +133,19 @@ func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w Workspace,
 		return Workspace{}, nil, fmt.Errorf("storing the workspace's place: %w", err)
 	}
 	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.moved",
-		Text: strings.TrimSpace(fmt.Sprintf("Moved from %s to %s. %s", from, to, strings.Join(changes, " "))), Data: map[string]any{"from": from, "to": string(to)}})
+		Text: strings.TrimSpace(fmt.Sprintf("Moved from %s to %s. %s", s.placeWords(ctx, c, executors.Kind(from)), s.placeWords(ctx, c, to), strings.Join(changes, " "))), Data: map[string]any{"from": from, "to": string(to)}})
 	return w, changes, nil
+}
+
+// placeWords is what people call a place.
+func (s *Service) placeWords(ctx context.Context, c Chooser, kind executors.Kind) string {
+	if kind.Member() == "" {
+		return string(kind)
+	}
+	if caps, ok := c.Place(ctx, kind); ok {
+		return caps.Name
+	}
+	return "a machine that is not connected any more"
 }
 
 // moveOut ends the sandbox. A place that does not isolate works on what the repository knows: commits come home first, or it stays.

@@ -164,8 +164,10 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	mc := h.rules()
 	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = made.all, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
 	mc.Ledger = h.ledger
+	mc.Families = h.families()
 	h.places = executors.NewManager(mc)
 	h.usePool()
+	h.watchMachines()
 	h.places.OnMaking(h.box)
 	h.shareCaches()
 	if err := h.buildGate(publisher, kept, env); err != nil {

@@ -2796,6 +2796,9 @@ type NewAttempt struct {
 
 	// Name Of its workspace; default is made from the run's name and the agent
 	Name *string `json:"name,omitempty"`
+
+	// RunnerId With executor runner: which machine
+	RunnerId *string `json:"runner_id,omitempty"`
 }
 
 // NewImageBuild defines model for NewImageBuild.
@@ -3829,6 +3832,9 @@ type SandboxPausedFor string
 type SandboxMachine struct {
 	Arch string `json:"arch"`
 
+	// Dangerous It isolates nothing
+	Dangerous *bool `json:"dangerous,omitempty"`
+
 	// Mode docker, bubblewrap or direct
 	Mode string `json:"mode"`
 	Name string `json:"name"`
@@ -3837,6 +3843,9 @@ type SandboxMachine struct {
 	OfflineSince *int64 `json:"offline_since"`
 	Online       bool   `json:"online"`
 	Os           string `json:"os"`
+
+	// Owner Whose it is
+	Owner *string `json:"owner,omitempty"`
 
 	// Reason Why it is offline
 	Reason string `json:"reason"`
@@ -4088,7 +4097,10 @@ type SuggestedPlace struct {
 
 	// Executor Empty when somebody has to say
 	Executor string `json:"executor"`
-	RunnerId string `json:"runner_id"`
+
+	// Reason Why it is asked, or why it is not the place of last time, in words
+	Reason   *string `json:"reason,omitempty"`
+	RunnerId string  `json:"runner_id"`
 }
 
 // SyncConflict A file that had changed both in the sandbox and on the server
@@ -4571,6 +4583,9 @@ type WorkspacePlaces struct {
 
 	// Reason Why it cannot be moved now, in words
 	Reason string `json:"reason"`
+
+	// RunnerId Of executor runner: the machine it lives on
+	RunnerId *string `json:"runner_id,omitempty"`
 }
 
 // WorkspaceStorage defines model for WorkspaceStorage.

@@ -3279,6 +3279,8 @@ export interface components {
             executor?: string;
             /** @description Of its workspace; default is made from the run's name and the agent */
             name?: string;
+            /** @description With executor runner: which machine */
+            runner_id?: string;
         };
         NewImageBuild: {
             /** @description Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen */
@@ -4148,6 +4150,8 @@ export interface components {
         /** @description The member's machine a sandbox is on */
         SandboxMachine: {
             arch: string;
+            /** @description It isolates nothing */
+            dangerous?: boolean;
             /** @description docker, bubblewrap or direct */
             mode: string;
             name: string;
@@ -4158,6 +4162,8 @@ export interface components {
             offline_since: number | null;
             online: boolean;
             os: string;
+            /** @description Whose it is */
+            owner?: string;
             /** @description Why it is offline */
             reason: string;
         };
@@ -4381,6 +4387,8 @@ export interface components {
             ask: boolean;
             /** @description Empty when somebody has to say */
             executor: string;
+            /** @description Why it is asked, or why it is not the place of last time, in words */
+            reason?: string;
             runner_id: string;
         };
         /** @description A file that had changed both in the sandbox and on the server */
@@ -4795,6 +4803,8 @@ export interface components {
             movable: boolean;
             /** @description Why it cannot be moved now, in words */
             reason: string;
+            /** @description Of executor runner: the machine it lives on */
+            runner_id?: string;
         };
         WorkspaceStorage: {
             /** Format: int64 */

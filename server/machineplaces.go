@@ -1,0 +1,160 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/machines"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// placeKind is the place that executor and runner_id of a request name together; "" = none.
+func placeKind(executor, runnerID *string) (executors.Kind, error) {
+	kind, id := val(executor), val(runnerID)
+	switch {
+	case strings.Contains(kind, ":"):
+		return "", fault.New(fault.Invalid, "executor_unknown", "This server has no place %q. A machine is named by runner_id, with executor %q.", kind, executors.Runner).With("field", "executor")
+	case id == "" && kind == string(executors.Runner):
+		return "", fault.New(fault.Invalid, "runner_id_needed", "Say which machine: runner_id is missing.").With("field", "runner_id")
+	case id == "":
+		return executors.Kind(kind), nil
+	case kind != "" && kind != string(executors.Runner):
+		return "", fault.New(fault.Invalid, "runner_id_unexpected", "runner_id goes with executor %q only.", executors.Runner).With("field", "runner_id")
+	case !plainID(id):
+		return "", fault.New(fault.NotFound, "runner_not_found", "This team has no such machine: it was never connected, or it was revoked. Choose another place.").With("field", "runner_id")
+	}
+	return executors.Runner.Of(id), nil
+}
+
+// placeOf is a kind as the API names it.
+func placeOf(kind executors.Kind) (executor string, runnerID *string) {
+	return string(kind.Base()), text(kind.Member())
+}
+
+// machineOf finds the machine that a kind is, also one that was revoked.
+func (h handlers) machineOf(ctx context.Context, kind executors.Kind) (machines.Machine, bool) {
+	if kind.Base() != executors.Runner || kind.Member() == "" {
+		return machines.Machine{}, false
+	}
+	m, err := h.cfg.Machines.Known(ctx, kind.Member())
+	return m, err == nil
+}
+
+// sandboxMachine tells of the machine a sandbox is on.
+func (h handlers) sandboxMachine(ctx context.Context, kind executors.Kind) *api.SandboxMachine {
+	m, ok := h.machineOf(ctx, kind)
+	if !ok {
+		return nil
+	}
+	owner, _ := h.cfg.Places.OwnerOf(ctx, kind)
+	out := &api.SandboxMachine{Name: m.Name, Os: m.Hello.OS, Arch: m.Hello.Arch, Mode: string(m.Hello.Mode), Online: m.Online && !m.Revoked(), Dangerous: new(m.Dangerous()), Owner: &owner.Name}
+	if !out.Online {
+		out.OfflineSince, out.Reason = ptr(m.OfflineAt), m.OfflineReason
+		if m.Revoked() {
+			out.Reason = "It was revoked."
+		}
+	}
+	return out
+}
+
+// choosable are the places a user may choose: without others' own machines.
+func choosable(all []executors.Standing, userID string) []executors.Standing {
+	return slices.DeleteFunc(slices.Clone(all), func(s executors.Standing) bool { return s.Kind.Member() != "" && !s.Owner.Admits(userID) })
+}
+
+// suggest says which place to preselect for a new workspace. remembered is what the user chose last in the project, "" = nothing.
+func suggest(all []executors.Standing, remembered executors.Kind, fixed bool) (out api.SuggestedPlace) {
+	var def *executors.Standing
+	var online []executors.Standing
+	var last *executors.Standing
+	for i, s := range all {
+		if s.Default {
+			def = &all[i]
+		}
+		if s.Kind == remembered && remembered != "" {
+			last = &all[i]
+		}
+		if s.Kind.Member() != "" && s.Available && s.Allowed {
+			online = append(online, s)
+		}
+	}
+	why := ""
+	defer func() { out.Reason = text(why) }()
+	take := func(s *executors.Standing) {
+		if s != nil {
+			out.Executor, out.RunnerId = string(s.Kind.Base()), s.Kind.Member()
+		}
+	}
+	take(def)
+	switch {
+	case fixed:
+		return out
+	case last != nil && last.Available && last.Allowed:
+		take(last)
+		out.Ask = len(online) > 1
+	case last != nil:
+		// Its place is never changed silently: who wants to go on elsewhere says so.
+		out.Ask, why = true, "Last time it was "+last.Name+", which cannot be used now: "+first(strings.TrimSuffix(last.Reason, "."), last.Forbidden)+"."
+	case len(online) > 0:
+		take(&online[0])
+		out.Ask = len(online) > 1
+	}
+	if out.Ask && why == "" {
+		why = "Several of your machines are connected."
+	}
+	return out
+}
+
+// remember keeps which place a user has chosen in a project. What fails is no reason to refuse the workspace.
+func (h handlers) remember(ctx context.Context, projectID string, kind executors.Kind) {
+	if kind == "" || kind == executors.Auto {
+		return
+	}
+	call := callOf(ctx)
+	if err := h.cfg.Policies.RememberPlace(ctx, call.team.ID, projectID, call.actor.User.ID, kind); err != nil {
+		h.cfg.Log.WarnContext(ctx, "which place was chosen could not be kept", "project_id", projectID, "error", err)
+	}
+}
+
+// first is the first that is not empty.
+func first(words ...string) string {
+	for _, w := range words {
+		if w != "" {
+			return w
+		}
+	}
+	return ""
+}
+
+// works reports why the caller may not have anything done in a workspace that is on somebody else's own machine.
+func (s *Server) works(ctx context.Context, call *call) error {
+	w := call.workspace
+	if w.ID == "" {
+		id := first(call.session.WorkspaceID, call.command.WorkspaceID)
+		if id == "" {
+			return nil
+		}
+		if p, ok := s.cfg.Places.Live(id); ok {
+			return s.cfg.Places.Admit(ctx, p.Kind, call.actor.User.ID)
+		}
+		var err error
+		if w, err = s.cfg.Workspaces.Workspace(ctx, id); err != nil {
+			return err
+		}
+	}
+	return s.cfg.Places.Admit(ctx, executors.Kind(w.Executor), call.actor.User.ID)
+}
+
+// runnerOn names the machine of a workspace.
+func runnerOn(w workspaces.Workspace, machine func(executors.Kind) (machines.Machine, bool)) (executor string, runnerID, name *string) {
+	kind := executors.Kind(w.Executor)
+	executor, runnerID = placeOf(kind)
+	if m, ok := machine(kind); ok {
+		name = &m.Name
+	}
+	return executor, runnerID, name
+}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/runner/wire"
+	"github.com/parawork/parawork/server/api"
+)
+
+func standingOf(kind executors.Kind, change ...func(*executors.Standing)) executors.Standing {
+	s := executors.Standing{Capabilities: executors.Capabilities{Kind: kind, Name: string(kind), Available: true}, Allowed: true}
+	for _, fn := range change {
+		fn(&s)
+	}
+	return s
+}
+
+func TestWhichPlaceIsSuggested(t *testing.T) {
+	t.Parallel()
+	def := func(s *executors.Standing) { s.Default = true }
+	off := func(s *executors.Standing) { s.Available, s.Reason = false, "offline since 14:02 UTC" }
+	docker, e2b := standingOf("docker", def), standingOf("e2b")
+	one, two := standingOf("runner:one"), standingOf("runner:two")
+	for name, test := range map[string]struct {
+		all    []executors.Standing
+		last   executors.Kind
+		fixed  bool
+		want   string
+		ask    bool
+		reason string
+	}{
+		"none connected":            {all: []executors.Standing{docker, e2b, standingOf("runner:one", off)}, want: "docker "},
+		"one":                       {all: []executors.Standing{docker, one}, want: "runner one"},
+		"several":                   {all: []executors.Standing{docker, one, two}, want: "runner one", ask: true, reason: "Several"},
+		"several, one chosen last":  {all: []executors.Standing{docker, one, two}, last: "runner:two", want: "runner two", ask: true, reason: "Several"},
+		"one, another chosen last":  {all: []executors.Standing{docker, e2b, one}, last: "e2b", want: "e2b "},
+		"the last one went offline": {all: []executors.Standing{docker, standingOf("runner:one", off), two}, last: "runner:one", want: "docker ", ask: true, reason: "offline since 14:02 UTC"},
+		"the last one was revoked":  {all: []executors.Standing{docker, two}, last: "runner:gone", want: "runner two"},
+		"nobody may choose":         {all: []executors.Standing{docker, one, two}, fixed: true, want: "docker "},
+		"nothing at all":            {want: " "},
+	} {
+		got := suggest(test.all, test.last, test.fixed)
+		if g := got.Executor + " " + got.RunnerId; g != test.want || got.Ask != test.ask || !strings.Contains(val(got.Reason), test.reason) || test.reason == "" && got.Reason != nil {
+			t.Errorf("%s: %q, ask %v, %q", name, g, got.Ask, val(got.Reason))
+		}
+	}
+}
+
+func TestAWorkspaceOnAMembersMachine(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	p := h.people(t)
+	h.withRepository(t, p.ids["project"], "")
+	enrolled, _ := h.machine(t, p, "member", wire.Hello{Version: 1, OS: "linux", Arch: "amd64", Mode: wire.Docker, Access: wire.Full, Share: "owner", Network: "host"})
+	known, ok := h.cfg.Machines.Machine(t.Context(), enrolled.RunnerID)
+	if !ok {
+		t.Fatal("the machine is not known")
+	}
+	owner := executors.Owner{TeamID: p.team.ID, UserID: known.UserID, Name: "member"}
+	machine := h.family.Add(enrolled.RunnerID, owner)
+	base, ws := "/api/v1/teams/"+p.ids["team"], "/api/v1/workspaces/"+p.ids["workspace"]
+	mine, other := bearer(p.tokens["member"]), bearer(p.tokens["admin"])
+	body := `{"project_id":"` + p.ids["project"] + `","name":"on the laptop","executor":"runner","runner_id":"` + enrolled.RunnerID + `"}`
+
+	var list api.ExecutorList
+	h.do("GET", base+"/executors?project_id="+p.ids["project"], "", mine...).into(t, &list)
+	if n := len(list.Items); n != 2 || list.Items[1].Kind != "runner" || val(list.Items[1].RunnerId) != enrolled.RunnerID || val(list.Items[1].Owner) != "member" {
+		t.Fatalf("places: %+v", list.Items)
+	}
+	if s := list.Suggested; s == nil || s.Executor != "runner" || s.RunnerId != enrolled.RunnerID || s.Ask {
+		t.Errorf("suggested: %+v", s)
+	}
+	h.do("GET", base+"/executors", "", other...).into(t, &list)
+	if len(list.Items) != 1 {
+		t.Errorf("somebody else's places: %+v", list.Items)
+	}
+	for bad, code := range map[string]string{
+		`"executor":"runner"`: "runner_id_needed", `"executor":"fake","runner_id":"rnr_1"`: "runner_id_unexpected", `"executor":"runner:` + enrolled.RunnerID + `"`: "executor_unknown",
+		`"runner_id":"rnr_nobody"`: "runner_not_found", `"runner_id":"../x"`: "runner_not_found",
+	} {
+		if r := h.do("POST", base+"/workspaces", `{"project_id":"`+p.ids["project"]+`","name":"x",`+bad+`}`, mine...); r.code() != code {
+			t.Errorf("%s: %d %s", bad, r.StatusCode, r.body)
+		}
+	}
+	if r := h.do("POST", base+"/workspaces", body, other...); r.code() != "runner_not_yours" {
+		t.Errorf("on somebody else's machine: %d %s", r.StatusCode, r.body)
+	}
+	made := h.do("POST", base+"/workspaces", body, mine...)
+	if made.StatusCode != 201 {
+		t.Fatalf("%d %s", made.StatusCode, made.body)
+	}
+	var w api.Workspace
+	made.into(t, &w)
+	if w.Executor != "runner" || val(w.RunnerId) != enrolled.RunnerID || val(w.RunnerName) != "member's laptop" {
+		t.Errorf("workspace: %s", made.body)
+	}
+	if k, err := h.cfg.Policies.LastPlace(t.Context(), p.ids["project"], known.UserID); err != nil || k != executors.Runner.Of(enrolled.RunnerID) {
+		t.Errorf("remembered: %q, %v", k, err)
+	}
+
+	// Whose work it is may be seen by the team; nothing of somebody else's is done there.
+	moved := h.do("PATCH", ws, `{"executor":"runner","runner_id":"`+enrolled.RunnerID+`"}`, mine...)
+	if moved.StatusCode != 200 {
+		t.Fatalf("moving: %d %s", moved.StatusCode, moved.body)
+	}
+	for _, r := range []reply{h.do("POST", ws+"/exec", `{"command":"true"}`, other...), h.do("POST", ws+"/sessions", `{"agent":"shell"}`, other...),
+		h.do("PUT", ws+"/files/a", "x", other...), h.do("POST", ws+"/commit", `{"message":"x"}`, other...)} {
+		if r.code() != "runner_not_yours" && r.StatusCode != 404 && r.StatusCode != 405 || r.StatusCode < 400 {
+			t.Errorf("somebody else's work there: %d %s", r.StatusCode, r.body)
+		}
+	}
+	var one api.Workspace
+	if r := h.do("GET", ws, "", other...); r.StatusCode != 200 {
+		t.Errorf("looking at it: %d", r.StatusCode)
+	}
+	machine.Set(fake.Knobs{Boundary: executors.NoBoundary})
+	h.do("GET", ws, "", mine...).into(t, &one)
+	if !strings.Contains(val(one.PlaceWarning), "DANGEROUS") {
+		t.Errorf("a machine without isolation: %q", val(one.PlaceWarning))
+	}
+	machine.GoAway("offline since 14:02 UTC")
+	h.do("GET", ws, "", mine...).into(t, &one)
+	if !val(one.PlaceBlocked) || !strings.Contains(val(one.PlaceWarning), "offline since 14:02 UTC") {
+		t.Errorf("while it is away: %q", val(one.PlaceWarning))
+	}
+	if r := h.do("POST", ws+"/sessions", `{"agent":"shell"}`, mine...); r.code() != "runner_offline" && r.code() != "executor_unavailable" {
+		t.Errorf("a session while it is away: %d %s", r.StatusCode, r.body)
+	}
+	h.do("GET", base+"/executors?project_id="+p.ids["project"], "", mine...).into(t, &list)
+	if s := list.Suggested; s == nil || s.Executor != "fake" || !s.Ask || !strings.Contains(val(s.Reason), "offline since 14:02 UTC") {
+		t.Errorf("suggested while it is away: %+v", s)
+	}
+}
