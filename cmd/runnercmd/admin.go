@@ -79,7 +79,7 @@ func (p *Program) statusOf(ctx context.Context, id *identity.Identity) error {
 	default:
 		p.say("  offline: %s", r.Reason)
 	}
-	p.say("  runs in %s", describeMode(r.Mode, r.Hello.Image))
+	p.say("  runs %s", describeMode(r.Mode, r.Hello.Image))
 	if !r.Hello.Available && r.Hello.Reason != "" {
 		p.say("  nothing new now: %s", r.Hello.Reason)
 		if r.Hello.Cure != "" {
@@ -107,18 +107,18 @@ func (p *Program) statusOf(ctx context.Context, id *identity.Identity) error {
 	return nil
 }
 
-// describeMode says in what sandboxes run.
+// describeMode says how sandboxes run.
 func describeMode(m wire.Mode, image string) string {
 	switch m {
 	case wire.Docker:
 		if image != "" {
-			return "Docker, image " + image
+			return "in Docker, image " + image
 		}
-		return "Docker"
+		return "in Docker"
 	case wire.Bubblewrap:
-		return "process sandboxes (Bubblewrap)"
+		return "in process sandboxes (Bubblewrap)"
 	}
-	return "NO ISOLATION (--dangerous): agents can do whatever you can do here"
+	return "with NO ISOLATION (--dangerous): agents can do whatever you can do here"
 }
 
 // namely are the flags that name a machine.

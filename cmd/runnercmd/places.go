@@ -84,7 +84,7 @@ func (p *Program) placeOf(m wire.Mode, pol policy.Policy, dir string, log *slog.
 		if n, err := pol.NetworkFor(m); err == nil && n.Mode == policy.NetworkNone {
 			prepare.Offline = "the owner's file of this machine allows no network"
 		}
-		e, err := docker.New(docker.Config{Dir: sandboxes, GuestPath: guest, Image: pol.Image, Prepare: prepare, Machine: true, Log: log})
+		e, err := docker.New(docker.Config{Dir: sandboxes, Host: p.Env("DOCKER_HOST"), GuestPath: guest, Image: pol.Image, Prepare: prepare, Machine: true, Log: log})
 		if err != nil {
 			return nil, err
 		}

@@ -132,7 +132,7 @@ func (r *runner) build(_ context.Context, file, home string) error {
 	if r.seen, err = wire.OpenSeen(filepath.Join(id.Dir, "commands"), time.Now); err != nil {
 		return err
 	}
-	checker := &wire.Checker{Runner: id.RunnerID, ServerKey: id.ServerKey, Seen: r.seen}
+	checker := &wire.Checker{Runner: id.RunnerID, ServerKey: id.ServerKey, Seen: r.seen, Now: time.Now}
 	r.m, err = machine.New(machine.Config{RunnerID: id.RunnerID, Name: id.Name, Executor: r.place.Executor, Mode: id.Mode, Keeper: r.keeper, Checker: checker, Dir: id.Dir, Home: home,
 		Build: p.Version, Prepare: r.outfit, Ended: r.gate.Close, Folders: folders, Log: r.log.With("room", "machine")})
 	if err != nil {
@@ -327,7 +327,7 @@ func (r *runner) greet() {
 	if r.id.Mode == wire.Docker {
 		image = pol.Image
 	}
-	p.say("%s: runs in %s", r.id.Name, describeMode(r.id.Mode, image))
+	p.say("%s: runs %s", r.id.Name, describeMode(r.id.Mode, image))
 	net := network.Mode
 	if net == policy.NetworkAllow {
 		net = strings.Join(network.Allow, ", ")
