@@ -104,7 +104,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 		if err != nil {
 			return nil, err
 		}
-		if w, changes, err = h.cfg.Workspaces.Move(ctx, callOf(ctx).actor, w.ID, string(kind)); err != nil {
+		if w, changes, err = h.cfg.Workspaces.Move(ctx, callOf(ctx).actor, w.ID, string(kind), ""); err != nil {
 			return nil, err
 		}
 		h.remember(ctx, w.ProjectID, kind)

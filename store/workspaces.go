@@ -22,13 +22,13 @@ var _ workspaces.Store = (*Workspaces)(nil)
 func NewWorkspaces(db *DB) *Workspaces { return &Workspaces{db: db} }
 
 const projectColumns = `id, team_id, name, source_kind, source, git_dir, default_branch, state, state_reason, setup_script,
-	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network`
+	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network, runner_id`
 
 func scanProject(r interface{ Scan(...any) error }) (workspaces.Project, error) {
 	var p workspaces.Project
 	var patterns, limits, network string
 	err := r.Scan(&p.ID, &p.TeamID, &p.Name, &p.SourceKind, &p.Source, &p.GitDir, &p.DefaultBranch, &p.State, &p.StateReason,
-		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt, &p.Executor, &p.NoCaches, &limits, &network)
+		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt, &p.Executor, &p.NoCaches, &limits, &network, &p.RunnerID)
 	if err == nil {
 		err = errors.Join(fromJSON(patterns, &p.CopyIgnored), fromJSON(limits, &p.Limits), fromJSON(network, &p.Network))
 	}
@@ -41,9 +41,9 @@ func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) er
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		p.ID, p.TeamID, p.Name, p.SourceKind, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript,
-		patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, limits, network)
+		patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, limits, network, p.RunnerID)
 	if err != nil {
 		return fmt.Errorf("inserting project: %w", err)
 	}
@@ -159,14 +159,14 @@ func (s *Workspaces) touch(ctx context.Context, query string, args ...any) error
 }
 
 const workspaceColumns = `id, team_id, project_id, num, name, branch, base, base_commit, executor, state, state_reason, path, steps,
-	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok`
+	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder`
 
 func scanWorkspace(r interface{ Scan(...any) error }) (workspaces.Workspace, error) {
 	var w workspaces.Workspace
 	var steps, snapshot, limits, hosts string
 	err := r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Branch, &w.Base, &w.BaseCommit, &w.Executor, &w.State,
 		&w.StateReason, &w.Path, &steps, &w.MergedAt, &w.MergedCommit, &snapshot, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt,
-		&w.ArchivedAt, &w.DeletedAt, &limits, &hosts, &w.FallbackOK)
+		&w.ArchivedAt, &w.DeletedAt, &limits, &hosts, &w.FallbackOK, &w.Folder)
 	if err == nil {
 		err = errors.Join(fromJSON(steps, &w.Steps), fromJSON(limits, &w.Limits), fromJSON(hosts, &w.AllowedHosts))
 	}
@@ -192,10 +192,10 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND team_id = ? AND deleted_at = 0`, w.ProjectID, w.TeamID); err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			w.ID, w.TeamID, w.ProjectID, w.Num, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor, string(w.State), w.StateReason,
 			w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.CreatedBy, w.CreatedAt, w.UpdatedAt, w.ArchivedAt, w.DeletedAt,
-			j.limits, j.hosts, w.FallbackOK)
+			j.limits, j.hosts, w.FallbackOK, w.Folder)
 		return err
 	})
 	if err != nil {
@@ -284,9 +284,9 @@ func (s *Workspaces) EditWorkspace(ctx context.Context, id string, fn func(*work
 		}
 		_, err = s.db.Exec(ctx, `UPDATE workspaces SET name = ?, branch = ?, base = ?, base_commit = ?, executor = ?, state = ?,
 			state_reason = ?, path = ?, steps = ?, merged_at = ?, merged_commit = ?, snapshot = ?, updated_at = ?, archived_at = ?,
-			deleted_at = ?, limits = ?, allowed_hosts = ?, fallback_ok = ? WHERE id = ?`, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor,
+			deleted_at = ?, limits = ?, allowed_hosts = ?, fallback_ok = ?, runner_folder = ? WHERE id = ?`, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor,
 			string(w.State), w.StateReason, w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.UpdatedAt, w.ArchivedAt,
-			w.DeletedAt, j.limits, j.hosts, w.FallbackOK, id)
+			w.DeletedAt, j.limits, j.hosts, w.FallbackOK, w.Folder, id)
 		return err
 	})
 	return w, err

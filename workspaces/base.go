@@ -34,7 +34,7 @@ func (s *Service) resolveBase(ctx context.Context, p Project, base string) (comm
 	if err != nil {
 		return "", "", err
 	}
-	if p.SourceKind != SourceURL {
+	if !p.cloned() {
 		if local == "" {
 			local, err = s.commitOf(ctx, p.GitDir, "refs/remotes/"+base)
 		}

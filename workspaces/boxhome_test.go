@@ -253,7 +253,7 @@ func TestAWorkspaceMovesBetweenPlaces(t *testing.T) {
 	wantState := "AM s\n?? l"
 	b.fall(w.ID)
 	wantCode(t, h.s.Unbox(ctx, w.ID), "box_not_home")
-	if _, _, err := h.s.Move(ctx, h.actor, w.ID, "local"); err != nil {
+	if _, _, err := h.s.Move(ctx, h.actor, w.ID, "local", ""); err != nil {
 		t.Fatal(err)
 	}
 	if exists(h.data, "boxes/"+w.ID+"/git") || os.Geteuid() == 0 && owner(t, filepath.Join(w.Path, "one")) != 0 {
@@ -265,7 +265,7 @@ func TestAWorkspaceMovesBetweenPlaces(t *testing.T) {
 	}
 	git(t, w.Path, "commit", "-q", "-m", "two")
 	git(t, w.Path, "add", "l")
-	if _, _, err := h.s.Move(ctx, h.actor, w.ID, "bubblewrap"); err != nil {
+	if _, _, err := h.s.Move(ctx, h.actor, w.ID, "bubblewrap", ""); err != nil {
 		t.Fatal(err)
 	}
 	if out := b.sh(w, "git branch --show-current; git status --porcelain; git log -2 --format=%s"); out != "side\nA  l\n M s\ntwo\none" {
@@ -275,7 +275,7 @@ func TestAWorkspaceMovesBetweenPlaces(t *testing.T) {
 	b.sh(w, "echo again > again; git add again")
 	must(t, b.Destroy(ctx, w.ID))
 	b.sh(w, "git reset -q")
-	if _, _, err := h.s.Move(ctx, h.actor, w.ID, "local"); err != nil {
+	if _, _, err := h.s.Move(ctx, h.actor, w.ID, "local", ""); err != nil {
 		t.Fatal(err)
 	}
 	if out := git(t, w.Path, "status", "--porcelain"); out != "?? again" {

@@ -300,23 +300,10 @@ func (s *Service) fetch(ctx context.Context, p *Project) (did bool, err error) {
 		p.FetchedAt = now.FetchedAt // somebody else fetched while this call waited
 		return true, nil
 	}
-	args := []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--quiet"}
-	var c hostgit.Call
-	if p.SourceKind == SourceURL {
-		c = s.network(*p, append(args, "--prune", "--", p.Source, fetchSpec)...)
-	} else {
-		from, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get", "remote.origin.url"}})
-		if hostgit.ExitCode(err) == 1 || err == nil && from == "" {
-			return false, nil
-		}
-		if err != nil {
-			return false, gitFault(err, fault.Unavailable, "fetch_failed", doing)
-		}
-		c = s.network(*p, append(args, "--", "origin")...)
-		c.Also = s.localProtocol(*p, from)
-	}
-	if _, err := s.git.Run(ctx, c); err != nil {
-		return false, gitFault(err, fault.Unavailable, "fetch_failed", doing)
+	if err := s.askRemote(ctx, *p, doing); errors.Is(err, errNoRemote) {
+		return false, nil
+	} else if err != nil {
+		return false, err
 	}
 	at := s.now()
 	stored, err := s.store.EditProject(context.WithoutCancel(ctx), p.ID, func(p *Project) error {
@@ -330,6 +317,33 @@ func (s *Service) fetch(ctx context.Context, p *Project) (did bool, err error) {
 	s.publishProject(ctx, stored)
 	s.projectMoved(ctx, stored)
 	return true, nil
+}
+
+// errNoRemote says that a repository comes from nowhere.
+var errNoRemote = errors.New("the repository has no remote")
+
+// askRemote asks whatever the project comes from for its branches.
+func (s *Service) askRemote(ctx context.Context, p Project, doing string) error {
+	if p.SourceKind == SourceRunner {
+		return s.fetchBundle(ctx, p)
+	}
+	args := []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--quiet"}
+	var c hostgit.Call
+	if p.SourceKind == SourceURL {
+		c = s.network(p, append(args, "--prune", "--", p.Source, fetchSpec)...)
+	} else {
+		from, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get", "remote.origin.url"}})
+		if hostgit.ExitCode(err) == 1 || err == nil && from == "" {
+			return errNoRemote
+		}
+		if err != nil {
+			return gitFault(err, fault.Unavailable, "fetch_failed", doing)
+		}
+		c = s.network(p, append(args, "--", "origin")...)
+		c.Also = s.localProtocol(p, from)
+	}
+	_, err := s.git.Run(ctx, c)
+	return gitFault(err, fault.Unavailable, "fetch_failed", doing)
 }
 
 // localProtocol allows file for a folder whose origin is another folder people may choose.

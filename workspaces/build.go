@@ -273,7 +273,7 @@ func (s *Service) buildCopy(ctx context.Context, p Project, w Workspace) (outcom
 	if len(p.CopyIgnored) == 0 {
 		return outcome{"The project names no files to copy.", true}, nil
 	}
-	if fi, err := os.Lstat(p.Source + "/.git"); p.SourceKind == SourceURL || err != nil || !fi.IsDir() {
+	if fi, err := os.Lstat(p.Source + "/.git"); p.cloned() || err != nil || !fi.IsDir() {
 		return outcome{"The project has no folder of its own with ignored files.", true}, nil
 	}
 	names, err := s.copyIgnored(ctx, p, w.Path)

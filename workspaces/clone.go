@@ -104,6 +104,9 @@ func (s *Service) failClone(ctx context.Context, p Project, why string) {
 
 // cloneInto makes the bare repository and returns its default branch.
 func (s *Service) cloneInto(ctx context.Context, p Project) (string, error) {
+	if p.SourceKind == SourceRunner {
+		return s.cloneFromMachine(ctx, p)
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CloneTimeout)
 	defer cancel()
 	const doing = "Cloning"

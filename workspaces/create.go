@@ -43,8 +43,11 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 	if n.Executor, err = s.choose(executors.As(ctx, "", actor.User.ID), p, n.Executor, n.FallbackOK); err != nil {
 		return Workspace{}, err
 	}
+	if n.Folder, err = folderFor(p, n.Executor, n.Folder); err != nil {
+		return Workspace{}, err
+	}
 	now := s.now()
-	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Limits: n.Limits, FallbackOK: n.FallbackOK,
+	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Folder: n.Folder, Limits: n.Limits, FallbackOK: n.FallbackOK,
 		State: Creating, Steps: newSteps(), CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
 

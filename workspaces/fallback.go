@@ -79,7 +79,7 @@ func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspa
 		}
 	}
 	failed, from := w.State == Failed, w.Executor
-	w, changes, err := s.moveTo(ctx, actor, w, c, to)
+	w, changes, err := s.moveTo(ctx, actor, w, c, to, "")
 	if err != nil {
 		return Workspace{}, nil, err
 	}

@@ -28,9 +28,10 @@ type away struct {
 	exec  *fake.Executor
 	home  *fake.Executor // a place on this machine, to move to
 
-	mu   sync.Mutex
-	say  []string
-	told func(step string, done, all int64)
+	mu       sync.Mutex
+	say      []string
+	told     func(step string, done, all int64)
+	arrivals map[string]arrival // by sandbox id
 }
 
 func (a *away) Ensure(ctx context.Context, id string) error {
@@ -48,20 +49,26 @@ const farKind executors.Kind = "far"
 // farHouse is a house whose workspaces are far. wrap may lay something around their executor.
 func farHouse(t testing.TB, wrap ...func(executors.Executor) executors.Executor) (*house, *away) {
 	t.Helper()
+	return farHouseWith(t, func(c *workspaces.Config) { c.DefaultExecutor = string(farKind) }, fake.Knobs{OwnDisk: true, Kind: farKind}, wrap...)
+}
+
+// farHouseWith is a farHouse with another place.
+func farHouseWith(t testing.TB, change func(*workspaces.Config), knobs fake.Knobs, wrap ...func(executors.Executor) executors.Executor) (*house, *away) {
+	t.Helper()
 	db := storetest.SQLite(t)
-	h := newHouse(t, db, func(c *workspaces.Config) { c.DefaultExecutor = string(farKind) })
+	h := newHouse(t, db, change)
 	h.stop()
 	dir := t.TempDir()
-	a := &away{t: t, h: h, world: fake.NewWorld(dir, nil)}
+	a := &away{t: t, h: h, world: fake.NewWorld(dir, nil), arrivals: make(map[string]arrival)}
 	t.Cleanup(a.world.Close)
 	a.exec, a.home = fake.New(a.world), fake.New(a.world)
-	a.exec.Set(fake.Knobs{OwnDisk: true, Kind: farKind})
+	a.exec.Set(knobs)
 	a.home.Set(fake.Knobs{Kind: "here"})
 	var e executors.Executor = a.exec
 	for _, w := range wrap {
 		e = w(e)
 	}
-	a.Manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{e, a.home}, Default: farKind, Store: store.NewExecutors(db),
+	a.Manager = executors.NewManager(executors.ManagerConfig{Executors: []executors.Executor{e, a.home}, Default: knobs.Kind, Store: store.NewExecutors(db),
 		Workspaces: specs{h}, Log: slog.New(slog.DiscardHandler)})
 	h.away = a
 	a.OnMaking(func(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
@@ -71,6 +78,9 @@ func farHouse(t testing.TB, wrap ...func(executors.Executor) executors.Executor)
 		return h.s.Unbox(ctx, s.WorkspaceID)
 	})
 	a.OnArrive(func(ctx context.Context, r executors.Arrival) error {
+		a.mu.Lock()
+		a.arrivals[r.Place.SandboxID] = arrival{r.Spec.Folder, r.Place.Hello.Root}
+		a.mu.Unlock()
 		r.Say = func(step, _ string, done, all int64) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -83,6 +93,7 @@ func farHouse(t testing.TB, wrap ...func(executors.Executor) executors.Executor)
 		}
 		return h.s.Arrive(ctx, r)
 	})
+	a.OnArrive(func(ctx context.Context, r executors.Arrival) error { return h.s.ArriveIgnored(ctx, r) })
 	a.OnArrive(func(ctx context.Context, r executors.Arrival) error { return h.s.ArriveSetup(ctx, r) })
 	a.OnPlace(func(p *executors.Place) { h.s.Awoke(p.WorkspaceID) })
 	leave := func(ctx context.Context, p *executors.Place) {

@@ -164,7 +164,7 @@ func TestPlacesChange(t *testing.T) {
 	want := a.sh(w, state)
 	for _, to := range []string{"here", string(farKind), "here", string(farKind)} {
 		var err error
-		w, _, err = h.s.Move(context.Background(), h.actor, w.ID, to)
+		w, _, err = h.s.Move(context.Background(), h.actor, w.ID, to, "")
 		must(t, err)
 		if got := a.sh(w, state); got != want && to != "here" || !strings.HasPrefix(got, want[:strings.LastIndex(want, "\n")]) {
 			t.Errorf("in %s:\n%s\nwant\n%s", to, got, want)

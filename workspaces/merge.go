@@ -77,7 +77,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 
 // freshBase brings a cloned project's base up to date and says what kept it from being so.
 func (s *Service) freshBase(ctx context.Context, p *Project, target string) []string {
-	if p.SourceKind != SourceURL {
+	if !p.cloned() {
 		return nil
 	}
 	if s.now()-p.FetchedAt > mergeFetchAge {

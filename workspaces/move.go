@@ -95,8 +95,8 @@ var errRunning = errors.New("sessions run")
 
 // Move gives a workspace another place, for good: its sandbox ends, the next one is made there. What was committed and what lies in the
 // worktree stays; what else the sandbox held goes. It says what changes, in words. Sessions must have ended, unless the old place
-// cannot be reached any more.
-func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, executor string) (Workspace, []string, error) {
+// cannot be reached any more. folder is the one it borrows from on a member's machine, as in NewWorkspace.
+func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, executor, folder string) (Workspace, []string, error) {
 	w, release, err := s.take(ctx, workspaceID)
 	if err != nil {
 		return Workspace{}, nil, err
@@ -110,11 +110,18 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 	if err != nil {
 		return Workspace{}, nil, err
 	}
-	return s.moveTo(ctx, actor, w, c, to)
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return Workspace{}, nil, err
+	}
+	if folder, err = folderFor(p, string(to), folder); err != nil {
+		return Workspace{}, nil, err
+	}
+	return s.moveTo(ctx, actor, w, c, to, folder)
 }
 
 // moveTo is Move for whoever has taken the workspace and knows where to.
-func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w Workspace, c Chooser, to executors.Kind) (Workspace, []string, error) {
+func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w Workspace, c Chooser, to executors.Kind, folder string) (Workspace, []string, error) {
 	if string(to) == w.Executor {
 		return w, []string{}, nil
 	}
@@ -128,7 +135,7 @@ func (s *Service) moveTo(ctx context.Context, actor accounts.Actor, w Workspace,
 			return Workspace{}, nil, err
 		}
 	}
-	w, err := s.edit(ctx, w.ID, func(w *Workspace) error { w.Executor = string(to); return nil })
+	w, err := s.edit(ctx, w.ID, func(w *Workspace) error { w.Executor, w.Folder = string(to), folder; return nil })
 	if err != nil {
 		return Workspace{}, nil, fmt.Errorf("storing the workspace's place: %w", err)
 	}

@@ -92,18 +92,18 @@ func TestMoving(t *testing.T) {
 	h, c := choosingHouse(t)
 	p := h.pathProject(h.repo("app"))
 	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "one"})
-	if _, changes, err := h.s.Move(t.Context(), h.actor, w.ID, "local"); err != nil || len(changes) != 0 || c.left != 0 {
+	if _, changes, err := h.s.Move(t.Context(), h.actor, w.ID, "local", ""); err != nil || len(changes) != 0 || c.left != 0 {
 		t.Errorf("to where it is: %v, %v, left %d times", changes, err, c.left)
 	}
-	if _, _, err := h.s.Move(t.Context(), h.actor, w.ID, "docker"); fault.CodeOf(err) != "executor_unavailable" || c.left != 0 {
+	if _, _, err := h.s.Move(t.Context(), h.actor, w.ID, "docker", ""); fault.CodeOf(err) != "executor_unavailable" || c.left != 0 {
 		t.Errorf("to a place that cannot be used: %v", err)
 	}
 	h.ses.set(1)
-	if _, _, err := h.s.Move(t.Context(), h.actor, w.ID, "bubblewrap"); fault.CodeOf(err) != "sessions_running" || c.left != 0 {
+	if _, _, err := h.s.Move(t.Context(), h.actor, w.ID, "bubblewrap", ""); fault.CodeOf(err) != "sessions_running" || c.left != 0 {
 		t.Errorf("while a session runs: %v", err)
 	}
 	c.lost = true // its place is gone: nothing can be stopped there
-	moved, changes, err := h.s.Move(t.Context(), h.actor, w.ID, "bubblewrap")
+	moved, changes, err := h.s.Move(t.Context(), h.actor, w.ID, "bubblewrap", "")
 	must(t, err)
 	if moved.Executor != "bubblewrap" || c.left != 1 {
 		t.Errorf("moved %+v, left %d times", moved, c.left)
@@ -121,13 +121,13 @@ func TestMoving(t *testing.T) {
 	}
 	c.lost = false
 	h.ses.set(0)
-	if _, changes, err = h.s.Move(t.Context(), h.actor, w.ID, "auto"); err != nil || !strings.Contains(strings.Join(changes, " "), "weaker") {
+	if _, changes, err = h.s.Move(t.Context(), h.actor, w.ID, "auto", ""); err != nil || !strings.Contains(strings.Join(changes, " "), "weaker") {
 		t.Errorf("back: %q, %v", changes, err)
 	}
 	if w, err = h.s.Delete(t.Context(), h.actor, w.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := h.s.Move(t.Context(), h.actor, w.ID, "bubblewrap"); fault.CodeOf(err) != "already_deleted" {
+	if _, _, err := h.s.Move(t.Context(), h.actor, w.ID, "bubblewrap", ""); fault.CodeOf(err) != "already_deleted" {
 		t.Errorf("in the trash: %v", err)
 	}
 }

@@ -145,11 +145,22 @@ func (s *Service) parcelGit(ctx context.Context, p Project, w Workspace, admin, 
 	if err != nil {
 		return "", err
 	}
-	h, err := s.parcelHistory(ctx, p, w, refs, dir, head)
+	tips, err := s.parcelTips(ctx, p, w, refs, dir, head)
 	if err != nil {
 		return "", err
 	}
-	h.tips = append(h.tips, blobs...)
+	lent, err := s.borrow(ctx, p, w, tips.all)
+	if err != nil {
+		return "", err
+	}
+	if lent != nil {
+		return staged, s.packBeyond(ctx, p, dir, append(tips.all, blobs...), lent, say)
+	}
+	h, err := s.cutHistory(ctx, p, tips.main, tips.others)
+	if err != nil {
+		return "", err
+	}
+	h.tips = append(unique(append(h.tips, tips.all...)), blobs...) // tags themselves, too
 	if err := os.WriteFile(filepath.Join(dir, "shallow"), []byte(strings.Join(h.shallow, "\n")+"\n"), 0o644); err != nil {
 		return "", err
 	}
@@ -188,11 +199,18 @@ func (s *Service) parcelIndex(ctx context.Context, p Project, w Workspace, admin
 	return staged, unique(blobs), nil
 }
 
-// parcelHistory says which history the work needs.
-func (s *Service) parcelHistory(ctx context.Context, p Project, w Workspace, refs boxRefs, dir, head string) (history, error) {
+// parcelTips are what a parcel's repository names.
+type parcelTips struct {
+	main   []string // commits whose history must be there as far as they differ
+	others []string // commits beside
+	all    []string // all of them, and tags of other things
+}
+
+// parcelTips says what the work needs of the repository.
+func (s *Service) parcelTips(ctx context.Context, p Project, w Workspace, refs boxRefs, dir, head string) (parcelTips, error) {
 	base, err := s.newestBase(ctx, p, w)
 	if err != nil {
-		return history{}, err
+		return parcelTips{}, err
 	}
 	main := []string{head, base, refs.local[headsPrefix+w.Branch]}
 	all := []string{}
@@ -201,7 +219,7 @@ func (s *Service) parcelHistory(ctx context.Context, p Project, w Workspace, ref
 	}
 	told, err := s.peeled(ctx, p, unique(all))
 	if err != nil {
-		return history{}, err
+		return parcelTips{}, err
 	}
 	own := slices.Clone(refs.stash)
 	for _, id := range refs.local {
@@ -209,15 +227,14 @@ func (s *Service) parcelHistory(ctx context.Context, p Project, w Workspace, ref
 	}
 	others, err := s.peeled(ctx, p, unique(own))
 	if err != nil {
-		return history{}, err
+		return parcelTips{}, err
 	}
 	under, err := s.operationTips(ctx, p, dir)
 	if err != nil {
-		return history{}, err
+		return parcelTips{}, err
 	}
-	h, err := s.cutHistory(ctx, p, append(main, told...), append(others, under...))
-	h.tips = unique(slices.Concat(h.tips, all, own)) // tags themselves, too
-	return h, err
+	main, others = append(main, told...), append(others, under...)
+	return parcelTips{main, others, unique(slices.Concat(main, others, all, own))}, nil
 }
 
 // writeParcel writes the archive.

@@ -35,8 +35,10 @@ func (s *Service) CreateProject(ctx context.Context, actor accounts.Actor, teamI
 		return s.createFromPath(ctx, p, n.Path)
 	case SourceSample:
 		return s.createSample(ctx, p)
+	case SourceRunner:
+		return s.createFromMachine(ctx, actor, p, n)
 	}
-	return Project{}, fault.New(fault.Invalid, "source_invalid", "A project comes from a url, a path or the sample.")
+	return Project{}, fault.New(fault.Invalid, "source_invalid", "A project comes from a url, a path, a folder of a machine or the sample.")
 }
 
 func (s *Service) createFromPath(ctx context.Context, p Project, path string) (Project, error) {

@@ -14,14 +14,16 @@ const (
 	SourceURL    = "url"
 	SourcePath   = "path"
 	SourceSample = "sample"
+	SourceRunner = "runner" // a folder of a member's own machine
 )
 
 // NewProject asks for a project.
 type NewProject struct {
 	Name          string // "" = the last part of the source
-	Kind          string // url, path, sample
+	Kind          string // url, path, sample, runner
 	URL           string // https, ssh or git; credentials in it are kept apart, 0600, and never shown
-	Path          string // a folder below an allowed root
+	Path          string // a folder below an allowed root; of kind runner: one its machine's owner allows
+	RunnerID      string // of kind runner: the machine
 	DefaultBranch string // "" = what the repository says
 }
 
@@ -68,6 +70,7 @@ type NewWorkspace struct {
 	Base      string // "" = the project's default branch; "origin/x" = the remote's; "refs/heads/x" = exactly that, without fetching
 	Branch    string // "" = prefix + slug of the name; one that exists is refused
 	Executor  string // "" = the project's place, else the team's, else the instance's
+	Folder    string // on a member's machine: the folder there whose repository it borrows; "" = the project's own, where it is there
 	Limits    executors.Limits
 
 	FallbackOK bool // it may work on this server when its place cannot serve

@@ -95,6 +95,8 @@ type Config struct {
 	Places   Places           // may be given later, by Connect
 	Sessions Sessions         // may be given later, by Connect
 
+	Machines Machines // members' own machines; nil = there are none
+
 	DataDir      string
 	AllowedRoots []string         // folders below which people may choose repositories
 	BranchPrefix string           // of the branches of workspaces, such as "parawork/"; "" = none

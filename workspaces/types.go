@@ -18,8 +18,9 @@ const (
 // Project is a git repository a team works on.
 type Project struct {
 	ID, TeamID, Name string
-	SourceKind       string // url, path, sample
+	SourceKind       string // url, path, sample, runner
 	Source           string // URL without credentials, or the folder
+	RunnerID         string // of kind runner: the member's machine that has the folder
 	GitDir           string // common git dir on the host
 	DefaultBranch    string
 	State            ProjectState
@@ -92,7 +93,8 @@ type Workspace struct {
 	CreatedBy             string
 	CreatedAt, UpdatedAt  int64
 	ArchivedAt, DeletedAt int64
-	FallbackOK            bool // it may work on this server when its place cannot serve
+	FallbackOK            bool   // it may work on this server when its place cannot serve
+	Folder                string // on a member's machine: the folder there whose repository it borrows; "" = it was sent a copy
 }
 
 // Branch of a project as the new-workspace form shows it.

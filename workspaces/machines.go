@@ -1,0 +1,67 @@
+package workspaces
+
+import (
+	"context"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/runner/wire"
+)
+
+// Machines is what the room needs of members' own machines. Who may use one is decided before this room is asked; what of it may be used,
+// by its owner, on the machine. An error of a machine that is offline has the code runner_offline.
+type Machines interface {
+	// Bundle asks for a git bundle of what a folder has and the server has not. The caller closes it.
+	Bundle(ctx context.Context, machineID string, ask wire.BundleAsk) (io.ReadCloser, error)
+	// Borrow asks what of a folder a workspace on the machine can use.
+	Borrow(ctx context.Context, machineID string, ask wire.BorrowAsk) (wire.Borrowed, error)
+	// CopyIgnored copies ignored files of its folder into a sandbox.
+	CopyIgnored(ctx context.Context, machineID string, ask wire.CopyAsk) (wire.Copied, error)
+	// Deliver puts the branch of a sandbox's workspace into the repository of its folder.
+	Deliver(ctx context.Context, machineID string, ask wire.DeliverAsk) (wire.Delivered, error)
+}
+
+// machines returns the Machines, or that there are none.
+func (s *Service) machines() (Machines, error) {
+	if s.cfg.Machines == nil {
+		return nil, fault.New(fault.Unsupported, "runners_disabled", "Members' own machines cannot be connected to this server.")
+	}
+	return s.cfg.Machines, nil
+}
+
+// cloned reports whether the repository is the server's own copy of one elsewhere.
+func (p Project) cloned() bool { return p.SourceKind == SourceURL || p.SourceKind == SourceRunner }
+
+// machineOf is the machine that a kind of place is, "" when it is none.
+func machineOf(kind string) string {
+	if k := executors.Kind(kind); k.Base() == executors.Runner {
+		return k.Member()
+	}
+	return ""
+}
+
+// checkFolder checks the path of a folder on a machine, as far as that can be seen from here.
+func checkFolder(folder string) error {
+	if !path.IsAbs(folder) || path.Clean(folder) != folder || len(folder) > 4096 || strings.ContainsAny(folder, "\x00\n\r") {
+		return fault.New(fault.Invalid, "folder_invalid", "Name a folder by its full path.")
+	}
+	return nil
+}
+
+// folderFor says which folder a workspace of p borrows from that lives in a place of this kind: the one that is asked for, else the
+// project's own where it is on that machine.
+func folderFor(p Project, kind, asked string) (string, error) {
+	machine := machineOf(kind)
+	switch {
+	case asked == "" && machine != "" && p.SourceKind == SourceRunner && p.RunnerID == machine:
+		return p.Source, nil
+	case asked == "":
+		return "", nil
+	case machine == "":
+		return "", fault.New(fault.Invalid, "folder_needs_runner", "A folder is borrowed on a member's own machine only. Choose one, or leave the folder out.")
+	}
+	return asked, checkFolder(asked)
+}
