@@ -20,7 +20,7 @@ const (
 	maxWord      = 200 // bytes of a word: an image, a host name
 	maxSentence  = 1000
 	maxPath      = 4096
-	maxFolders   = 100
+	maxFolders   = 200
 	maxAllow     = 500
 	maxQuestions = 50
 	maxHello     = 256 << 10 // bytes of it all, as JSON

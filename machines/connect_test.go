@@ -280,7 +280,7 @@ func TestAHostileMachineIsLetGo(t *testing.T) {
 	odd := hello()
 	odd.Folders = []wire.Folder{{Path: "relative", Access: wire.Full}}
 	many := hello()
-	for i := range 101 {
+	for i := range 201 {
 		many.Folders = append(many.Folders, wire.Folder{Path: fmt.Sprintf("/f%d", i), Access: wire.Full})
 	}
 	for name, c := range map[string]struct {
@@ -291,7 +291,7 @@ func TestAHostileMachineIsLetGo(t *testing.T) {
 		"no hello":           {first: line(wire.Event{Type: wire.EventLoad, Load: &wire.Load{}}), why: "does not begin"},
 		"nonsense first":     {first: []byte("{]\n"), why: "no event"},
 		"a folder that lies": {first: line(wire.Event{Type: wire.EventHello, Hello: &odd}), why: "no folder"},
-		"too many folders":   {first: line(wire.Event{Type: wire.EventHello, Hello: &many}), why: "102 folders"},
+		"too many folders":   {first: line(wire.Event{Type: wire.EventHello, Hello: &many}), why: "202 folders"},
 		"an endless line":    {then: bytes.Repeat([]byte("x"), 32<<10), times: 20, why: "at once"},
 		"a flood":            {then: line(wire.Event{Type: wire.EventLoad, Load: &wire.Load{}}), times: 400, why: "more than the server listens"},
 		"nonsense later":     {then: []byte("[]\n"), times: 1, why: "no event"},

@@ -92,6 +92,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	out.RunId = text(p.runs[w.ID])
 	look := p.outlook(w.Executor, p.sandboxes[w.ID].State == executors.Running)
 	out.Boundary, out.BoundaryName = new(api.Boundary(look.boundary)), new(boundaryName(look.boundary))
+	out.RunnerFolder = &w.Folder
 	out.PlaceWarning, out.PlaceBlocked = &look.warning, &look.blocked
 	if sb, ok := p.sandboxes[w.ID]; ok {
 		out.Sandbox = &api.SandboxSummary{Id: sb.Handle.ID, State: api.SandboxState(sb.State)}

@@ -332,7 +332,7 @@ func (h *house) ask(t *testing.T, op, token string, p people) answer {
 // kindOf is what the id in an operation's path names.
 func kindOf(op string) string {
 	switch op {
-	case "getRunner", "updateRunner", "revokeRunner", "regenerateRunner", "listRunnerHistory":
+	case "getRunner", "updateRunner", "revokeRunner", "regenerateRunner", "listRunnerHistory", "listRunnerFolders":
 		return "runner"
 	case "revokeRunnerToken":
 		return "runner token"

@@ -104,6 +104,7 @@ var policy = map[string]rule{
 	"revokeRunner":      of(accounts.ViewTeam, byRunner),
 	"regenerateRunner":  of(accounts.CreateWorkspace, byRunner),
 	"listRunnerHistory": of(accounts.ViewTeam, byRunner),
+	"listRunnerFolders": of(accounts.ViewTeam, byRunner),
 
 	"getTeam":         of(accounts.ViewTeam, byTeam),
 	"updateTeam":      of(accounts.ManageTeam, byTeam),
@@ -171,6 +172,7 @@ var policy = map[string]rule{
 	"settleSyncConflict": of(accounts.EditWorkspace, byConflict),
 	"commitWorkspace":    of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"mergeWorkspace":     of(accounts.MergeWorkspace, byWorkspace).repeatable(),
+	"deliverWorkspace":   of(accounts.EditWorkspace, byWorkspace).repeatable(),
 
 	"readFile":   of(accounts.ViewWorkspace, byWorkspace),
 	"listTree":   of(accounts.ViewWorkspace, byWorkspace),

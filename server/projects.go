@@ -48,6 +48,8 @@ func projectOf(p workspaces.Project, lines map[string]workspaces.ProjectLine) ap
 		src.Url = text(p.Source)
 	case workspaces.SourcePath:
 		src.Path = text(guest.EncodePath(p.Source))
+	case workspaces.SourceRunner:
+		src.Path, src.RunnerId = text(p.Source), text(p.RunnerID)
 	}
 	copied := p.CopyIgnored
 	if copied == nil {
@@ -78,12 +80,12 @@ func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestO
 
 func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectRequestObject) (api.CreateProjectResponseObject, error) {
 	call, b := callOf(ctx), req.Body
-	path, err := hostPath(val(b.Source.Path))
+	path, err := h.sourcePath(ctx, b.Source)
 	if err != nil {
 		return nil, err
 	}
 	p, err := h.cfg.Workspaces.CreateProject(ctx, call.actor, call.team.ID, workspaces.NewProject{Name: val(b.Name), Kind: string(b.Source.Kind),
-		URL: val(b.Source.Url), Path: path, DefaultBranch: val(b.DefaultBranch)})
+		URL: val(b.Source.Url), Path: path, RunnerID: val(b.Source.RunnerId), DefaultBranch: val(b.DefaultBranch)})
 	if err != nil {
 		return nil, err
 	}

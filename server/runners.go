@@ -94,9 +94,7 @@ func (h handlers) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 		out.UpdateWords = "This server offers version " + h.cfg.Version + ". Update it there with: parawork runner update"
 	}
 	if out.MayUse {
-		out.Folders = list(hello.Folders, func(f wire.Folder) api.RunnerFolder {
-			return api.RunnerFolder{Path: f.Path, Name: f.Name, Access: api.RunnerFolderAccess(f.Access), Git: f.Git, Branch: f.Branch}
-		})
+		out.Folders = list(hello.Folders, folderOf)
 	}
 	if mine || out.MayUse {
 		out.Questions = list(m.Questions, func(q wire.Question) api.RunnerQuestion {

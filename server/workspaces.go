@@ -48,7 +48,7 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 		return nil, err
 	}
 	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
-		Branch: val(b.Branch), Executor: string(kind), Limits: limitsOf(b.Resources), FallbackOK: val(b.FallbackOk)})
+		Branch: val(b.Branch), Executor: string(kind), Folder: val(b.RunnerFolder), Limits: limitsOf(b.Resources), FallbackOK: val(b.FallbackOk)})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 		if err != nil {
 			return nil, err
 		}
-		if w, changes, err = h.cfg.Workspaces.Move(ctx, callOf(ctx).actor, w.ID, string(kind), ""); err != nil {
+		if w, changes, err = h.cfg.Workspaces.Move(ctx, callOf(ctx).actor, w.ID, string(kind), val(req.Body.RunnerFolder)); err != nil {
 			return nil, err
 		}
 		h.remember(ctx, w.ProjectID, kind)

@@ -144,7 +144,7 @@ func (s *Service) buildFetch(ctx context.Context, p *Project, w *Workspace) (out
 	} else if p.SourceKind == SourceSample {
 		out.detail = "The sample has no remote."
 	} else {
-		did, err := s.fetch(ctx, p)
+		did, err := s.fetch(executors.As(ctx, "", w.CreatedBy), p)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return out, err

@@ -152,7 +152,7 @@ func (s *Service) openBundle(ctx context.Context, p Project, have []string) (*bu
 	if err != nil {
 		return nil, err
 	}
-	body, err := m.Bundle(ctx, p.RunnerID, wire.BundleAsk{Path: p.Source, Have: have})
+	body, err := m.Bundle(asked(ctx, "read the folder's branches for project "+p.Name), p.RunnerID, wire.BundleAsk{Path: p.Source, Have: have})
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func (s *Service) Deliver(ctx context.Context, actor accounts.Actor, workspaceID
 	if !ok {
 		return Delivery{}, fault.New(fault.Unavailable, "sandbox_not_live", "The workspace has no live sandbox now.")
 	}
-	got, err := m.Deliver(ctx, machine, wire.DeliverAsk{SandboxID: place.SandboxID, Branch: w.Branch})
+	got, err := m.Deliver(asked(ctx, "deliver the branch of "+w.Key()), machine, wire.DeliverAsk{SandboxID: place.SandboxID, Branch: w.Branch})
 	if err != nil {
 		return Delivery{}, err
 	}

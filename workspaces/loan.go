@@ -41,6 +41,7 @@ func (s *Service) borrow(ctx context.Context, p Project, w Workspace, tips []str
 		s.cfg.Log.InfoContext(ctx, "nothing is borrowed from the machine's folder", "workspace_id", w.ID, "reason", why, "error", err)
 		return nil, nil
 	}
+	ctx = asked(ctx, "borrow from the folder for "+w.Key())
 	ask := wire.BorrowAsk{WorkspaceID: w.ID, Path: w.Folder}
 	there, err := s.cfg.Machines.Borrow(ctx, machine, ask)
 	if err != nil {
@@ -150,7 +151,7 @@ func (s *Service) ArriveIgnored(ctx context.Context, a executors.Arrival) error 
 	if err != nil || len(p.CopyIgnored) == 0 {
 		return err
 	}
-	_, err = s.cfg.Machines.CopyIgnored(ctx, machine, wire.CopyAsk{SandboxID: a.Place.SandboxID, Patterns: p.CopyIgnored})
+	_, err = s.cfg.Machines.CopyIgnored(asked(ctx, "copy ignored files for "+w.Key()), machine, wire.CopyAsk{SandboxID: a.Place.SandboxID, Patterns: p.CopyIgnored})
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -32,6 +32,16 @@ func (s *Service) machines() (Machines, error) {
 	return s.cfg.Machines, nil
 }
 
+// asked has what is asked of a machine under ctx be asked for whoever wants it, with a purpose in words for the machine's owner.
+func asked(ctx context.Context, purpose string) context.Context {
+	o := wire.OrderOf(ctx)
+	if o.UserID == "" {
+		_, o.UserID = executors.AskerOf(ctx)
+	}
+	o.Purpose = purpose
+	return wire.WithOrder(ctx, o)
+}
+
 // cloned reports whether the repository is the server's own copy of one elsewhere.
 func (p Project) cloned() bool { return p.SourceKind == SourceURL || p.SourceKind == SourceRunner }
 

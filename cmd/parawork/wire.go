@@ -130,6 +130,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
 		Log: log.With("room", "runs")})
 	h.places.OnPlace(h.files.Follow)
+	h.places.OnArrive(h.workspaces.ArriveIgnored)
 	h.places.OnArrive(h.workspaces.ArriveSetup) // last: everything is there by then
 	h.places.OnMaking(h.showTools)
 	h.places.OnEnding(h.sessions.Leaving)
@@ -150,7 +151,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if cfg.Projects.AllowFileURLs {
 		protocols = append(protocols, "file")
 	}
-	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: publisher, DataDir: cfg.DataDir,
+	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Machines: h.machines, Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
 		Protocols: protocols, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
 		FallBackAllowed: func(ctx context.Context) bool { return h.settings.Values(ctx).E2B.FallbackToLocal }, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})

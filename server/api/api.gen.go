@@ -973,19 +973,22 @@ func (e ProjectNetworkDefaultMode) Valid() bool {
 
 // Defines values for ProjectSourceKind.
 const (
-	Path   ProjectSourceKind = "path"
-	Sample ProjectSourceKind = "sample"
-	Url    ProjectSourceKind = "url"
+	ProjectSourceKindPath   ProjectSourceKind = "path"
+	ProjectSourceKindRunner ProjectSourceKind = "runner"
+	ProjectSourceKindSample ProjectSourceKind = "sample"
+	ProjectSourceKindUrl    ProjectSourceKind = "url"
 )
 
 // Valid indicates whether the value is a known member of the ProjectSourceKind enum.
 func (e ProjectSourceKind) Valid() bool {
 	switch e {
-	case Path:
+	case ProjectSourceKindPath:
 		return true
-	case Sample:
+	case ProjectSourceKindRunner:
 		return true
-	case Url:
+	case ProjectSourceKindSample:
+		return true
+	case ProjectSourceKindUrl:
 		return true
 	default:
 		return false
@@ -2204,6 +2207,13 @@ type CreatedWebhook struct {
 	Webhook    Webhook `json:"webhook"`
 }
 
+// Delivery defines model for Delivery.
+type Delivery struct {
+	// Branch The branch of the folder's repository the work is at now
+	Branch string `json:"branch"`
+	Commit string `json:"commit"`
+}
+
 // E2BSettings defines model for E2BSettings.
 type E2BSettings struct {
 	ApiUrl          TextSetting   `json:"api_url"`
@@ -2971,6 +2981,9 @@ type NewWorkspace struct {
 	// Resources Limits of its own; in a place with sizes, the size
 	Resources *ResourceLimits `json:"resources,omitempty"`
 
+	// RunnerFolder On a machine: the folder there whose repository it borrows; default is the project's own, where that is on the machine
+	RunnerFolder *string `json:"runner_folder,omitempty"`
+
 	// RunnerId With executor runner: which machine
 	RunnerId *string `json:"runner_id,omitempty"`
 }
@@ -3271,12 +3284,18 @@ type ProjectPatch struct {
 
 // ProjectSource defines model for ProjectSource.
 type ProjectSource struct {
+	// Kind runner = a folder of a member's own machine
 	Kind ProjectSourceKind `json:"kind"`
-	Path *string           `json:"path,omitempty"`
-	Url  *string           `json:"url,omitempty"`
+
+	// Path Of kind path: a folder of the server's. Of kind runner: one its machine's owner allows
+	Path *string `json:"path,omitempty"`
+
+	// RunnerId Of kind runner: the machine, one you may use
+	RunnerId *string `json:"runner_id,omitempty"`
+	Url      *string `json:"url,omitempty"`
 }
 
-// ProjectSourceKind defines model for ProjectSource.Kind.
+// ProjectSourceKind runner = a folder of a member's own machine
 type ProjectSourceKind string
 
 // Prompt defines model for Prompt.
@@ -3678,6 +3697,11 @@ type RunnerFolder struct {
 
 // RunnerFolderAccess defines model for RunnerFolder.Access.
 type RunnerFolderAccess string
+
+// RunnerFolderList defines model for RunnerFolderList.
+type RunnerFolderList struct {
+	Items []RunnerFolder `json:"items"`
+}
 
 // RunnerHistory defines model for RunnerHistory.
 type RunnerHistory struct {
@@ -4503,6 +4527,9 @@ type Workspace struct {
 	// RunId The run it is an attempt of
 	RunId *string `json:"run_id,omitempty"`
 
+	// RunnerFolder On a machine: the folder there whose repository it borrows; empty: it was sent a copy
+	RunnerFolder *string `json:"runner_folder,omitempty"`
+
 	// RunnerId The member's machine it lives on
 	RunnerId    *string         `json:"runner_id,omitempty"`
 	RunnerName  *string         `json:"runner_name,omitempty"`
@@ -4570,6 +4597,9 @@ type WorkspacePatch struct {
 	Executor   *string `json:"executor,omitempty"`
 	FallbackOk *bool   `json:"fallback_ok,omitempty"`
 	Name       *string `json:"name,omitempty"`
+
+	// RunnerFolder With executor, on a machine: the folder there whose repository it borrows
+	RunnerFolder *string `json:"runner_folder,omitempty"`
 
 	// RunnerId With executor runner: which machine
 	RunnerId *string `json:"runner_id,omitempty"`
@@ -4842,6 +4872,11 @@ type ListConversationsParams struct {
 
 	// Q Words to look for, as they are, in either case
 	Q *string `form:"q,omitempty" json:"q,omitempty"`
+}
+
+// DeliverWorkspaceParams defines parameters for DeliverWorkspace.
+type DeliverWorkspaceParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // DestroySandboxParams defines parameters for DestroySandbox.
@@ -5207,6 +5242,9 @@ type ServerInterface interface {
 	// UpdateRunner Rename a machine
 	// (PATCH /runners/{id})
 	UpdateRunner(ctx echo.Context, id Id) error
+	// ListRunnerFolders The folders its owner allows
+	// (GET /runners/{id}/folders)
+	ListRunnerFolders(ctx echo.Context, id Id) error
 	// ListRunnerHistory When it was connected and why each connection ended, newest first
 	// (GET /runners/{id}/history)
 	ListRunnerHistory(ctx echo.Context, id Id, params ListRunnerHistoryParams) error
@@ -5420,6 +5458,9 @@ type ServerInterface interface {
 	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error
+	// DeliverWorkspace Put the branch into the repository of the machine's folder the workspace borrows from
+	// (POST /workspaces/{id}/deliver)
+	DeliverWorkspace(ctx echo.Context, id Id, params DeliverWorkspaceParams) error
 	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx echo.Context, id Id, params DestroySandboxParams) error
@@ -6266,6 +6307,22 @@ func (w *ServerInterfaceWrapper) UpdateRunner(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdateRunner(ctx, id)
+	return err
+}
+
+// ListRunnerFolders converts echo context to params.
+func (w *ServerInterfaceWrapper) ListRunnerFolders(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListRunnerFolders(ctx, id)
 	return err
 }
 
@@ -7867,6 +7924,42 @@ func (w *ServerInterfaceWrapper) ListConversations(ctx echo.Context) error {
 	return err
 }
 
+// DeliverWorkspace converts echo context to params.
+func (w *ServerInterfaceWrapper) DeliverWorkspace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeliverWorkspaceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeliverWorkspace(ctx, id, params)
+	return err
+}
+
 // DestroySandbox converts echo context to params.
 func (w *ServerInterfaceWrapper) DestroySandbox(ctx echo.Context) error {
 	var err error
@@ -8606,6 +8699,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/runners/:id", wrapper.GetRunner, options.OperationMiddlewares["getRunner"]...)
 	router.PATCH(options.BaseURL+"/runners/:id", wrapper.UpdateRunner, options.OperationMiddlewares["updateRunner"]...)
 	router.POST(options.BaseURL+"/runners/:id/regenerate", wrapper.RegenerateRunner, options.OperationMiddlewares["regenerateRunner"]...)
+	router.GET(options.BaseURL+"/runners/:id/folders", wrapper.ListRunnerFolders, options.OperationMiddlewares["listRunnerFolders"]...)
 	router.GET(options.BaseURL+"/runners/:id/history", wrapper.ListRunnerHistory, options.OperationMiddlewares["listRunnerHistory"]...)
 	router.GET(options.BaseURL+"/instance/runners", wrapper.ListInstanceRunners, options.OperationMiddlewares["listInstanceRunners"]...)
 	router.DELETE(options.BaseURL+"/instance/runners/:id", wrapper.RevokeInstanceRunner, options.OperationMiddlewares["revokeInstanceRunner"]...)
@@ -8679,6 +8773,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id/commits", wrapper.ListCommits, options.OperationMiddlewares["listCommits"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/commit", wrapper.CommitWorkspace, options.OperationMiddlewares["commitWorkspace"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/merge", wrapper.MergeWorkspace, options.OperationMiddlewares["mergeWorkspace"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/deliver", wrapper.DeliverWorkspace, options.OperationMiddlewares["deliverWorkspace"]...)
 	router.DELETE(options.BaseURL+"/workspaces/:id/files", wrapper.DeleteFile, options.OperationMiddlewares["deleteFile"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/files", wrapper.ReadFile, options.OperationMiddlewares["readFile"]...)
 	router.PUT(options.BaseURL+"/workspaces/:id/files", wrapper.WriteFile, options.OperationMiddlewares["writeFile"]...)
@@ -10670,6 +10765,45 @@ type UpdateRunnerdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdateRunnerdefaultApplicationProblemPlusJSONResponse) VisitUpdateRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnerFoldersRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListRunnerFoldersResponseObject interface {
+	VisitListRunnerFoldersResponse(w http.ResponseWriter) error
+}
+
+type ListRunnerFolders200JSONResponse RunnerFolderList
+
+func (response ListRunnerFolders200JSONResponse) VisitListRunnerFoldersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListRunnerFoldersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListRunnerFoldersdefaultApplicationProblemPlusJSONResponse) VisitListRunnerFoldersResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13513,6 +13647,46 @@ func (response ListConversations200JSONResponse) VisitListConversationsResponse(
 	return err
 }
 
+type DeliverWorkspaceRequestObject struct {
+	Id     Id `json:"id"`
+	Params DeliverWorkspaceParams
+}
+
+type DeliverWorkspaceResponseObject interface {
+	VisitDeliverWorkspaceResponse(w http.ResponseWriter) error
+}
+
+type DeliverWorkspace200JSONResponse Delivery
+
+func (response DeliverWorkspace200JSONResponse) VisitDeliverWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeliverWorkspacedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeliverWorkspacedefaultApplicationProblemPlusJSONResponse) VisitDeliverWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DestroySandboxRequestObject struct {
 	Id     Id `json:"id"`
 	Params DestroySandboxParams
@@ -14879,6 +15053,9 @@ type StrictServerInterface interface {
 	// UpdateRunner Rename a machine
 	// (PATCH /runners/{id})
 	UpdateRunner(ctx context.Context, request UpdateRunnerRequestObject) (UpdateRunnerResponseObject, error)
+	// ListRunnerFolders The folders its owner allows
+	// (GET /runners/{id}/folders)
+	ListRunnerFolders(ctx context.Context, request ListRunnerFoldersRequestObject) (ListRunnerFoldersResponseObject, error)
 	// ListRunnerHistory When it was connected and why each connection ended, newest first
 	// (GET /runners/{id}/history)
 	ListRunnerHistory(ctx context.Context, request ListRunnerHistoryRequestObject) (ListRunnerHistoryResponseObject, error)
@@ -15092,6 +15269,9 @@ type StrictServerInterface interface {
 	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx context.Context, request ListConversationsRequestObject) (ListConversationsResponseObject, error)
+	// DeliverWorkspace Put the branch into the repository of the machine's folder the workspace borrows from
+	// (POST /workspaces/{id}/deliver)
+	DeliverWorkspace(ctx context.Context, request DeliverWorkspaceRequestObject) (DeliverWorkspaceResponseObject, error)
 	// DestroySandbox End the sandbox and everything that runs in it; the worktree stays. One that is being made is given up
 	// (POST /workspaces/{id}/destroy-sandbox)
 	DestroySandbox(ctx context.Context, request DestroySandboxRequestObject) (DestroySandboxResponseObject, error)
@@ -16797,6 +16977,31 @@ func (sh *strictHandler) UpdateRunner(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(UpdateRunnerResponseObject); ok {
 		return validResponse.VisitUpdateRunnerResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListRunnerFolders operation middleware
+func (sh *strictHandler) ListRunnerFolders(ctx echo.Context, id Id) error {
+	var request ListRunnerFoldersRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListRunnerFolders(ctx.Request().Context(), request.(ListRunnerFoldersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListRunnerFolders")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListRunnerFoldersResponseObject); ok {
+		return validResponse.VisitListRunnerFoldersResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -19128,6 +19333,32 @@ func (sh *strictHandler) ListConversations(ctx echo.Context, id Id, params ListC
 		return err
 	} else if validResponse, ok := response.(ListConversationsResponseObject); ok {
 		return validResponse.VisitListConversationsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeliverWorkspace operation middleware
+func (sh *strictHandler) DeliverWorkspace(ctx echo.Context, id Id, params DeliverWorkspaceParams) error {
+	var request DeliverWorkspaceRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeliverWorkspace(ctx.Request().Context(), request.(DeliverWorkspaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeliverWorkspace")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeliverWorkspaceResponseObject); ok {
+		return validResponse.VisitDeliverWorkspaceResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

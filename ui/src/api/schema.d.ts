@@ -758,6 +758,28 @@ export interface paths {
         patch: operations["updateRunner"];
         trace?: never;
     };
+    "/runners/{id}/folders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The folders its owner allows
+         * @description Only for who may use the machine. While it is offline they are as it said last.
+         */
+        get: operations["listRunnerFolders"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/runners/{id}/history": {
         parameters: {
             query?: {
@@ -1942,6 +1964,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/deliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Put the branch into the repository of the machine's folder the workspace borrows from
+         * @description Its owner finds the branch beside their own; no file of theirs is touched, and no hook runs. Where they have worked on the branch of this name, or have it checked out, that is left as it is and the work lies beside it under another name, which the answer tells. It may be done again: the branch follows.
+         */
+        post: operations["deliverWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/destroy-sandbox": {
         parameters: {
             query?: never;
@@ -2793,6 +2837,11 @@ export interface components {
             signing_key: string;
             webhook: components["schemas"]["Webhook"];
         };
+        Delivery: {
+            /** @description The branch of the folder's repository the work is at now */
+            branch: string;
+            commit: string;
+        };
         E2BSettings: {
             api_url: components["schemas"]["TextSetting"];
             default_cpus: components["schemas"]["NumberSetting"];
@@ -3413,6 +3462,8 @@ export interface components {
             project_id: string;
             /** @description Limits of its own; in a place with sizes, the size */
             resources?: components["schemas"]["ResourceLimits"];
+            /** @description On a machine: the folder there whose repository it borrows; default is the project's own, where that is on the machine */
+            runner_folder?: string;
             /** @description With executor runner: which machine */
             runner_id?: string;
         };
@@ -3675,9 +3726,15 @@ export interface components {
             setup_script?: string;
         };
         ProjectSource: {
-            /** @enum {string} */
-            kind: "url" | "path" | "sample";
+            /**
+             * @description runner = a folder of a member's own machine
+             * @enum {string}
+             */
+            kind: "url" | "path" | "sample" | "runner";
+            /** @description Of kind path: a folder of the server's. Of kind runner: one its machine's owner allows */
             path?: string;
+            /** @description Of kind runner: the machine, one you may use */
+            runner_id?: string;
             url?: string;
         };
         Prompt: {
@@ -4008,6 +4065,9 @@ export interface components {
             git: boolean;
             name: string;
             path: string;
+        };
+        RunnerFolderList: {
+            items: components["schemas"]["RunnerFolder"][];
         };
         RunnerHistory: {
             items: components["schemas"]["RunnerConnection"][];
@@ -4746,6 +4806,8 @@ export interface components {
             project_name: string;
             /** @description The run it is an attempt of */
             run_id?: string;
+            /** @description On a machine: the folder there whose repository it borrows; empty: it was sent a copy */
+            runner_folder?: string;
             /** @description The member's machine it lives on */
             runner_id?: string;
             runner_name?: string;
@@ -4794,6 +4856,8 @@ export interface components {
             executor?: string;
             fallback_ok?: boolean;
             name?: string;
+            /** @description With executor, on a machine: the folder there whose repository it borrows */
+            runner_folder?: string;
             /** @description With executor runner: which machine */
             runner_id?: string;
         };
@@ -6078,6 +6142,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Runner"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listRunnerFolders: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Folders */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunnerFolderList"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -7964,6 +8051,31 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationList"];
                 };
             };
+        };
+    };
+    deliverWorkspace: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Where it is */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Delivery"];
+                };
+            };
+            default: components["responses"]["Problem"];
         };
     };
     destroySandbox: {

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/machines"
+	"github.com/parawork/parawork/runner/wire"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// usable is a machine of the call's team that the caller may choose. One they may not does not exist for them.
+func (h handlers) usable(ctx context.Context, id string) (machines.Machine, error) {
+	call := callOf(ctx)
+	if !plainID(id) {
+		return machines.Machine{}, errNotFound
+	}
+	m, ok := h.cfg.Machines.Machine(ctx, id)
+	if !ok || m.TeamID != call.team.ID || !m.MayUse(call.actor.User.ID) {
+		return machines.Machine{}, errNotFound
+	}
+	return m, nil
+}
+
+// sourcePath is the path of a project's source: a name of the server's, or of a machine's the caller may use.
+func (h handlers) sourcePath(ctx context.Context, s api.ProjectSource) (string, error) {
+	if string(s.Kind) != workspaces.SourceRunner {
+		return hostPath(val(s.Path))
+	}
+	_, err := h.usable(ctx, val(s.RunnerId))
+	return val(s.Path), err
+}
+
+func (h handlers) ListRunnerFolders(ctx context.Context, req api.ListRunnerFoldersRequestObject) (api.ListRunnerFoldersResponseObject, error) {
+	m, err := h.usable(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	folders, err := h.cfg.Machines.Folders(ctx, m.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListRunnerFolders200JSONResponse{Items: list(folders, folderOf)}, nil
+}
+
+func folderOf(f wire.Folder) api.RunnerFolder {
+	return api.RunnerFolder{Path: f.Path, Name: f.Name, Access: api.RunnerFolderAccess(f.Access), Git: f.Git, Branch: f.Branch}
+}
+
+// DeliverWorkspace writes into a repository of the machine's owner: who may not use the machine may not do that.
+func (h handlers) DeliverWorkspace(ctx context.Context, req api.DeliverWorkspaceRequestObject) (api.DeliverWorkspaceResponseObject, error) {
+	call := callOf(ctx)
+	if k := executors.Kind(call.workspace.Executor); k.Base() == executors.Runner {
+		if _, err := h.usable(ctx, k.Member()); err != nil {
+			return nil, err
+		}
+	}
+	d, err := h.cfg.Workspaces.Deliver(ctx, call.actor, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.DeliverWorkspace200JSONResponse{Branch: d.Branch, Commit: d.Commit}, nil
+}
