@@ -22,6 +22,7 @@ type Machine struct {
 	cmd   *exec.Cmd
 	lines *lineLog
 	done  chan struct{}
+	over  bool // it ended by itself, and would again
 }
 
 // Runner is what tests need of a machine's JSON.
@@ -97,10 +98,22 @@ func (m *Machine) start(flags []string, env ...string) {
 	go func(done chan struct{}) { _ = cmd.Wait(); close(done) }(m.done)
 }
 
-// Boot starts the machine's program again, after Kill or Terminate.
-func (m *Machine) Boot() {
+// Boot starts the machine's program again, after Kill, Terminate or Ended, with further flags if need be.
+func (m *Machine) Boot(flags ...string) {
 	m.h.t.Helper()
-	m.start(nil)
+	m.over = false
+	m.start(flags)
+}
+
+// Ended waits until the program ends by itself: the server let it go for good.
+func (m *Machine) Ended() {
+	m.h.t.Helper()
+	select {
+	case <-m.done:
+		m.over = true
+	case <-time.After(Deadline):
+		m.h.t.Fatalf("the machine's program does not end:\n%s", m.lines)
+	}
 }
 
 // Kill ends the machine's program at once, as kill -9 does. Guests go on.
@@ -171,6 +184,9 @@ func (h *House) WorkspaceOn(m *Machine, projectID, name string) Workspace {
 }
 
 func (m *Machine) close() {
+	if m.over {
+		return
+	}
 	// What it runs is ended by the house that closes first, or by its own switch: no guest outlives a test.
 	stop := exec.Command(server(m.h.t), "runner", "stop", "--now", "--name", m.Name)
 	stop.Env = append(os.Environ(), "HOME="+m.Home)

@@ -1,0 +1,67 @@
+package testkit_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/internal/testkit"
+)
+
+// The real program comes and goes, is given another name and another key, and is let go for good.
+func TestAMachinesLife(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t)
+	m := h.Connect("Work Laptop", "--dangerous")
+	path := "/runners/" + m.ID
+	if r := m.Look(); r.Mode != "direct" || !r.Available {
+		t.Errorf("%+v", r)
+	}
+	m.Terminate()
+	if r := m.Look(); r.State != "offline" || r.OfflineAt == 0 || r.OfflineReason == "" { // at once, and in words
+		t.Errorf("%+v", r)
+	}
+	m.Boot()
+	m.Online()
+	h.API("PATCH", path, map[string]string{"name": "Old Laptop"}, nil)
+	if r := m.Look(); r.Name != "Old Laptop" {
+		t.Errorf("%+v", r)
+	}
+
+	// Another key: the old one is worth nothing from that moment on, and the line in the answer brings the machine back as itself.
+	var made struct {
+		Token    string
+		RunnerID string `json:"runner_id"`
+	}
+	h.API("POST", path+"/regenerate", nil, &made)
+	m.Ended()
+	if log := m.Log(); made.RunnerID != m.ID || !strings.Contains(log, "A new key was asked for it") {
+		t.Errorf("%+v\n%s", made, log)
+	}
+	m.Boot("--token", made.Token)
+	m.Online()
+	var all struct{ Items []testkit.Runner }
+	if h.API("GET", "/teams/"+h.Team+"/runners", nil, &all); len(all.Items) != 1 || all.Items[0].ID != m.ID {
+		t.Errorf("%+v", all)
+	}
+
+	h.API("DELETE", path, nil, nil)
+	m.Ended()
+	if log := m.Log(); !strings.Contains(log, "revoked") {
+		t.Errorf("it is told:\n%s", log)
+	}
+	if h.API("GET", "/teams/"+h.Team+"/runners", nil, &all); len(all.Items) != 0 {
+		t.Errorf("%+v", all)
+	}
+	var history struct{ Items []struct{ Reason string } }
+	h.API("GET", path+"/history", nil, &history)
+	var got []string
+	for _, c := range history.Items {
+		got = append(got, c.Reason)
+	}
+	for i, want := range []string{"revoked", "new key", ""} {
+		if i >= len(got) || got[i] == "" || !strings.Contains(got[i], want) {
+			t.Errorf("history %q", got)
+			break
+		}
+	}
+}
