@@ -32,6 +32,7 @@ type Executor struct {
 var (
 	_ executors.Executor = (*Executor)(nil)
 	_ executors.Remainer = (*Executor)(nil)
+	_ executors.Remover  = (*Executor)(nil)
 )
 
 // New makes an Executor. It starts nothing.
@@ -186,6 +187,18 @@ func (e *Executor) shutdown(ctx context.Context, id, dir string, who record) {
 	if err := sb.guest().Shutdown(ctx, e.cfg.Grace, func() bool { return !who.Alive() && !who.Outer.Alive() }); err != nil {
 		e.cfg.Log.Debug("guest did not take its shutdown", "sandbox_id", id, "error", err)
 	}
+}
+
+// Remove ends and removes a sandbox that nobody has found again, whether its guest answers or not. Idempotent.
+func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
+	if h.Kind != Kind {
+		return fmt.Errorf("handle of kind %q given to the bubblewrap executor", h.Kind)
+	}
+	if err := hostproc.CheckID(h.ID); err != nil {
+		return err
+	}
+	defer e.turns.Take(h.ID)()
+	return e.destroy(ctx, h.ID)
 }
 
 // Remains returns the guest's own folder, which outlives it until Sweep.

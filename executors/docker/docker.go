@@ -55,6 +55,7 @@ type Executor struct {
 var (
 	_ executors.Executor = (*Executor)(nil)
 	_ executors.Remainer = (*Executor)(nil)
+	_ executors.Remover  = (*Executor)(nil)
 )
 
 // New makes an Executor. It starts nothing and asks nobody.
@@ -202,6 +203,18 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 		out = append(out, executors.Handle{Kind: Kind, ID: id, Version: handleVersion})
 	}
 	return out, nil
+}
+
+// Remove ends and removes a sandbox that nobody has found again, whether its guest answers or not. Idempotent.
+func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
+	if h.Kind != Kind {
+		return fmt.Errorf("handle of kind %q given to the docker executor", h.Kind)
+	}
+	if err := hostproc.CheckID(h.ID); err != nil {
+		return err
+	}
+	defer e.turns.Take(h.ID)()
+	return e.destroy(ctx, h.ID)
 }
 
 // Remains returns the guest's own folder, which outlives its container until Sweep.

@@ -28,6 +28,7 @@ type Executor struct {
 var (
 	_ executors.Executor = (*Executor)(nil)
 	_ executors.Remainer = (*Executor)(nil)
+	_ executors.Remover  = (*Executor)(nil)
 )
 
 // New makes an Executor. It starts nothing.
@@ -125,6 +126,18 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 		return nil, err
 	}
 	return s, nil
+}
+
+// Remove ends and removes a sandbox that nobody has found again, whether its guest answers or not. Idempotent.
+func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
+	if h.Kind != executors.Local {
+		return fmt.Errorf("handle of kind %q given to the local executor", h.Kind)
+	}
+	if err := hostproc.CheckID(h.ID); err != nil {
+		return err
+	}
+	defer e.turns.Take(h.ID)()
+	return e.destroy(ctx, h.ID)
 }
 
 // Remains returns the folder of a guest, which outlives it until Sweep.

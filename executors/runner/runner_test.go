@@ -160,7 +160,7 @@ func TestAMakingIsFollowedAndAskedForSomebody(t *testing.T) {
 	ctx := executors.WithTeller(executors.As(context.Background(), executors.ForAgent, "ann"), func(_ context.Context, step, title, _ string, done, all int64) {
 		steps = append(steps, fmt.Sprint(step, " ", title, " ", done, " ", all))
 	})
-	sb, err := y.member(t).Create(ctx, executors.Spec{ID: "sbx_1", TeamID: "team_1", WorkspaceID: "ws_1", Key: "PW-1", Inside: "/work/my-project", UserID: "ann",
+	sb, err := y.member(t).Create(ctx, executors.Spec{Root: t.TempDir(), ID: "sbx_1", TeamID: "team_1", WorkspaceID: "ws_1", Key: "PW-1", Inside: "/work/my-project", UserID: "ann",
 		Limits: executors.Limits{CPUs: 2}, Folder: "/home/ann/code"})
 	if err != nil || sb.Token() != "secret" || sb.Handle().Kind != "runner:rnr_1" {
 		t.Fatalf("%+v, %v", sb, err)
@@ -205,7 +205,7 @@ func TestAMachineThatLies(t *testing.T) {
 	} {
 		y := newYard()
 		y.handler = says(200, text)
-		_, err := y.member(t).Create(context.Background(), executors.Spec{ID: "sbx_1", Inside: "/work/p"})
+		_, err := y.member(t).Create(context.Background(), executors.Spec{Root: t.TempDir(), ID: "sbx_1", Inside: "/work/p"})
 		if !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -218,7 +218,7 @@ func TestAMachineThatLies(t *testing.T) {
 func TestAMachineThatRefusesSaysWhy(t *testing.T) {
 	y := newYard()
 	y.handler = says(409, `{"kind":"conflict","code":"runner_full","message":"It has as many sandboxes as its owner allows.","details":{"reason":"capacity","secret":"x"}}`)
-	_, err := y.member(t).Create(context.Background(), executors.Spec{ID: "sbx_1"})
+	_, err := y.member(t).Create(context.Background(), executors.Spec{Root: t.TempDir(), ID: "sbx_1"})
 	var f *fault.Error
 	if !errors.As(err, &f) || f.Code != "runner_full" || f.Details["reason"] != "capacity" || f.Details["secret"] != nil {
 		t.Errorf("%v", err)
@@ -249,7 +249,7 @@ func TestWhatIsGoneAndWhatIsOnlyOutOfReach(t *testing.T) {
 	y.machine.Online = false
 	e := y.member(t)
 	_, lerr := e.List(ctx)
-	_, cerr := e.Create(ctx, executors.Spec{ID: "sbx_2"})
+	_, cerr := e.Create(ctx, executors.Spec{Root: t.TempDir(), ID: "sbx_2"})
 	_, rerr := e.Recover(ctx, h)
 	_, derr := sb.Dial(ctx)
 	for name, err := range map[string]error{"Recover": rerr, "List": lerr, "Create": cerr, "Dial": derr, "Destroy": sb.Destroy(ctx)} {

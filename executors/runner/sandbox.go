@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path"
 	"slices"
 	"time"
@@ -23,6 +24,12 @@ import (
 func (e *member) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
 	if err := checkID(s.ID); err != nil {
 		return nil, err
+	}
+	if info, err := os.Stat(s.Root); err != nil || !info.IsDir() { // what is to be sent there
+		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
 	}
 	ctx = executors.As(ctx, askedFor(ctx), s.UserID)
 	executors.SayStep(ctx, executors.StepCreate, "", "")

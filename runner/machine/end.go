@@ -78,17 +78,29 @@ func (m *Machine) clear(ctx context.Context, b *box) error {
 // down ends what runs in a box. The caller holds its turn.
 func (m *Machine) down(ctx context.Context, b *box) error {
 	p, sb := b.get(), b.sandbox()
-	if sb == nil {
+	remover, removes := m.cfg.Executor.(executors.Remover)
+	if sb == nil && !removes {
 		var err error
 		if sb, err = m.find(ctx, p); err != nil {
 			return err
 		}
 	}
-	if sb != nil {
+	switch {
+	case sb != nil:
 		if err := sb.Destroy(ctx); err != nil {
 			return fmt.Errorf("ending sandbox %s: %w", p.ID, err)
 		}
-	} else if r, ok := m.cfg.Executor.(executors.Remainer); ok {
+	case removes: // whether its guest answers or not
+		h := p.Handle
+		h.Kind, h.ID = m.cfg.Executor.Kind(), p.ID
+		if err := remover.Remove(ctx, h); err != nil {
+			return fmt.Errorf("ending sandbox %s: %w", p.ID, err)
+		}
+	default:
+		r, ok := m.cfg.Executor.(executors.Remainer)
+		if !ok {
+			break
+		}
 		if err := r.Sweep(ctx, p.ID); err != nil {
 			return fmt.Errorf("removing what sandbox %s left: %w", p.ID, err)
 		}
@@ -305,16 +317,22 @@ func (m *Machine) endUnknown(ctx context.Context) {
 		if m.box(h.ID) != nil {
 			continue
 		}
-		sb, err := m.cfg.Executor.Recover(ctx, h)
-		if err == nil {
-			err = sb.Destroy(ctx)
-		} else if r, ok := m.cfg.Executor.(executors.Remainer); ok && errors.Is(err, executors.ErrGone) {
-			err = r.Sweep(ctx, h.ID)
-		}
-		if err != nil && !errors.Is(err, executors.ErrGone) {
+		if err := m.end(ctx, h); err != nil && !errors.Is(err, executors.ErrGone) {
 			m.cfg.Log.Warn("a sandbox nobody knows could not be ended", "sandbox_id", h.ID, "error", err)
 		}
 	}
+}
+
+// end ends a sandbox of the executor's.
+func (m *Machine) end(ctx context.Context, h executors.Handle) error {
+	if r, ok := m.cfg.Executor.(executors.Remover); ok {
+		return r.Remove(ctx, h)
+	}
+	sb, err := m.cfg.Executor.Recover(ctx, h)
+	if err != nil {
+		return err
+	}
+	return sb.Destroy(ctx)
 }
 
 func (m *Machine) box(id string) *box {

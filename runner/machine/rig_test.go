@@ -27,6 +27,7 @@ import (
 	"github.com/parawork/parawork/executors/local"
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/runner/machine"
 	"github.com/parawork/parawork/runner/policy"
 	"github.com/parawork/parawork/runner/tunnel"
@@ -39,12 +40,33 @@ import (
 // patience bounds every wait; nothing that works needs it.
 const patience = time.Minute
 
+// ends are what all tests share, taken down when the last has ended.
+var (
+	endsMu sync.Mutex
+	ends   []func()
+)
+
+func atEnd(fn func()) {
+	endsMu.Lock()
+	defer endsMu.Unlock()
+	ends = append(ends, fn)
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, fn := range ends {
+		fn()
+	}
+	os.Exit(code)
+}
+
 // guestPath builds the guest once.
 var guestPath = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "parawork-guest")
 	if err != nil {
 		return "", err
 	}
+	atEnd(func() { _ = os.RemoveAll(dir) })
 	path := filepath.Join(dir, "parawork-guest")
 	build := exec.Command("go", "build", "-o", path, "github.com/parawork/parawork/cmd/parawork-guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -53,14 +75,6 @@ var guestPath = sync.OnceValues(func() (string, error) {
 	}
 	return path, nil
 })
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := guestPath(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
 
 // rig is a machine with its program, and a server it is connected to. Programs come and go; what the machine keeps stays.
 type rig struct {
@@ -83,6 +97,10 @@ type rig struct {
 }
 
 const runnerID = "rn_1"
+
+func ask(workspace string) wire.Make {
+	return wire.Make{ID: id.New("sbx"), TeamID: "team_1", WorkspaceID: workspace, Key: "PW-1", Slug: "thing"}
+}
 
 // newRig makes a machine over the executor that over makes below dir, nil = local places; p is what its owner allows.
 func newRig(t testing.TB, dir string, p policy.Policy, change func(*machine.Config)) *rig {
@@ -267,61 +285,13 @@ func (r *rig) make(ctx context.Context, a wire.Make) (wire.Sandbox, error) {
 	return wire.Sandbox{}, errors.Join(lines.Err(), io.ErrUnexpectedEOF)
 }
 
-// remote is the machine as an executor: as little of one as the suite needs.
-type remote struct{ r *rig }
-
-func (e remote) Kind() executors.Kind { return executors.Runner.Of(runnerID) }
-
-func (e remote) Capabilities(ctx context.Context) (executors.Capabilities, error) {
-	var h wire.Hello
-	err := e.r.tell(ctx, http.MethodGet, "/v1/hello", nil, &h)
-	return executors.Capabilities{Kind: e.Kind(), Name: h.Name, Available: h.Available, Reason: h.Reason, Isolation: h.Isolation, OwnDisk: true}, err
-}
-
-func (e remote) Create(ctx context.Context, s executors.Spec) (executors.Sandbox, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(s.Root); err != nil {
-		return nil, err
-	}
-	sb, err := e.r.make(ctx, wire.Make{ID: s.ID, TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, Key: "PW-1", Slug: "thing", Env: s.Env})
-	if err != nil {
-		return nil, err
-	}
-	return remoteBox{e.r, sb}, nil
-}
-
-func (e remote) Recover(ctx context.Context, h executors.Handle) (executors.Sandbox, error) {
-	var sb wire.Sandbox
-	err := e.r.tell(ctx, http.MethodGet, "/v1/sandboxes/"+h.ID, nil, &sb)
-	if fault.Is(err, fault.NotFound) || err == nil && sb.State == wire.Gone {
-		return nil, executors.ErrGone
-	}
-	return remoteBox{e.r, sb}, err
-}
-
-func (e remote) List(ctx context.Context) ([]executors.Handle, error) {
-	var all struct{ Items []wire.Sandbox }
-	err := e.r.tell(ctx, http.MethodGet, "/v1/sandboxes", nil, &all)
-	var out []executors.Handle
-	for _, s := range all.Items {
-		out = append(out, executors.Handle{Kind: e.Kind(), ID: s.ID, Version: 1})
-	}
-	return out, err
-}
-
+// remoteBox is a sandbox as a server that is not bound by its own executor speaks to it.
 type remoteBox struct {
 	r  *rig
 	sb wire.Sandbox
 }
 
-func (b remoteBox) Handle() executors.Handle {
-	return executors.Handle{Kind: executors.Runner.Of(runnerID), ID: b.sb.ID, Version: 1}
-}
-func (b remoteBox) Token() string { return b.sb.Token }
-
-func (b remoteBox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
+func (b remoteBox) dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	conn, err := b.r.link.Stream(ctx, wire.PipePath(b.sb.ID), nil)
 	if err != nil {
 		return nil, err
@@ -329,11 +299,7 @@ func (b remoteBox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	return remotePipe{conn, b}, nil
 }
 
-func (b remoteBox) Destroy(ctx context.Context) error {
-	return b.r.tell(ctx, http.MethodDelete, "/v1/sandboxes/"+b.sb.ID, none, nil)
-}
-
-// remotePipe signs what is asked over it, and carries its half-closing through.
+// remotePipe signs what is asked over it.
 type remotePipe struct {
 	net.Conn
 	b remoteBox
@@ -343,14 +309,10 @@ func (p remotePipe) Sign(r *http.Request, body []byte) error {
 	return p.b.r.signer().Sign(wire.InPipe(p.b.sb.ID, r), body)
 }
 
-func (p remotePipe) CloseWrite() error {
-	return p.Conn.(interface{ CloseWrite() error }).CloseWrite()
-}
-
 // guest speaks to the guest of a sandbox.
 func (r *rig) guest(sb wire.Sandbox) *client.Client {
 	b := remoteBox{r, sb}
-	c := client.New(client.Config{Dial: b.Dial, Token: sb.Token, SandboxID: sb.ID, Now: time.Now})
+	c := client.New(client.Config{Dial: b.dial, Token: sb.Token, SandboxID: sb.ID, Now: time.Now})
 	r.t.Cleanup(c.Close)
 	return c
 }
