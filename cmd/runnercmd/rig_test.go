@@ -163,6 +163,9 @@ func (s *server) connect(w http.ResponseWriter, r *http.Request) {
 		}
 		if e.Type == wire.EventLeaving {
 			s.left <- e
+			if !e.Remove {
+				l.Close(e.Reason)
+			}
 		}
 	}
 	s.mu.Lock()
@@ -277,9 +280,15 @@ func (s *said) String() string {
 // wait waits until text was said.
 func (s *said) wait(t *testing.T, text string) {
 	t.Helper()
+	s.times(t, text, 1)
+}
+
+// times waits until text was said as often.
+func (s *said) times(t *testing.T, text string, n int) {
+	t.Helper()
 	for end := time.After(deadline); ; {
 		s.mu.Lock()
-		if strings.Contains(s.b.String(), text) {
+		if strings.Count(s.b.String(), text) >= n {
 			s.mu.Unlock()
 			return
 		}

@@ -49,7 +49,8 @@ type runner struct {
 
 	mu    sync.Mutex
 	state tunnel.State
-	gone  bool // it has left, or stopped
+	gone  bool          // it has left, or stopped
+	down  chan struct{} // closed when the connection ends; nil = nobody waits for that
 }
 
 // Why run ended, where it was meant.
@@ -370,6 +371,10 @@ func (r *runner) changed(s tunnel.State) {
 	before := r.state
 	r.state = s
 	gone := r.gone
+	if !s.Connected && r.down != nil {
+		close(r.down)
+		r.down = nil
+	}
 	r.mu.Unlock()
 	switch {
 	case gone:
@@ -418,10 +423,7 @@ func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 	}
 	bound, cancel := context.WithTimeout(ctx, removeTime)
 	defer cancel()
-	stay, told := r.m.Leave(bound, reason, l.Remove)
-	r.mu.Lock()
-	r.gone = true
-	r.mu.Unlock()
+	stay, told := r.sayLeaving(bound, reason, l.Remove)
 	var out left
 	if !told {
 		out.Words = append(out.Words, "The server could not be told: it will notice within half a minute.")
@@ -446,6 +448,34 @@ func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 	return out, nil
 }
 
+// letGoWithin is how long the server is waited for that was told: it ends the connection. What was written just before this end did would
+// get lost.
+const letGoWithin = 2 * time.Second
+
+// sayLeaving tells the server that the machine goes, and waits until it knows.
+func (r *runner) sayLeaving(ctx context.Context, reason string, remove bool) (stay []machine.Standing, told bool) {
+	down := make(chan struct{})
+	r.mu.Lock()
+	r.gone = true
+	if r.state.Connected {
+		r.down = down
+	} else {
+		close(down)
+	}
+	r.mu.Unlock()
+	stay, told = r.m.Leave(ctx, reason, remove)
+	if told && !remove {
+		t := time.NewTimer(letGoWithin)
+		defer t.Stop()
+		select {
+		case <-down:
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	return stay, told
+}
+
 // halt is the kill switch.
 func (r *runner) halt(ctx context.Context) (left, error) {
 	n := 0
@@ -463,10 +493,7 @@ func (r *runner) halt(ctx context.Context) (left, error) {
 	if bad != nil {
 		r.log.Error("not every sandbox took its end", "error", bad)
 	}
-	_, _ = r.m.Leave(ctx, "Its owner used the kill switch.", false)
-	r.mu.Lock()
-	r.gone = true
-	r.mu.Unlock()
+	r.sayLeaving(ctx, "Its owner used the kill switch.", false)
 	_, err := endPlace(ctx, r.place) // what does not answer, and what nobody knows
 	r.end(errStopped)
 	return left{Ended: n}, err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/executors/hostproc"
+	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/runner/wire"
 )
 
@@ -28,6 +29,7 @@ func has(t *testing.T, text string, parts ...string) {
 
 func TestConnectLeaveAndComeBack(t *testing.T) {
 	t.Parallel()
+	one := id.New("sbx")
 	s, b := newServer(t), newBox(t)
 	line := []string{"--server", s.URL, "--token", s.token(), "--name", "box", "--dangerous"}
 	l := b.start(line...)
@@ -45,10 +47,10 @@ func TestConnectLeaveAndComeBack(t *testing.T) {
 		t.Errorf("two programs for one machine: %d\n%s", code, out)
 	}
 
-	if p := s.make(t.Context(), "sbx_1"); p.Sandbox == nil || p.Sandbox.State != wire.Running {
+	if p := s.make(t.Context(), one); p.Sandbox == nil || p.Sandbox.State != wire.Running {
 		t.Fatalf("%+v %+v", p, p.Error)
 	}
-	guest := guestOf(t, b, "sbx_1")
+	guest := guestOf(t, b, one)
 	l.signals <- os.Interrupt
 	if code := l.end(t); code != 0 {
 		t.Errorf("Ctrl-C: %d", code)
@@ -103,10 +105,10 @@ func TestConnectLeaveAndComeBack(t *testing.T) {
 }
 
 // guestOf is the process of a sandbox's guest.
-func guestOf(t *testing.T, b *box, id string) hostproc.Identity {
+func guestOf(t *testing.T, b *box, sandbox string) hostproc.Identity {
 	t.Helper()
 	var who hostproc.Identity
-	if err := hostproc.ReadRecord(filepath.Join(b.dir(), "sandboxes", id), &who); err != nil {
+	if err := hostproc.ReadRecord(filepath.Join(b.dir(), "sandboxes", sandbox), &who); err != nil {
 		t.Fatal(err)
 	}
 	if !who.Alive() {
@@ -117,12 +119,13 @@ func guestOf(t *testing.T, b *box, id string) hostproc.Identity {
 
 func TestTheKillSwitchStaysPulled(t *testing.T) {
 	t.Parallel()
+	one, two := id.New("sbx"), id.New("sbx")
 	s, b := newServer(t), newBox(t)
 	l := b.start("--server", s.URL, "--token", s.token(), "--name", "box", "--dangerous")
-	if p := s.make(t.Context(), "sbx_1"); p.Sandbox == nil {
+	if p := s.make(t.Context(), one); p.Sandbox == nil {
 		t.Fatalf("%+v %+v", p, p.Error)
 	}
-	guest := guestOf(t, b, "sbx_1")
+	guest := guestOf(t, b, one)
 	if out, code := b.do("stop", "--now"); code != 0 || !strings.Contains(out, "1 sandbox ended") {
 		t.Errorf("%d\n%s", code, out)
 	}
@@ -139,19 +142,20 @@ func TestTheKillSwitchStaysPulled(t *testing.T) {
 	}
 	again := b.start("--dangerous")
 	again.out.wait(t, "started again")
-	if p := s.make(t.Context(), "sbx_2"); p.Sandbox == nil {
+	if p := s.make(t.Context(), two); p.Sandbox == nil {
 		t.Errorf("started by hand: %+v", p)
 	}
 }
 
 func TestTheKillSwitchEndsAProgramThatHangs(t *testing.T) {
 	t.Parallel()
+	one := id.New("sbx")
 	s, b := newServer(t), newBox(t)
 	l := b.start("--server", s.URL, "--token", s.token(), "--name", "box", "--dangerous")
-	if p := s.make(t.Context(), "sbx_1"); p.Sandbox == nil {
+	if p := s.make(t.Context(), one); p.Sandbox == nil {
 		t.Fatalf("%+v %+v", p, p.Error)
 	}
-	guest := guestOf(t, b, "sbx_1")
+	guest := guestOf(t, b, one)
 	l.signals <- os.Interrupt
 	l.end(t)
 	self, err := os.Executable()
@@ -184,12 +188,13 @@ func TestTheKillSwitchEndsAProgramThatHangs(t *testing.T) {
 
 func TestTheOwnerAnswersAtTheTerminalAndFromAnother(t *testing.T) {
 	t.Parallel()
+	one, two := id.New("sbx"), id.New("sbx")
 	s, b := newServer(t), newBox(t)
 	l := b.start("--server", s.URL, "--token", s.token(), "--name", "box", "--dangerous", "--access", "ask")
 	s.online()
 	question := regexp.MustCompile(`QUESTION (\S+)`)
 	answered := make(chan wire.Progress, 1)
-	go func() { answered <- s.make(t.Context(), "sbx_1") }()
+	go func() { answered <- s.make(t.Context(), one) }()
 	l.out.wait(t, "QUESTION")
 	out, _ := b.do("status")
 	found := question.FindStringSubmatch(out)
@@ -206,13 +211,8 @@ func TestTheOwnerAnswersAtTheTerminalAndFromAnother(t *testing.T) {
 		t.Errorf("denied: %+v", p)
 	}
 	l.out.wait(t, "Denied")
-	go func() { answered <- s.make(t.Context(), "sbx_2") }()
-	l.out.wait(t, "y = yes")
-	for { // what is typed before the question is there is no answer
-		if out, _ := b.do("status"); question.MatchString(out) {
-			break
-		}
-	}
+	go func() { answered <- s.make(t.Context(), two) }()
+	l.out.times(t, "QUESTION", 2)
 	if _, err := l.typing.Write([]byte("what\ny\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -259,6 +259,7 @@ func TestNothingIsConnectedWhereNothingCanRun(t *testing.T) {
 
 func TestFlagsAreWrittenDownAndTheFileDecidesLater(t *testing.T) {
 	t.Parallel()
+	one := id.New("sbx")
 	s, b := newServer(t), newBox(t)
 	code := filepath.Join(b.home, "code")
 	if err := os.Mkdir(code, 0o755); err != nil {
@@ -284,7 +285,7 @@ func TestFlagsAreWrittenDownAndTheFileDecidesLater(t *testing.T) {
 	}
 	l = b.start("--dangerous")
 	l.out.wait(t, "access read_only, for you alone")
-	if p := s.make(t.Context(), "sbx_1"); p.Error == nil || p.Error.Code != wire.CodeReadOnly {
+	if p := s.make(t.Context(), one); p.Error == nil || p.Error.Code != wire.CodeReadOnly {
 		t.Errorf("%+v %+v", p, p.Error)
 	}
 }
@@ -319,9 +320,10 @@ func TestAMachineThatWasRevokedEnds(t *testing.T) {
 
 func TestRemoveKeepsWorkThatIsNotHome(t *testing.T) {
 	t.Parallel()
+	one := id.New("sbx")
 	s, b := newServer(t), newBox(t)
 	l := b.start("--server", s.URL, "--token", s.token(), "--name", "box", "--dangerous")
-	if p := s.make(t.Context(), "sbx_1"); p.Sandbox == nil {
+	if p := s.make(t.Context(), one); p.Sandbox == nil {
 		t.Fatalf("%+v %+v", p, p.Error)
 	}
 	l.signals <- os.Interrupt
