@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 				c.goodbye(w, r)
 				return
 			}
+			defer c.note(r)
 			h.ServeHTTP(w, r)
 		}),
 		Protocols:         protocols,
@@ -72,6 +74,18 @@ func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 		return fault.New(fault.Gone, b.Code, "%s", b.Reason)
 	}
 	return errors.New(c.words())
+}
+
+// note writes down a handler's panic, which ends its stream: the other end learns of it only that it ended.
+func (c *conn) note(r *http.Request) {
+	x := recover()
+	if x == nil {
+		return
+	}
+	if x != http.ErrAbortHandler { // which is how a handler breaks its answer off
+		c.log.Error("an answer to the server failed: this is a bug", "method", r.Method, "path", clean(r.URL.Path), "panic", x, "stack", string(debug.Stack()))
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // goodbye hears why the server lets this machine go.
