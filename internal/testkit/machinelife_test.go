@@ -52,12 +52,16 @@ func TestAMachinesLife(t *testing.T) {
 	if h.API("GET", "/teams/"+h.Team+"/runners", nil, &all); len(all.Items) != 0 {
 		t.Errorf("%+v", all)
 	}
-	var history struct{ Items []struct{ Reason string } }
-	h.API("GET", path+"/history", nil, &history)
 	var got []string
-	for _, c := range history.Items {
-		got = append(got, c.Reason)
-	}
+	h.Wait("the last connection's end is stored", func() bool {
+		var history struct{ Items []struct{ Reason string } }
+		h.API("GET", path+"/history", nil, &history)
+		got = nil
+		for _, c := range history.Items {
+			got = append(got, c.Reason)
+		}
+		return len(got) == 0 || got[0] != ""
+	})
 	for i, want := range []string{"revoked", "new key", ""} {
 		if i >= len(got) || got[i] == "" || !strings.Contains(got[i], want) {
 			t.Errorf("history %q", got)
