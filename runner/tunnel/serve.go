@@ -37,6 +37,14 @@ func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			handlers.Add(1)
 			defer handlers.Done()
+			defer func() {
+				if p := recover(); p != nil {
+					if p != http.ErrAbortHandler { //nolint:errorlint // as net/http does
+						c.log.Error("answering the server failed", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+					}
+					panic(http.ErrAbortHandler)
+				}
+			}()
 			if r.URL.Path == byePath {
 				c.goodbye(w, r)
 				return

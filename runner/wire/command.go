@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // Times of commands.
@@ -105,7 +106,7 @@ type Signer struct {
 	Key    ed25519.PrivateKey // the server's
 	Runner string             // the machine's id
 	Life   time.Duration      // how long a command may be begun; 0 = CommandLife
-	Now    func() time.Time
+	Now    func() time.Time   // nil = time.Now
 }
 
 // Sign puts a CommandHeader on req, for whom the request's context says (WithOrder). body is what the request carries: nil for one that
@@ -116,7 +117,7 @@ func (s Signer) Sign(req *http.Request, body []byte) error {
 		life = CommandLife
 	}
 	o := OrderOf(req.Context())
-	at := s.Now()
+	at := now(s.Now)
 	header, err := Sign(s.Key, Command{ID: rand.Text(), Runner: s.Runner, Method: method(req), Path: target(req), Body: BodyHash(body),
 		At: at.UnixMilli(), Until: at.Add(life).UnixMilli(), UserID: clip(o.UserID), User: clip(o.User), Purpose: clip(o.Purpose)})
 	if err != nil {
@@ -124,6 +125,13 @@ func (s Signer) Sign(req *http.Request, body []byte) error {
 	}
 	req.Header.Set(CommandHeader, header)
 	return nil
+}
+
+func now(clock func() time.Time) time.Time {
+	if clock == nil {
+		return time.Now()
+	}
+	return clock()
 }
 
 func clip(s string) string {
@@ -153,7 +161,7 @@ type Checker struct {
 	Runner    string            // this machine's id
 	ServerKey ed25519.PublicKey // pinned when it was enrolled
 	Seen      *Seen
-	Now       func() time.Time
+	Now       func() time.Time // nil = time.Now
 }
 
 // Check returns the command a request carries: signed with the pinned key, for this machine, this request, this body and this moment, and
@@ -164,7 +172,7 @@ func (c *Checker) Check(req *http.Request, body []byte) (Command, error) {
 	if err != nil {
 		return Command{}, err
 	}
-	now := c.Now().UnixMilli()
+	ms := now(c.Now).UnixMilli()
 	switch skew := MaxSkew.Milliseconds(); {
 	case cmd.Runner != c.Runner:
 		return cmd, forged("the command is for another machine")
@@ -176,10 +184,14 @@ func (c *Checker) Check(req *http.Request, body []byte) (Command, error) {
 		return cmd, forged("the command is for another body")
 	case cmd.At <= 0 || cmd.Until <= cmd.At || cmd.Until-cmd.At > MaxCommandLife.Milliseconds():
 		return cmd, forged("the command is valid for too long, or never")
-	case cmd.At-skew > now:
+	case cmd.At-skew > ms:
 		return cmd, forged("the command is of a time to come; compare the clocks of this machine and of the server")
-	case cmd.Until+skew < now:
+	case cmd.Until+skew < ms:
 		return cmd, forged("the command came too late")
 	}
-	return cmd, c.Seen.Take(cmd)
+	if err := c.Seen.Take(cmd); err != nil {
+		return cmd, err
+	}
+	killpoint.Reach(killpoint.CommandHad)
+	return cmd, nil
 }
