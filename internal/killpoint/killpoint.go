@@ -63,7 +63,19 @@ const (
 	MachineOnline   Point = "machine.online"   // that it is connected is stored; nobody was told
 )
 
-// All lists every point.
+// The points of the program on a member's own machine.
+const (
+	CommandHad Point = "machine.command_had" // a command is noted as had; nothing of it is done
+	BoxStored  Point = "machine.box_stored"  // the journal has the sandbox; nothing is made
+	BoxMade    Point = "machine.box_made"    // it runs; not noted
+	BoxEnding  Point = "machine.box_ending"  // the journal says that it is to end; it runs
+	BoxGone    Point = "machine.box_gone"    // it has ended and its files are away; the journal still has it
+)
+
+// OnMachine lists the points of the program on a member's own machine.
+var OnMachine = []Point{CommandHad, BoxStored, BoxMade, BoxEnding, BoxGone}
+
+// All lists every point of the server.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,

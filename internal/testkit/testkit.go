@@ -122,7 +122,7 @@ func Start(t testing.TB, extra ...string) *House {
 // StartBehind is Start with a server that machines reach through link alone.
 func StartBehind(t testing.TB, link *testlink.Link, extra ...string) *House {
 	t.Helper()
-	h := bare(t, link, append(extra, fmt.Sprintf(`"server":{"listen":%q}`, link.Listen))...)
+	h := bare(t, link, append(extra, fmt.Sprintf(`"server":{"listen":%q,"allowInsecureHttp":true}`, link.Listen))...)
 	h.SetUp()
 	return h
 }

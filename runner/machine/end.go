@@ -12,6 +12,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/runner/wire"
 )
 
@@ -37,6 +38,7 @@ func (m *Machine) remove(ctx context.Context, id string) error {
 			return err
 		}
 	}
+	killpoint.Reach(killpoint.BoxEnding)
 	b.closePipes(errGone)
 	return m.clear(ctx, b)
 }
@@ -62,6 +64,7 @@ func (m *Machine) clear(ctx context.Context, b *box) error {
 	if err := os.Rename(m.place(p), trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the files of sandbox %s: %w", p.ID, err)
 	}
+	killpoint.Reach(killpoint.BoxGone)
 	if err := m.forget(p.ID); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/runner/policy"
 	"github.com/parawork/parawork/runner/wire"
 )
@@ -301,6 +302,7 @@ func (m *Machine) raise(ctx context.Context, b *box, f *flight, cmd wire.Command
 	if err := m.write(p); err != nil {
 		return err
 	}
+	killpoint.Reach(killpoint.BoxStored)
 	if err := m.furnish(p); err != nil {
 		return fmt.Errorf("making the folders of sandbox %s: %w", p.ID, err)
 	}
@@ -317,6 +319,7 @@ func (m *Machine) raise(ctx context.Context, b *box, f *flight, cmd wire.Command
 	if err != nil {
 		return err
 	}
+	killpoint.Reach(killpoint.BoxMade)
 	b.setLive(sb)
 	if err := ctx.Err(); err != nil {
 		return err
