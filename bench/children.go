@@ -16,6 +16,8 @@ var children = map[string]func(args []string) error{
 	"child-agent":  childAgent,
 	"child-spew":   childSpew,
 	"child-echo":   childEcho,
+	"child-late":   childLate,
+	"child-stamp":  childStamp,
 	"child-bridge": childBridge,
 }
 

@@ -31,6 +31,7 @@ var parts = []part{
 	{"neighbour", (*bench).neighbour},
 	{"docker", (*bench).docker},
 	{"e2b", (*bench).cloud},
+	{"runner", (*bench).runner},
 }
 
 func main() {
@@ -41,19 +42,23 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b,runner")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
+	machine := flag.String("machine", "bin/parawork-runner", "the program of a member's own machine")
 	flag.Parse()
-	if err := run(*binary, *only, *quick); err != nil {
+	if err := run(*binary, *machine, *only, *quick); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(binary, only string, quick bool) error {
+func run(binary, machine, only string, quick bool) error {
 	abs, err := filepath.Abs(binary)
 	if err != nil {
+		return err
+	}
+	if machine, err = filepath.Abs(machine); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -65,7 +70,7 @@ func run(binary, only string, quick bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{binary: abs, self: self, dir: dir, quick: quick}
+	b := &bench{binary: abs, machine: machine, self: self, dir: dir, quick: quick}
 	defer b.close()
 	failed := 0
 	for _, p := range parts {
@@ -89,10 +94,10 @@ func run(binary, only string, quick bool) error {
 
 // bench holds what the parts share.
 type bench struct {
-	binary, self, dir string
-	quick             bool
-	missed            int
-	h                 *house
+	binary, machine, self, dir string
+	quick                      bool
+	missed                     int
+	h                          *house
 }
 
 func (b *bench) size(full, quick int) int {
