@@ -171,10 +171,19 @@ func (f *Folders) resolve(from, path string) (string, error) {
 	if err != nil {
 		return "", notRepository(err)
 	}
-	if f.cfg.Allowed(real) != nil {
+	if f.part(real) != nil {
 		return "", outside("Part of the folder's repository lies")
 	}
 	return real, nil
+}
+
+// part says whether a part of a repository may be used. An owner who allows a folder allows the git folder in it, which is hidden from
+// whoever names it, as all hidden folders are.
+func (f *Folders) part(real string) error {
+	if at := strings.Index(real+"/", "/.git/"); at > 0 {
+		real = real[:at]
+	}
+	return f.cfg.Allowed(real)
 }
 
 // objectDirs are the folders of objects of a repository and those it borrows, as git names them, when all of them lie where they may.
@@ -194,7 +203,7 @@ func (f *Folders) objectDirs(gitDir string) ([]executors.Mount, error) {
 		if err != nil {
 			return nil, notRepository(err)
 		}
-		if f.cfg.Allowed(real) != nil {
+		if f.part(real) != nil {
 			return nil, outside("Objects of the folder's repository lie")
 		}
 		if fi, err := os.Stat(real); err != nil || !fi.IsDir() || !looksLikeObjects(real) {

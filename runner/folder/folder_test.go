@@ -32,7 +32,7 @@ func newMachine(t *testing.T) machine {
 	}
 	m := machine{allowed: allowed, repo: filepath.Join(allowed, "app")}
 	m.Folders, err = folder.New(folder.Config{Dir: t.TempDir(), Allowed: func(path string) error {
-		if path != allowed && !strings.HasPrefix(path, allowed+"/") {
+		if path != allowed && !strings.HasPrefix(path, allowed+"/") || strings.Contains(strings.TrimPrefix(path, allowed), "/.") {
 			return fault.New(fault.Forbidden, wire.CodeOutside, "It lies outside.")
 		}
 		return nil
@@ -254,6 +254,9 @@ func TestNothingOutsideIsReached(t *testing.T) {
 	fresh := func(dir string) string { newRepo(t, dir); return filepath.Join(dir, ".git") }
 	for name, path := range map[string]string{
 		"named":      secret,
+		"hidden":     plant(".hidden", func(dir string) { newRepo(t, dir) }),
+		"a git dir":  m.repo + "/.git",
+		"in hidden":  plant("leads", func(dir string) { write(t, dir+"/.git", "gitdir: "+m.allowed+"/.hidden/.git\n") }),
 		"by dots":    m.repo + "/../../" + filepath.Base(filepath.Dir(secret)) + "/secret",
 		"a link":     plant("link", func(dir string) { symlink(secret, dir) }),
 		"a git file": plant("gitfile", func(dir string) { write(t, dir+"/.git", "gitdir: "+secret+"/.git\n") }),
