@@ -198,6 +198,7 @@ func (m *Manager) raise(ctx context.Context, e Executor, caps Capabilities, spec
 			m.finish(ctx, rec, Gone, "Its making was cancelled.")
 			return nil, err
 		}
+		m.cfg.Log.Warn("sandbox could not be made", "sandbox_id", rec.Handle.ID, "executor", e.Kind(), "error", err)
 		m.finish(ctx, rec, Failed, "It could not be made: "+reasonOf(err))
 		if fault.KindOf(err) != fault.Internal {
 			return nil, err

@@ -69,6 +69,15 @@ func (s *Service) snapshotInBox(ctx context.Context, p Project, w Workspace) (ta
 		return taken{}, err
 	}
 	defer b.close(ctx)
+	t, err := b.everything(ctx, "parawork: snapshot of "+w.Key())
+	if err == nil {
+		err = s.bringHome(ctx, p, w, b, t.head, t.commit)
+	}
+	return t, err
+}
+
+// everything makes a commit of all files of the worktree as they are, on the commit it is at. Who opened the box closes it.
+func (b *box) everything(ctx context.Context, message string) (taken, error) {
 	for _, role := range [...]string{"AUTHOR", "COMMITTER"} {
 		b.env["GIT_"+role+"_NAME"], b.env["GIT_"+role+"_EMAIL"] = "Parawork", "parawork@localhost"
 	}
@@ -95,10 +104,7 @@ func (s *Service) snapshotInBox(ctx context.Context, p Project, w Workspace) (ta
 	if tree = strings.TrimSpace(tree); !isCommitID(tree) {
 		return taken{}, fmt.Errorf("box: write-tree answered %q", tree)
 	}
-	commit, err := b.commitTree(ctx, tree, head, "parawork: snapshot of "+w.Key())
-	if err == nil {
-		err = s.bringHome(ctx, p, w, b, head, commit)
-	}
+	commit, err := b.commitTree(ctx, tree, head, message)
 	return taken{head: head, commit: commit}, err
 }
 

@@ -103,6 +103,7 @@ func (h *house) families() []executors.Family {
 // brought home when it goes for good.
 func (h *house) watchMachines() {
 	kind := func(m machines.Machine) executors.Kind { return executors.Runner.Of(m.ID) }
+	h.places.OnLeft(h.workspaces.KeepLeft)
 	h.machines.OnChange(func(m machines.Machine) { h.places.Look(kind(m)) })
 	h.machines.OnEvent(func(m machines.Machine, e wire.Event) {
 		if e.Type == wire.EventLeaving && e.Remove {

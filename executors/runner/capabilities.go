@@ -17,7 +17,7 @@ const makeWithin = 30 * time.Minute
 // Capabilities says what the machine last said of itself, as far as that can be.
 func (e *member) Capabilities(context.Context) (executors.Capabilities, error) {
 	h := e.m.Hello
-	c := executors.Capabilities{Kind: e.Kind(), Name: e.name(), Available: true, Boundary: boundary(h), Isolation: clean(h.Isolation, maxWords),
+	c := executors.Capabilities{Kind: e.Kind(), Name: e.name(), Available: true, Boundary: boundary(h), Isolation: or(clean(h.Isolation, maxWords), isolation(h)),
 		Limits: h.Mode != wire.Direct, Warning: clean(h.Warning, maxWords), Brief: brief(e.name(), h), Pause: h.Pause, Ports: true, OwnDisk: true,
 		SharedHome: h.SharedHome || h.Mode == wire.Direct, StartMs: min(max(h.StartMs, 0), time.Hour.Milliseconds()), MakeMs: makeWithin.Milliseconds()}
 	c.Isolated = c.Boundary != executors.NoBoundary
@@ -34,6 +34,17 @@ func (e *member) Capabilities(context.Context) (executors.Capabilities, error) {
 		no(or(clean(h.Reason, maxWords), "it makes no sandboxes now"), clean(h.Cure, maxWords))
 	}
 	return c, nil
+}
+
+// isolation is how a machine keeps agents in where it does not say it itself.
+func isolation(h wire.Hello) string {
+	switch h.Mode {
+	case wire.Docker:
+		return "A container on the machine"
+	case wire.Bubblewrap:
+		return "A sandbox of the machine's kernel"
+	}
+	return "No isolation: agents have the rights of the machine's owner"
 }
 
 // boundary is how strongly the machine says to keep agents in: never more than its mode can.

@@ -203,7 +203,7 @@ func (e *member) Remove(ctx context.Context, h executors.Handle) error {
 
 // gone is ErrGone where the machine says that it knows no such sandbox.
 func gone(err error) error {
-	if fault.Is(err, fault.NotFound) && fault.CodeOf(err) != "runner_not_found" {
+	if (fault.Is(err, fault.NotFound) || fault.Is(err, fault.Gone)) && fault.CodeOf(err) != "runner_not_found" {
 		return executors.GoneBecause("The machine no longer has it: it was ended there.")
 	}
 	return err

@@ -164,6 +164,14 @@ type pipe struct {
 
 var _ client.Signer = (*pipe)(nil)
 
+// CloseWrite ends what is sent, and leaves open what comes.
+func (p *pipe) CloseWrite() error {
+	if c, ok := p.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return p.Conn.Close()
+}
+
 // Sign makes a request to the guest a command, for this sandbox alone.
 func (p *pipe) Sign(r *http.Request, body []byte) error {
 	e := p.s.e
