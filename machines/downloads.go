@@ -68,7 +68,7 @@ func (d *Downloads) List() []Download {
 			f.Close()
 			one.Size, one.SHA256 = size, sum
 		case errors.Is(err, fs.ErrNotExist):
-			one.Reason = "This server does not have it: run make downloads where it was built."
+			one.Reason = "Not built on this server yet: make run does so in the background, make downloads at once."
 		default:
 			one.Reason = "It cannot be read on the server."
 		}
