@@ -196,7 +196,7 @@ export async function haveMachines(page, state) {
   const note = (r) => state.sent.push([r.request().method(), new URL(r.request().url()).pathname.replace("/api/v1", ""), r.request().postDataJSON()]);
   const of = (r) => state.machines.find((m) => r.request().url().includes(m.id));
   await page.route(api("/teams/[^/]+/runners"), (r) => {
-    if (r.request().method() === "GET") return json(r, { items: state.machines, next_cursor: null });
+    if (r.request().method() === "GET") return json(r, { enabled: true, items: state.machines, next_cursor: null });
     note(r);
     return json(r, state.made, 201);
   });

@@ -133,7 +133,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await dialog.getByLabel("Name").fill("Old tower");
       await dialog.getByRole("button", { name: "Rename" }).click();
       await page.getByRole("heading", { name: "Old tower", level: 1 }).waitFor();
-      await page.getByRole("button", { name: "Regenerate key" }).click();
+      await page.getByRole("button", { name: "New key" }).click();
       await page.getByRole("alertdialog").getByText(/dropped at once/).waitFor();
       await page.getByRole("alertdialog").getByRole("button", { name: "Regenerate" }).click();
       const renewed = page.getByRole("dialog", { name: "New key for Old tower" });
@@ -259,7 +259,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
     const page = await open("wide", "/machines/run_nas", { machines: many() });
     await page.getByRole("heading", { name: "Build box in the cellar", level: 1 }).waitFor();
     await page.getByText("Ana's.").waitFor();
-    for (const name of ["Rename", "Regenerate key", "Revoke"]) assert.equal(await page.getByRole("button", { name }).count(), 0, name);
+    for (const name of ["Rename", "New key", "Revoke"]) assert.equal(await page.getByRole("button", { name }).count(), 0, name);
     await done(page, "machine-other");
   });
 

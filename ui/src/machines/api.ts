@@ -25,12 +25,16 @@ const PACE = 10_000;
 
 const one = (id: string) => ({ params: { path: { id } } });
 
-export const machinesQuery = (team: string) =>
+/** The machines of a team, and whether this server lets members connect any. */
+export const machineListQuery = (team: string) =>
   queryOptions({
     queryKey: machineKeys.all(team),
-    queryFn: async () => (await data(api.GET("/teams/{team}/runners", { params: { path: { team } } }))).items,
+    queryFn: () => data(api.GET("/teams/{team}/runners", { params: { path: { team } } })),
     refetchInterval: PACE,
   });
+
+export const machinesQuery = (team: string) =>
+  queryOptions({ ...machineListQuery(team), select: (list: Schemas["RunnerList"]) => list.items });
 
 export const machineQuery = (id: string) =>
   queryOptions({

@@ -10,7 +10,7 @@ import { buttonClass } from "@/kit/button";
 import { Kbd } from "@/kit/kbd";
 import { Mark } from "@/kit/mark";
 import { Empty, Failure, Skeleton } from "@/kit/states";
-import { type Machine, machinesQuery } from "@/machines/api";
+import { type Machine, machineListQuery } from "@/machines/api";
 import { Danger } from "@/machines/danger";
 import { loadWords, machineStands, modeWords, sortMachines, systemWords } from "@/machines/words";
 import { Tokens } from "./machines/tokens";
@@ -26,8 +26,9 @@ export function MachinesScreen() {
   const team = useTeam();
   const { connect } = route.useSearch();
   const navigate = route.useNavigate();
-  const list = useQuery(machinesQuery(team.slug));
-  const may = team.can("workspace.create");
+  const list = useQuery(machineListQuery(team.slug));
+  const enabled = list.data?.enabled ?? false;
+  const may = team.can("workspace.create") && enabled;
   const button = may && (
     <Link
       to="/$team/machines"
@@ -43,19 +44,24 @@ export function MachinesScreen() {
     <Page
       title="Machines"
       about="Your own computers as places to work. Each calls this server by itself; its owner decides there what may run."
-      actions={list.data && list.data.length > 0 && button}
+      actions={list.data && list.data.items.length > 0 && button}
     >
       {list.isPending ? (
         <Skeleton rows={5} label="Loading the machines" />
       ) : list.isError && !list.data ? (
         <Failure what="The machines could not be loaded." error={list.error} retry={() => void list.refetch()} />
-      ) : list.data.length === 0 ? (
+      ) : list.data.items.length === 0 && !enabled ? (
+        <Empty title="Machines are switched off on this server">
+          Whoever runs it can let members connect their own: <code>sandboxing.runner.enabled</code> in{" "}
+          <code>config.json</code>.
+        </Empty>
+      ) : list.data.items.length === 0 ? (
         <Empty title="No machine is connected yet" action={button}>
           One command on your computer makes it a place for workspaces: with its files, its hardware and its network.
           Nothing needs to be opened in a firewall.
         </Empty>
       ) : (
-        sortMachines(list.data).map((g) => (
+        sortMachines(list.data.items).map((g) => (
           <section key={g.title} aria-label={g.title} className="mb-5">
             <h2 className="mb-1 text-meta text-fg3">
               {g.title} <span className="tabular-nums">{g.items.length}</span>

@@ -73,7 +73,7 @@ export function MachineActs({ machine: m }: { machine: Machine }) {
       {m.mine && <Button onClick={() => setRenaming(true)}>Rename</Button>}
       {m.mine && (
         <Button busy={renew.isPending && "Replacing"} onClick={() => void askRenew()}>
-          Regenerate key
+          New key
         </Button>
       )}
       <Button look="danger" busy={revoke.isPending && "Revoking"} onClick={() => void askRevoke()}>

@@ -6,7 +6,7 @@ import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { Check, Choice, TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
-import { type MadeToken, machineKeys, machinesQuery, makeToken, type NewToken } from "@/machines/api";
+import { type MadeToken, machineKeys, machineListQuery, makeToken, type NewToken } from "@/machines/api";
 import { DANGER, Danger } from "@/machines/danger";
 import { ConnectSteps } from "./connect-steps";
 
@@ -20,9 +20,9 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }) {
   const make = useMutation({
     mutationFn: async (body: NewToken) => {
       // Whoever is there already is not the one that is waited for.
-      const before = await client.fetchQuery({ ...machinesQuery(team.slug), staleTime: 0 });
+      const before = await client.fetchQuery({ ...machineListQuery(team.slug), staleTime: 0 });
       const token = await makeToken(team.slug, body);
-      return { token, before: new Set(before.map((m) => m.id)) };
+      return { token, before: new Set(before.items.map((m) => m.id)) };
     },
     onSuccess: (m) => {
       setMade(m);

@@ -1,10 +1,11 @@
-import type { UseQueryResult } from "@tanstack/react-query";
+import { type UseQueryResult, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense } from "react";
 import type { Schemas } from "@/api/client";
 import { useTeam } from "@/app/team";
 import { Choice } from "@/kit/field";
 import { Failure, Skeleton } from "@/kit/states";
+import { machineListQuery } from "@/machines/api";
 import { Danger } from "@/machines/danger";
 import type { Place as PlaceInfo } from "@/places/far";
 import { chosenSize, costWords } from "@/places/far-words";
@@ -116,6 +117,7 @@ type List = UseQueryResult<Schemas["ExecutorList"]>;
 /** The same for a new workspace, while the places are looked for, too. */
 export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query: List }) {
   const team = useTeam();
+  const connectable = useQuery(machineListQuery(team.slug)).data?.enabled;
   if (query.isPending) return <Skeleton rows={2} label="Looking where workspaces can live" />;
   if (query.isError && !query.data)
     return <Failure what="The places could not be listed." error={query.error} retry={() => void query.refetch()} />;
@@ -129,16 +131,16 @@ export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query:
           <span aria-hidden>◆ </span>Several machines are connected: choose where it is to live.
         </p>
       )}
-      <p className="mt-1 text-meta text-fg3">
+      {connectable && (
         <Link
           to="/$team/machines"
           params={{ team: team.slug }}
           search={{ connect: true }}
-          className="inline-block min-h-6 leading-6 text-accent hover:underline"
+          className="mt-1 inline-block min-h-6 text-meta leading-6 text-accent hover:underline"
         >
           {machines.length > 0 ? "Connect another machine" : "Connect your own machine"}
         </Link>
-      </p>
+      )}
     </div>
   );
 }

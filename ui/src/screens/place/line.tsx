@@ -33,7 +33,7 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
         {name}
         <span className="sr-only">: place, limits and network of this workspace</span>
       </button>
-      {w.place_warning && (
+      {w.place_warning && !offline && (
         <button
           type="button"
           onClick={onOpen}

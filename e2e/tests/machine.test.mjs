@@ -1,0 +1,161 @@
+// A member's own machine, from nothing to work on it: the real server, the program it offers for download, a real Docker engine, and
+// what happens when the machine goes away and comes back.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { haveEngine, startEngine } from "../lib/engine.mjs";
+import { House, password, root, until } from "../lib/house.mjs";
+
+const skip = !haveChromium ? "Chromium is not installed" : !haveEngine && "a Docker engine needs root and dockerd";
+
+describe("a member's own machine", { skip }, () => {
+  let house;
+  let browser;
+  let engine;
+  let page;
+  let desk; // the folder somebody sits in at the machine
+  let runner;
+  let command;
+  let workspace;
+  before(async () => {
+    if (skip) return;
+    [engine, house] = await Promise.all([startEngine("ubuntu:latest"), House.start()]);
+    await house.setUp();
+    browser = await launch(["--disable-3d-apis"]);
+    mkdirSync(join(root, ".cache/e2e"), { recursive: true });
+    desk = mkdtempSync(join(root, ".cache/e2e/desk-"));
+    page = await newPage(browser, { colorScheme: "dark", reducedMotion: "reduce" });
+    await signIn(page, house, password);
+  });
+  after(async () => {
+    await end("SIGTERM");
+    await browser?.close();
+    await house?.stop();
+    await engine?.stop();
+    if (desk) rmSync(desk, { recursive: true, force: true, maxRetries: 5 });
+  });
+
+  /** Types a line into a shell of the machine. */
+  const type = (line) => {
+    const child = spawn("bash", ["-c", `exec 2>&1; ${line}`], { cwd: desk, env: { PATH: process.env.PATH, HOME: desk, DOCKER_HOST: engine.host, NO_COLOR: "1" } });
+    child.said = "";
+    child.stdout.on("data", (d) => (child.said += d));
+    return child;
+  };
+  const end = async (signal) => {
+    if (!runner || runner.exitCode !== null || runner.signalCode !== null) return;
+    runner.kill(signal);
+    await once(runner, "exit");
+  };
+  const heard = (what) => until(`the machine says ${what}`, () => runner.said.match(what) || (runner.exitCode !== null && Promise.reject(new Error(`failed: it ended: ${runner.said}`))));
+  const terminal = () => page.locator(".xterm-rows");
+
+  test("it is connected with the lines the page shows, and turns up by itself", async () => {
+    await page.goto(`${house.url}/${house.team}/machines`);
+    await page.getByRole("link", { name: /Connect a machine/ }).click();
+    const dialog = page.getByRole("dialog", { name: "Connect a machine" });
+    await dialog.getByLabel("Name", { exact: true }).fill("Work Laptop");
+    await dialog.getByRole("radio", { name: /^In Docker Each/ }).check();
+    await dialog.getByRole("radio", { name: /The machine's own network/ }).check();
+    await dialog.getByRole("button", { name: "Show the command" }).click();
+    const lines = dialog.locator("code.select-all");
+    await until("both lines are there", async () => (await lines.count()) === 2);
+    const [download, start] = await lines.allTextContents();
+    assert.match(start, /^\.\/parawork runner --server http\S+ --token pw_runner_\S+/);
+    const fetched = type(download);
+    const [code] = await once(fetched, "exit");
+    assert.equal(code, 0, fetched.said);
+    assert.ok(existsSync(join(desk, "parawork")));
+    await dialog.getByText("Waiting for the machine…").waitFor();
+    command = start;
+    runner = type(`exec ${start}`);
+    await dialog.getByText("Work Laptop is connected").waitFor();
+    await shot(page, "machine-real-connected");
+    assert.deepEqual(await axe(page), []);
+    await dialog.getByRole("button", { name: "Done" }).click();
+    const row = page.getByRole("link", { name: /Work Laptop/ });
+    await row.getByText("Online", { exact: true }).waitFor();
+    await row.getByText(/Docker, ubuntu:latest/).waitFor();
+  });
+
+  test("a workspace lives there, and its shell runs in a container of the machine", async () => {
+    const project = await house.api("POST", `/teams/${house.team}/projects`, { source: { kind: "sample" } });
+    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
+    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    const choice = page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /Work Laptop/ });
+    await choice.waitFor();
+    assert.ok(await choice.isChecked(), "the only machine is chosen already");
+    await page.getByLabel("Name", { exact: true }).first().fill("On the laptop");
+    await page.getByRole("radio", { name: /^Shell/ }).check();
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name: "On the laptop" }).waitFor();
+    await page.locator("[data-link=live]").waitFor();
+    await terminal().click();
+    await page.keyboard.type("echo at-$((40+2)); test -e /.dockerenv && echo in-a-container; i=0; while read -t 0.2; [ $? -gt 128 ]; do i=$((i+1)); echo tick-$i; done\n");
+    await terminal().getByText("at-42", { exact: true }).waitFor();
+    await terminal().getByText("in-a-container", { exact: true }).waitFor();
+    workspace = (await house.api("GET", `/teams/${house.team}/workspaces`)).items.find((w) => w.name === "On the laptop");
+    assert.equal(workspace.executor, "runner");
+    assert.equal(workspace.runner_name, "Work Laptop");
+    await shot(page, "machine-real-shell");
+    assert.deepEqual(page.problems, []);
+  });
+
+  test("away, it is waited for; back, nothing that ran there is missing", async () => {
+    const [session] = (await house.api("GET", `/workspaces/${workspace.id}/sessions`)).items;
+    await end("SIGKILL");
+    const bar = page.getByRole("region", { name: "Work Laptop is offline" });
+    await bar.getByText(/Work Laptop is offline since/).waitFor();
+    await shot(page, "machine-real-offline");
+    assert.deepEqual(await axe(page, [".xterm"]), []);
+    await bar.getByRole("button", { name: "Wait" }).click();
+    await page.getByText(/is offline since .*\. Waiting for it\./).waitFor();
+    await page.getByText("What you type now is not sent.", { exact: false }).waitFor();
+    const before = Number((await house.output(session.id)).match(/tick-(\d+)\s*$/)?.[1] ?? 0);
+    runner = type("exec ./parawork runner");
+    await page.getByText(/Waiting for it\./).waitFor({ state: "detached" });
+    const text = await until("the shell went on", async () => {
+      const all = await house.output(session.id);
+      return Number(all.match(/tick-(\d+)\s*$/)?.[1] ?? 0) > before + 3 && all;
+    });
+    const ticks = [...text.matchAll(/^tick-(\d+)\r?$/gm)].map((m) => Number(m[1]));
+    assert.deepEqual(ticks, ticks.map((_, i) => i + 1), "every tick once, in order");
+    assert.equal((await house.api("GET", `/sessions/${session.id}`)).id, session.id);
+    assert.notEqual((await house.api("GET", `/sessions/${session.id}`)).state, "lost");
+  });
+
+  test("Ctrl-C says what runs and marks it offline at once, with the reason in its history", async () => {
+    await page.goto(`${house.url}/${house.team}/machines`);
+    await page.getByRole("link", { name: /Work Laptop/ }).click();
+    await page.getByRole("heading", { name: "Work Laptop", level: 1 }).waitFor();
+    await page.getByText("Connected now").waitFor();
+    await page.getByRole("link", { name: "On the laptop", exact: true }).filter({ visible: true }).first().waitFor();
+    await shot(page, "machine-real-page");
+    assert.deepEqual(await axe(page), []);
+    await end("SIGINT");
+    await page.getByRole("status").getByText("Offline", { exact: true }).waitFor();
+    await until("it says what goes on", () => /PW-\d+|On the laptop|sandbox|session/i.test(runner.said));
+    runner = type("exec ./parawork runner");
+    await page.getByRole("status").getByText("Online", { exact: true }).waitFor();
+  });
+
+  test("renamed and revoked, it is told and never comes back", async () => {
+    await page.getByRole("button", { name: "Rename" }).click();
+    const dialog = page.getByRole("dialog", { name: "Rename Work Laptop" });
+    await dialog.getByLabel("Name").fill("Old laptop");
+    await dialog.getByRole("button", { name: "Rename" }).click();
+    await page.getByRole("heading", { name: "Old laptop", level: 1 }).waitFor();
+    await page.getByRole("button", { name: "Revoke" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Revoke" }).click();
+    await page.waitForURL(/\/machines$/);
+    await heard(/revoked/i);
+    const again = type(`exec ${command}`);
+    await once(again, "exit");
+    assert.notEqual(again.exitCode, 0, "the token was used up");
+    assert.deepEqual(page.problems, []);
+  });
+});
