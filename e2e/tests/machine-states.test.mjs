@@ -155,7 +155,7 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       const choice = page.getByRole("group", { name: "Place" });
       const laptop = choice.getByRole("radio", { name: /Work Laptop/ });
       await laptop.waitFor();
-      await page.getByText("Several machines are connected: choose where it is to live.").waitFor();
+      await page.getByText("Several machines are connected. Choose where it is to live.").waitFor();
       await page.getByLabel("Name", { exact: true }).first().fill("On a machine");
       const create = page.getByRole("button", { name: "Create" });
       assert.ok(await create.isDisabled());
@@ -167,6 +167,8 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       await choice.getByRole("radio", { name: /Tower/ }).check();
       await page.getByText(/You are asked at the machine before anything starts there/).waitFor();
       await laptop.check();
+      await page.getByLabel("Repository on Work Laptop").selectOption("/home/mika/code/shop");
+      await page.getByLabel("Repository on Work Laptop").scrollIntoViewIfNeeded();
       let sent;
       await page.route(/\/api\/v1\/teams\/[^/]+\/workspaces$/, (r) => {
         if (r.request().method() !== "POST") return r.fallback();
@@ -175,8 +177,29 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
       });
       await create.click();
       await page.getByText("Work Laptop does not answer.").waitFor();
-      assert.deepEqual([sent.executor, sent.runner_id], ["runner", "run_work"]);
+      assert.deepEqual([sent.executor, sent.runner_id, sent.runner_folder], ["runner", "run_work", "/home/mika/code/shop"]);
       await done(page, `place-chosen-${look}`);
+    });
+
+    test(`a project is a folder of a machine, ${look}`, async () => {
+      const page = await open(look, "/p?add=machine", { machines: [machine(), away()] });
+      const dialog = page.getByRole("dialog", { name: "Add a project" });
+      const add = dialog.getByRole("button", { name: "Add", exact: true });
+      assert.ok(await add.isDisabled());
+      assert.ok(await dialog.getByRole("radio", { name: /notes/ }).isDisabled());
+      await dialog.getByRole("radio", { name: /shop/ }).check();
+      await sound(page, `project-machine-${look}`);
+      let sent;
+      await page.route(/\/api\/v1\/teams\/[^/]+\/projects$/, (r) => {
+        if (r.request().method() !== "POST") return r.fallback();
+        sent = r.request().postDataJSON();
+        return r.fulfill({ status: 422, contentType: "application/problem+json", body: JSON.stringify({ code: "runner_outside", message: "Work Laptop does not allow this folder any more.", details: { field: "path" }, request_id: "r" }) });
+      });
+      await add.click();
+      await dialog.getByText("Work Laptop does not allow this folder any more.").waitFor();
+      assert.deepEqual(sent, { source: { kind: "runner", runner_id: "run_work", path: "/home/mika/code/shop" } });
+      await page.unrouteAll({ behavior: "ignoreErrors" });
+      await page.context().close();
     });
 
     /** The workspace as it is while it lives on a machine. */
@@ -270,5 +293,23 @@ describe("machines", { skip: !haveChromium && "Chromium is not installed" }, () 
     assert.ok(await laptop.isChecked());
     assert.equal(await page.getByText("Several machines are connected").count(), 0);
     await done(page, "place-one`);
+  });
+
+  test("the branch is delivered into the folder's repository", async () => {
+    const m = machine();
+    const page = await start("wide");
+    await haveMachines(page, { machines: [m], made: enrolment(house.url) });
+    await farAway(page, workspace.id, {
+      place: asPlace(m),
+      sandbox: sandbox({ executor: "runner", runner_id: m.id }),
+      workspace: { executor: "runner", runner_id: m.id, runner_name: m.name, runner_folder: "/home/mika/code/shop", boundary: "container", cost_nano: 0 },
+      answers: { [`/workspaces/${workspace.id}/deliver`]: (r, json) => json(r, { branch: workspace.branch, commit: "0123456789abcdef0123456789abcdef01234567" }) },
+    });
+    await page.goto(`${house.url}/${house.team}/w/${workspace.key}?tab=activity`);
+    await page.getByRole("button", { name: "Deliver" }).click();
+    await page.getByRole("alertdialog").getByText(/stays as it is/).waitFor();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Deliver" }).click();
+    await page.getByText(/At commit 01234567, in \/home\/mika\/code\/shop/).first().waitFor();
+    await done(page, "workspace-delivered");
   });
 });

@@ -64,14 +64,14 @@ export interface TeamSearch {
   add?: Adding;
 }
 
-export type Adding = "url" | "folder";
+export type Adding = "url" | "folder" | "machine";
 
 const teamRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/$team",
   validateSearch: (s: Record<string, unknown>): TeamSearch => ({
     new: text(s.new) ?? (s.new === 1 ? "1" : undefined),
-    add: s.add === "url" || s.add === "folder" ? s.add : undefined,
+    add: s.add === "url" || s.add === "folder" || s.add === "machine" ? s.add : undefined,
   }),
   beforeLoad: async ({ params, location }) => {
     const me = await signedIn(location.href);

@@ -18,6 +18,7 @@ export const machineKeys = {
   tokens: (team: string) => ["team", team, "runner-tokens"] as const,
   one: (id: string) => ["runner", id] as const,
   history: (id: string) => ["runner", id, "history"] as const,
+  folders: (id: string) => ["runner", id, "folders"] as const,
 };
 
 /** How often figures are read anew: machines tell theirs each 10 s. */
@@ -61,6 +62,13 @@ export const historyQuery = (id: string) =>
       ),
     initialPageParam: "",
     getNextPageParam: (last) => last.next_cursor ?? undefined,
+  });
+
+export const foldersQuery = (id: string) =>
+  queryOptions({
+    queryKey: machineKeys.folders(id),
+    queryFn: async () => (await data(api.GET("/runners/{id}/folders", one(id)))).items,
+    retry: false,
   });
 
 export const makeToken = (team: string, body: NewToken) =>

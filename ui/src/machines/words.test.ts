@@ -125,7 +125,9 @@ describe("places", () => {
     const all = [docker, laptop, tower];
     const one = { executor: "runner", runner_id: "m1", ask: false };
     expect(firstPlace(all, one, "docker")).toBe("runner:m1");
-    expect(firstPlace(all, { ...one, ask: true }, undefined)).toBe("runner:m1");
+    expect(firstPlace(all, { ...one, ask: true }, undefined)).toBe("");
+    expect(firstPlace(all, { ...one, ask: true }, "runner:m2")).toBe("");
+    expect(firstPlace(all, { ...one, ask: true }, "runner:m1")).toBe("runner:m1");
     expect(firstPlace(all, { executor: "", runner_id: "", ask: true }, "docker")).toBe("");
   });
   it("begin with what this browser remembers, else the default, where nothing is suggested", () => {

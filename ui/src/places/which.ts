@@ -40,8 +40,9 @@ export function firstPlace(
   const usable = places?.filter((p) => p.available && p.allowed) ?? [];
   const has = (place: string | undefined) => usable.some((p) => placeId(p) === place);
   const said = suggested && livesIn(suggested);
+  // Who is asked has to say so, unless the place is the one they said last time.
+  if (suggested?.ask) return said === last && has(last) ? said! : "";
   if (said && has(said)) return said;
-  if (suggested?.ask) return "";
   const found = usable.find((p) => placeId(p) === last) ?? usable.find((p) => p.default) ?? usable[0];
   return found ? placeId(found) : "";
 }

@@ -60,7 +60,7 @@ export function ProjectsScreen() {
           }
         >
           {manage
-            ? "A project is a git repository: cloned from a URL, or a folder on the server. Nothing at hand? The sample is a small real repository, ready in a second."
+            ? "A project is a git repository: cloned from a URL, or a folder on the server or on a machine. Nothing at hand? The sample is a small real repository, ready in a second."
             : "A project is a git repository. An admin of the team can add one."}
         </Empty>
       ) : (
@@ -116,7 +116,7 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
       body:
         p.state === "cloning"
           ? "What was fetched so far is removed."
-          : p.source.kind === "path"
+          : p.source.kind === "path" || p.source.kind === "runner"
             ? "The folder itself stays as it is. Parawork forgets it."
             : "Parawork's own clone is removed from the server. The remote repository stays as it is.",
       action: p.state === "cloning" ? "Stop" : "Remove",

@@ -1,23 +1,27 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { keys } from "@/api/queries";
+import type { Adding } from "@/app/router";
 import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
 import { Segmented, TextField } from "@/kit/field";
-import { FormError } from "@/kit/states";
+import { FormError, Skeleton } from "@/kit/states";
 import { FolderBrowser } from "./folder-browser";
 
-/** Adds a repository: by its URL or as a folder on the server. */
-export default function AddProjectDialog({ kind }: { kind: "url" | "folder" }) {
+const MachineFolder = lazy(() => import("./machine-folder").then((m) => ({ default: m.MachineFolder })));
+
+/** Adds a repository: by its URL, or as a folder on the server or on a member's machine. */
+export default function AddProjectDialog({ kind }: { kind: Adding }) {
   const team = useTeam();
   const navigate = useNavigate();
   const client = useQueryClient();
   const [url, setUrl] = useState("");
   const [path, setPath] = useState("");
+  const [there, setThere] = useState({ machine: "", path: "" });
   const [name, setName] = useState("");
   const close = () => void navigate({ to: ".", search: (s) => ({ ...s, add: undefined }) });
 
@@ -39,11 +43,14 @@ export default function AddProjectDialog({ kind }: { kind: "url" | "folder" }) {
       });
     },
   });
-  const error = fieldError(add.error, "url") ?? fieldError(add.error, "path") ?? fieldError(add.error, "source");
+  const error = ["url", "path", "runner_id", "source"].map((f) => fieldError(add.error, f)).find(Boolean);
   const nameError = fieldError(add.error, "name");
+  const where = { url: url.trim(), folder: path, machine: there.path }[kind];
   const submit = () => {
-    if (kind === "url" ? url.trim() : path)
-      add.mutate(kind === "url" ? { kind: "url", url: url.trim() } : { kind: "path", path });
+    if (!where) return;
+    if (kind === "url") add.mutate({ kind: "url", url: where });
+    else if (kind === "folder") add.mutate({ kind: "path", path: where });
+    else add.mutate({ kind: "runner", runner_id: there.machine, path: where });
   };
 
   return (
@@ -51,7 +58,7 @@ export default function AddProjectDialog({ kind }: { kind: "url" | "folder" }) {
       open
       onClose={close}
       title="Add a project"
-      about="A git repository, cloned from a URL or a folder on the server."
+      about="A git repository: cloned from a URL, or a folder on the server or on a machine."
     >
       <form
         className="flex min-h-0 flex-1 flex-col"
@@ -78,6 +85,7 @@ export default function AddProjectDialog({ kind }: { kind: "url" | "folder" }) {
               options={[
                 ["url", "URL"],
                 ["folder", "Folder on the server"],
+                ["machine", "On a machine"],
               ]}
             />
           </div>
@@ -95,12 +103,16 @@ export default function AddProjectDialog({ kind }: { kind: "url" | "folder" }) {
               autoCapitalize="none"
               onChange={(e) => setUrl(e.target.value)}
             />
-          ) : (
+          ) : kind === "folder" ? (
             <FolderBrowser value={path} onChange={setPath} error={error} />
+          ) : (
+            <Suspense fallback={<Skeleton rows={3} label="Looking for machines" />}>
+              <MachineFolder value={there} onChange={setThere} error={error} />
+            </Suspense>
           )}
           <TextField
             label="Name"
-            placeholder={lastPart(kind === "url" ? url : path) || "From the repository"}
+            placeholder={lastPart(where) || "From the repository"}
             value={name}
             error={nameError}
             onChange={(e) => setName(e.target.value)}
@@ -109,13 +121,7 @@ export default function AddProjectDialog({ kind }: { kind: "url" | "folder" }) {
         </DialogBody>
         <DialogFoot>
           <Button onClick={close}>Cancel</Button>
-          <Button
-            type="submit"
-            look="primary"
-            keys="mod+enter"
-            busy={add.isPending && "Adding"}
-            disabled={kind === "url" ? !url.trim() : !path}
-          >
+          <Button type="submit" look="primary" keys="mod+enter" busy={add.isPending && "Adding"} disabled={!where}>
             {kind === "url" ? "Clone" : "Add"}
           </Button>
         </DialogFoot>

@@ -94,6 +94,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const [executor, setExecutor] = useState<string | undefined>(undefined);
   const [size, setSize] = useState<string | undefined>(undefined); // undefined: the last one here, else the place's own
   const [fallback, setFallback] = useState(false);
+  const [folder, setFolder] = useState(""); // of a machine: whose repository it borrows
   const [tries, setTries] = useState<Try[] | undefined>(undefined); // several agents; undefined: one
 
   const agents = useQuery(agentsQuery(team.slug));
@@ -122,6 +123,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             ...(base ? { base } : {}),
             ...(branch?.trim() ? { branch: branch.trim() } : {}),
             ...(place ? placeBody(place) : {}),
+            ...(machine && folder ? { runner_folder: folder } : {}),
             ...(wanted ? { resources: { cpus: wanted.cpus, memory_mb: wanted.memory_mb } } : {}),
             ...(there?.own_disk && there.fallback && fallback ? { fallback_ok: true } : {}),
           },
@@ -183,7 +185,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const unsure = choice.info?.takes_permissions === true && permissions.all && !isolated && !permissions.confirmed;
   const several = tries !== undefined;
   const field = (f: string) => fieldError(several ? run.error : create.error, f);
-  const named = ["name", "base", "branch", "executor", "runner_id", "resources"].some(field);
+  const named = ["name", "base", "branch", "executor", "runner_id", "runner_folder", "resources"].some(field);
   const undecided = place === "" && executors.data?.suggested?.ask === true;
   const ready = undecided
     ? false
@@ -238,6 +240,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
                   setProject(projects.find((p) => p.id === id) ?? project);
                   setBase("");
                   setBranch(undefined);
+                  setFolder("");
                 }}
                 options={projects.map((p) => ({ value: p.id, text: p.name }))}
               />
@@ -300,9 +303,10 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
           onChange={(chosenPlace) => {
             setExecutor(chosenPlace);
             setSize(undefined);
+            setFolder("");
             setFallback(false); // agreed for the place it was asked about
           }}
-          error={field("executor") ?? field("runner_id") ?? field("resources")}
+          error={field("executor") ?? field("runner_id") ?? field("runner_folder") ?? field("resources")}
           size={wanted && sizeId(wanted)}
           onSize={several ? undefined : setSize}
           fallback={fallback}
@@ -310,7 +314,13 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         />
         {machine && !several && (
           <Suspense>
-            <MachineTerms machineId={machine} />
+            <MachineTerms
+              key={`${machine} ${project.id}`}
+              machineId={machine}
+              project={project}
+              folder={folder}
+              onFolder={setFolder}
+            />
           </Suspense>
         )}
         {!several && choice.info?.takes_permissions && (

@@ -1,17 +1,58 @@
 import { useQuery } from "@tanstack/react-query";
+import type { Project } from "@/api/client";
+import { visible } from "@/format/text";
+import { Field, inputClass } from "@/kit/field";
 import { machineQuery } from "@/machines/api";
 import { ACCESS } from "@/machines/words";
 
-/** What there is to say about work on a member's machine: what its owner is asked. */
-export default function MachineTerms({ machineId }: { machineId: string }) {
+interface Props {
+  machineId: string;
+  project: Project;
+  /** The folder whose repository it borrows; "" = the project's own where that is on this machine, else none. */
+  folder: string;
+  onFolder: (path: string) => void;
+}
+
+/** What there is to say about work on a member's machine: from which of its folders, and what its owner is asked. */
+export default function MachineTerms({ machineId, project, folder, onFolder }: Props) {
   const m = useQuery(machineQuery(machineId)).data;
-  if (!m || m.access === "full") return null;
+  if (!m) return null;
+  const { source } = project;
+  const own = source.kind === "runner" && source.runner_id === machineId ? source.path : undefined;
+  const folders = m.folders.filter((f) => f.git && f.access !== "read_only" && f.path !== own);
+  const first = own ? `The project's own: ${visible(own)}` : "A copy of its own, sent by the server";
   return (
-    <p className="text-needs">
-      <span aria-hidden>◆ </span>
-      {m.access === "read_only"
-        ? ACCESS.read_only.means
-        : `${m.mine ? "You are" : `${m.user_name} is`} asked at the machine before anything starts there.`}
-    </p>
+    <div className="flex flex-col gap-3 empty:hidden">
+      {m.access !== "full" && (
+        <p className="text-needs">
+          <span aria-hidden>◆ </span>
+          {m.access === "read_only"
+            ? ACCESS.read_only.means
+            : `${m.mine ? "You are" : `${m.user_name} is`} asked at the machine before anything starts there.`}
+        </p>
+      )}
+      {(folders.length > 0 || own) && (
+        <Field
+          label={`Repository on ${m.name}`}
+          hint={
+            folder || own
+              ? "A worktree of its own beside that folder, whose files stay as they are. The branch can be delivered into its repository."
+              : "The machine's own folders are not touched."
+          }
+        >
+          {(ids) => (
+            <select {...ids} className={inputClass} value={folder} onChange={(e) => onFolder(e.target.value)}>
+              <option value="">{first}</option>
+              {folders.map((f) => (
+                <option key={f.path} value={f.path}>
+                  {visible(f.path)}
+                  {f.branch ? ` (${visible(f.branch)})` : ""}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+      )}
+    </div>
   );
 }

@@ -126,10 +126,13 @@ export function PlaceChoice({ query, ...rest }: Omit<Props, "places"> & { query:
   return (
     <div>
       <Place places={items} {...rest} />
-      {suggested?.ask && rest.value === "" && (
+      {suggested?.ask && rest.value === "" ? (
         <p className="mt-1 text-needs">
-          <span aria-hidden>◆ </span>Several machines are connected: choose where it is to live.
+          <span aria-hidden>◆ </span>
+          {sentence(suggested.reason || "several machines are connected")} Choose where it is to live.
         </p>
+      ) : (
+        suggested?.reason && <p className="mt-1 text-meta text-fg3">{sentence(suggested.reason)}</p>
       )}
       {connectable && (
         <Link

@@ -20,10 +20,10 @@ import { isNumber, recall, remember } from "@/state/remember";
 import { toast, toastError } from "@/state/toasts";
 
 /** The place that is offered instead: a cloud one first, for it is as far from everybody as the machine was. */
-function instead(places: readonly Place[]): Place | undefined {
+function instead(places: readonly Place[]): { target: Place | undefined; cloud: Place | undefined } {
   const others = places.filter((p) => !p.runner_id && p.allowed);
   const cloud = others.find((p) => p.own_disk);
-  return cloud ?? others.find((p) => p.available && p.isolated);
+  return { target: cloud?.available ? cloud : others.find((p) => p.available && p.isolated), cloud };
 }
 
 interface Props {
@@ -42,7 +42,7 @@ export function OfflineBar({ workspace: w, away, sandbox }: Props) {
   const [waits, setWaits] = useState(() => recall(waitKey, isNumber) === (away.since ?? 0));
   const places = useQuery(workspacePlacesQuery(w.id));
   const items = places.data?.items ?? [];
-  const target = instead(items.map((p) => p.executor));
+  const { target, cloud } = instead(items.map((p) => p.executor));
   const changes = items.find((p) => target && placeId(p.executor) === placeId(target))?.changes ?? [];
   const may = team.can("workspace.edit");
   const sync = sandbox?.sync;
@@ -128,7 +128,7 @@ export function OfflineBar({ workspace: w, away, sandbox }: Props) {
           <Button look="primary" onClick={() => wait(true)}>
             Wait
           </Button>
-          {target?.available && (
+          {target && (
             <Button
               className="h-auto! min-h-(--control-h) shrink! text-left whitespace-normal!"
               busy={go.isPending && "Moving"}
@@ -142,9 +142,9 @@ export function OfflineBar({ workspace: w, away, sandbox }: Props) {
           </Button>
         </div>
       )}
-      {may && target && !target.available && (
+      {may && cloud && !cloud.available && (
         <p className="mt-1 text-meta text-fg3">
-          {target.name} cannot take it over now: {plain(target.reason)}
+          {cloud.name} cannot take it over now: {plain(cloud.reason)}
         </p>
       )}
     </section>

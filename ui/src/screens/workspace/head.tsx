@@ -20,6 +20,7 @@ import { StateChip } from "@/workspaces/state-chip";
 import { useShownSession } from "./shown-session";
 import { useStop } from "./use-stop";
 
+const Deliver = lazy(() => import("./deliver"));
 const PlaceLine = lazy(() => import("../place/line"));
 
 /** Name, key, state, branch and place of a workspace, and what can be done with it. */
@@ -129,6 +130,11 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           </Link>
         )}
         {canCommit && <Button onClick={commit}>Commit</Button>}
+        {canMerge && w.runner_folder && (
+          <Suspense>
+            <Deliver workspace={w} folder={w.runner_folder} />
+          </Suspense>
+        )}
         {canMerge && (
           <Button look="primary" onClick={() => dialog("merge")}>
             Merge…

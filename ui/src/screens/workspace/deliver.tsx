@@ -1,0 +1,42 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, data, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { short, visible } from "@/format/text";
+import { Button } from "@/kit/button";
+import { confirm } from "@/state/confirm";
+import { toast, toastError } from "@/state/toasts";
+
+/** Puts the branch into the repository of the folder it borrows, on the machine itself. */
+export default function Deliver({ workspace: w, folder }: { workspace: Workspace; folder: string }) {
+  const client = useQueryClient();
+  const machine = w.runner_name || "the machine";
+  const deliver = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/deliver", { params: { path: { id: w.id } } })),
+    onSuccess: (d) => {
+      toast({
+        kind: "good",
+        title: `${visible(d.branch)} is in the repository on ${machine}`,
+        text: `At commit ${short(d.commit)}, in ${visible(folder)}. Nothing there was checked out or merged.`,
+      });
+      void client.invalidateQueries({ queryKey: keys.activity(w.id) });
+    },
+    onError: (error) => toastError("The branch was not delivered", error, () => deliver.mutate()),
+  });
+  const ask = async () => {
+    const yes = await confirm({
+      title: `Deliver ${w.branch} to ${machine}?`,
+      body: `Its commits become the branch ${w.branch} of the repository in ${visible(folder)}. What is checked out there stays as it is; what is not committed here is not delivered.`,
+      action: "Deliver",
+    });
+    if (yes) deliver.mutate();
+  };
+  return (
+    <Button
+      busy={deliver.isPending && "Delivering"}
+      onClick={() => void ask()}
+      title={`Put the branch into the repository in ${visible(folder)} on ${machine}`}
+    >
+      Deliver
+    </Button>
+  );
+}
