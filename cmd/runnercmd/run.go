@@ -391,16 +391,16 @@ func (r *runner) report(ctx context.Context) report {
 	s := r.state
 	r.mu.Unlock()
 	out := report{Pid: os.Getpid(), Version: r.p.Version, Mode: r.id.Mode, Hello: r.m.Hello(ctx), Connected: s.Connected, Since: s.Since.UnixMilli(), Reason: s.Reason,
-		Stopped: r.keeper.Stopped(), File: policyFile(r.id), Sandboxes: r.standings(), Questions: r.keeper.Questions()}
+		Stopped: r.keeper.Stopped(), File: policyFile(r.id), Sandboxes: r.standings(ctx), Questions: r.keeper.Questions()}
 	if !s.Next.IsZero() {
 		out.Next = s.Next.UnixMilli()
 	}
 	return out
 }
 
-func (r *runner) standings() []running {
+func (r *runner) standings(ctx context.Context) []running {
 	out := []running{}
-	for _, s := range r.m.Standings() {
+	for _, s := range r.m.Look(ctx) {
 		out = append(out, running{ID: s.ID, Key: s.Key, State: s.State, Processes: s.Programs})
 	}
 	return out
@@ -433,14 +433,14 @@ func (r *runner) leaveBy(ctx context.Context, l leave) (left, error) {
 	}
 	if len(stay) > 0 {
 		out.Words = append(out.Words, fmt.Sprintf("Offline now. %s on here and will be found again at the next start:", plural(len(stay), "1 sandbox goes", "%d sandboxes go")))
-		for _, s := range stay {
-			out.Words = append(out.Words, "  "+running{ID: s.ID, Key: s.Key, State: s.State, Processes: s.Programs}.words())
+		for _, s := range r.standings(ctx) {
+			out.Words = append(out.Words, "  "+s.words())
 		}
 		out.Words = append(out.Words, "To end them all: parawork runner stop --now")
 	} else {
 		out.Words = append(out.Words, "Offline now. Nothing runs here.")
 	}
-	if l.Remove && len(stay) > 0 && told {
+	if l.Remove && len(stay) > 0 && told { // the time is up, or somebody was impatient
 		r.end(errLeft)
 		return out, fault.New(fault.Conflict, "runner_not_removed", "Not everything was brought home, so %s left as it is.", plural(len(stay), "1 sandbox is", "%d sandboxes are"))
 	}

@@ -172,11 +172,11 @@ func read(dir string) (*Identity, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if st.Mode().Perm()&0o077 != 0 {
-		return nil, fault.New(fault.Invalid, codeBroken, "Others can read this machine's key in %s. Give it a new one with \"regenerate\" on the Machines page, and run chmod 600 on that file.", path)
+		return nil, fault.New(fault.Invalid, codeBroken, "Others can read this machine's key in %s. Give it a new one with \"New key\" on the Machines page, and run chmod 600 on that file.", path)
 	}
 	id := &Identity{Dir: dir}
 	if err := json.Unmarshal(text, id); err != nil || id.RunnerID == "" || len(id.Key) != ed25519.PrivateKeySize || len(id.ServerKey) != ed25519.PublicKeySize {
-		return nil, fault.New(fault.Invalid, codeBroken, "%s is damaged. Give this machine a new key with \"regenerate\" on the Machines page, and run the line it shows.", path)
+		return nil, fault.New(fault.Invalid, codeBroken, "%s is damaged. Give this machine another with \"New key\" on the Machines page, and run the line it shows.", path)
 	}
 	return id, nil
 }

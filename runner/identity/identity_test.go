@@ -233,7 +233,7 @@ func TestADamagedOrOpenKeyIsNamed(t *testing.T) {
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identity.Load(root, "", ""); err == nil || !strings.Contains(err.Error(), "regenerate") {
+	if _, err := identity.Load(root, "", ""); err == nil || !strings.Contains(err.Error(), "New key") {
 		t.Errorf("%v", err)
 	}
 }
