@@ -49,6 +49,7 @@ type Capabilities struct {
 	PriceNano int64 // nano-USD per hour; 0 = free
 
 	OwnDisk    bool   // the worktree inside is a copy: see OnArrive
+	Gated      bool   // of a place with a disk of its own: its way out is a gate of this machine all the same
 	SharedHome bool   // agents' home there is somebody's own: nothing of it is copied to or from it
 	PauseFree  bool   // what is paused costs nothing and lives on by itself
 	Sizes      []Size // what can be chosen, the smallest first; none = limits say how much it gets
@@ -132,6 +133,13 @@ type Sandbox interface {
 type Pauser interface {
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error
+}
+
+// Stopper is an optional ability of an Executor some of whose sandboxes have a disk of their own: Stop ends everything in the sandbox of h,
+// whether its guest answers or not, and keeps that disk, which destroying it removes. Create with its id, and Recover, start it again. A
+// sandbox without such a disk is destroyed. Idempotent.
+type Stopper interface {
+	Stop(ctx context.Context, h Handle) error
 }
 
 // Remainer is an optional ability of an Executor whose sandboxes, when their guest has died, leave the guest's own folder

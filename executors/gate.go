@@ -51,7 +51,7 @@ func (m *Manager) UseGate(g Gate, n Networks) {
 			return fmt.Errorf("reading what of the network workspace %s reaches: %w", s.WorkspaceID, err)
 		}
 		s.Network = network
-		if c.OwnDisk { // on another machine, whose place has walls of its own
+		if c.OwnDisk && !c.Gated { // on another machine, whose place has walls of its own
 			return nil
 		}
 		s.Gate, err = open(ctx, Ticket{SandboxID: s.ID, WorkspaceID: s.WorkspaceID, TeamID: s.TeamID, Network: network})

@@ -5,10 +5,12 @@
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --call SOCKET --token-file FILE
 //	parawork-guest serve --dir DIR --root ROOT --sandbox ID --listen SOCKET --letter FILE
 //	parawork-guest bridge [--wait DURATION] SOCKET [ID]
+//	parawork-guest outlet SOCKET
 //	parawork-guest hook [--wait DURATION] AGENT
 //	parawork-guest connect HOST PORT
 //
-// "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. "connect" is what ssh runs to
+// "bridge" is what a host starts beside a guest it can start processes with but not dial: see guest/bridge. "outlet" is
+// the same for the way out: see guest/outlet. "hook" is what agents' hooks run: it hands what they say to the guest beside them, see guest/hook. "connect" is what ssh runs to
 // get out of a sandbox without a network of its own, see guest/relay; serve lets other programs out with --egress. "launch"
 // is for the server alone: the step before a box is made, see guest/launch.
 //
@@ -41,6 +43,7 @@ import (
 	"github.com/parawork/parawork/guest/daemon"
 	"github.com/parawork/parawork/guest/hook"
 	"github.com/parawork/parawork/guest/launch"
+	"github.com/parawork/parawork/guest/outlet"
 	"github.com/parawork/parawork/guest/relay"
 	"github.com/parawork/parawork/guest/seal"
 )
@@ -50,6 +53,7 @@ var version = "dev"
 
 const usage = `usage: parawork-guest serve --dir DIR --root ROOT --sandbox ID [--home DIR] [--listen-fd 3 | --listen SOCKET | --call SOCKET] [--token-file FILE | --token-fd FD | --letter FILE] [--log FILE] [--ended FILE] [--egress SOCKET] [--own-env] [--make-root]
        parawork-guest bridge [--wait DURATION] SOCKET [ID]
+       parawork-guest outlet SOCKET
        parawork-guest hook [--wait DURATION] AGENT
        parawork-guest connect HOST PORT
        parawork-guest version
@@ -72,6 +76,8 @@ func main() {
 		err = launch.Run()
 	case "bridge":
 		err = runBridge(args[1:])
+	case "outlet":
+		err = runOutlet(args[1:])
 	case "hook":
 		err = runHook(args[1:])
 	case "connect":
@@ -100,6 +106,13 @@ func runBridge(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	return bridge.Run(ctx, args, os.Stdin, os.Stdout)
+}
+
+// runOutlet carries connections of the sandbox's programs to the host.
+func runOutlet(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	return outlet.Run(ctx, args, os.Stdin, os.Stdout)
 }
 
 // connect joins standard input and output with a host outside.

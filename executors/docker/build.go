@@ -53,22 +53,14 @@ type Builder struct{ api *client.Client }
 // NewBuilder makes a Builder of the engine at host; "" = DOCKER_HOST, else the usual socket. It asks nobody.
 func NewBuilder(host string) (*Builder, error) {
 	api, _, err := connect(host)
-	if err == nil && api == nil {
-		err = fault.New(fault.Unsupported, "docker_address", "The address %q of the Docker engine cannot be used. Give that of a socket, such as unix:///var/run/docker.sock.", host)
-	}
 	if err != nil {
 		return nil, err
 	}
 	return &Builder{api}, nil
 }
 
-// Builder returns a Builder of the executor's engine; nil where there is none.
-func (e *Executor) Builder() *Builder {
-	if e.api == nil {
-		return nil
-	}
-	return &Builder{e.api}
-}
+// Builder returns a Builder of the executor's engine.
+func (e *Executor) Builder() *Builder { return &Builder{e.api} }
 
 // Close gives back what the Builder opened.
 func (b *Builder) Close() error { return b.api.Close() }

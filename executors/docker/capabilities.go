@@ -5,6 +5,7 @@ package docker
 import (
 	"context"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -47,7 +48,7 @@ func (e *Executor) about(ctx context.Context) (system.Info, error) {
 		e.engine = engine{}
 		return system.Info{}, err
 	}
-	e.engine = engine{info, e.cfg.Now()}
+	e.engine, e.virtual = engine{info, e.cfg.Now()}, virtual(info)
 	return info, nil
 }
 
@@ -68,20 +69,38 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 		c.Available, c.Reason, c.Cure = false, reason, cure
 		return c, nil
 	}
-	if e.remote != "" {
-		return refuse("the Docker engine "+e.remote+" is not on this machine, and workspaces are folders of this one",
-			"Set sandboxing.docker.host (or DOCKER_HOST) to the socket of an engine on this machine, such as unix:///var/run/docker.sock.")
+	afar := func() {
+		c.OwnDisk, c.Gated, c.StartMs = true, true, 2000
+		switch {
+		case e.remote != "":
+			c.Isolation = "Container: its own processes, file system and network, on the Docker engine's machine"
+		case e.cfg.Runtime == "":
+			c.Isolation = "Container: its own processes, file system and network, in Docker's virtual machine"
+		}
+	}
+	if e.farAsKnown() { // also while the engine does not answer
+		afar()
 	}
 	if info, err := os.Stat(e.cfg.GuestPath); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return refuse("the guest program is missing", e.cfg.either("Run make build, or point the server at its guest binary.", "Download the program again."))
 	}
 	info, err := e.about(ctx)
 	if err != nil {
-		return refuse(whyUnreachable(err))
+		reason, cure := whyUnreachable(err)
+		if e.remote != "" {
+			reason = "the Docker engine " + e.remote + " does not answer (" + plain(err.Error(), 200) + ")"
+			cure = "See that the address is right and that this " + e.cfg.here() + " reaches it, over ssh without being asked for anything."
+		}
+		return refuse(reason, cure)
 	}
-	if info.OSType != "" && info.OSType != "linux" || strings.Contains(info.OperatingSystem, "Docker Desktop") {
-		return refuse("Docker runs in a virtual machine of its own here, which does not see this server's sockets",
-			"Run the server where Docker Engine runs on Linux itself.")
+	if info.OSType != "" && info.OSType != "linux" {
+		return refuse("the Docker engine makes containers of "+info.OSType, "Use an engine that makes Linux containers.")
+	}
+	if e.farAsKnown() {
+		afar()
+		if arch := goArch(info); arch != "" && arch != runtime.GOARCH {
+			return refuse("the Docker engine's processor is another kind ("+arch+") than this "+e.cfg.here()+"'s", "Use an engine on a machine of the same kind.")
+		}
 	}
 	if r := e.cfg.Runtime; r != "" {
 		if _, ok := info.Runtimes[r]; !ok {
@@ -94,6 +113,9 @@ func (e *Executor) Capabilities(ctx context.Context) (executors.Capabilities, er
 	}
 	switch p := e.cfg.Prepare; {
 	case have == "ours", p != nil && p.Offline == "": // what is not there yet is fetched
+		if p != nil {
+			c.MakeMs = prepareIn.Milliseconds()
+		}
 		c.Warning = warnings(info, false, e.cfg.Image)
 	case p != nil:
 		return refuse("the image "+e.cfg.Image+" is not on this machine, and it is not fetched: "+p.Offline, imageCure(e.cfg.Image, true))

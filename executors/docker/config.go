@@ -41,6 +41,7 @@ type Config struct {
 	Image     string        // what containers are made from unless the workspace says otherwise
 	Prepare   *Prepare      // fetches images and installs what they lack; nil = an image must be there and hold all
 	Machine   bool          // this is a member's own machine, not a server: it is called so
+	Far       bool          // the engine sees nothing of this machine, although it says otherwise
 	Runtime   string        // of containers, as the engine calls it; "" = the engine's own
 	ReadyIn   time.Duration // how long a guest may take to call and say hello; default 30 s
 	Grace     time.Duration // what processes get between TERM and KILL at Destroy; default 2 s

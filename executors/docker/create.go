@@ -43,11 +43,12 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if err := hostproc.CheckID(s.ID); err != nil {
 		return nil, err
 	}
-	if e.remote != "" {
-		return nil, fault.New(fault.Unavailable, "docker_remote", "The Docker engine %s is not on this machine.", e.remote)
-	}
 	if info, err := os.Stat(s.Root); err != nil || !info.IsDir() || !filepath.IsAbs(s.Root) {
 		return nil, fault.New(fault.Unavailable, "worktree_missing", "The workspace's folder %q is not there.", s.Root)
+	}
+	far, err := e.isFar(ctx)
+	if err != nil {
+		return nil, err
 	}
 	defer e.turns.Take(s.ID)()
 	found, err := e.find(ctx, executors.Handle{Kind: Kind, ID: s.ID})
@@ -60,7 +61,11 @@ func (e *Executor) Create(ctx context.Context, s executors.Spec) (executors.Sand
 	if err := e.destroy(ctx, s.ID); err != nil { // rests of an earlier try
 		return nil, err
 	}
-	sb, err := e.start(ctx, s)
+	start := e.start
+	if far {
+		start = e.startFar
+	}
+	sb, err := start(ctx, s)
 	if err != nil {
 		cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()

@@ -49,12 +49,14 @@ type Executor struct {
 	whole    map[string]bool     // images that lack nothing, by id
 	instance string
 	engine   engine
+	virtual  bool // the engine has said that it runs in a virtual machine
 	closed   bool
 }
 
 var (
 	_ executors.Executor = (*Executor)(nil)
 	_ executors.Remainer = (*Executor)(nil)
+	_ executors.Stopper  = (*Executor)(nil)
 	_ executors.Remover  = (*Executor)(nil)
 )
 
@@ -73,18 +75,26 @@ func New(cfg Config) (*Executor, error) {
 
 // connect makes a client of the engine at host, and names the host when it is another machine.
 func connect(host string) (api *client.Client, remote string, err error) {
-	opts := []client.Opt{client.FromEnv}
-	if host != "" {
-		opts = []client.Opt{client.WithTLSClientConfigFromEnv(), client.WithHost(host)}
+	if host == "" {
+		host = os.Getenv(client.EnvOverrideHost)
 	}
-	if strings.HasPrefix(host, "ssh:") {
-		return nil, host, nil // the client cannot speak it, and bind mounts would not be there
+	opts := []client.Opt{client.FromEnv}
+	switch {
+	case strings.HasPrefix(host, "ssh:"):
+		dial, err := overSSH(host)
+		if err != nil {
+			return nil, "", err
+		}
+		opts = []client.Opt{client.WithHost("http://docker.example.com"), client.WithDialContext(dial)} // the name goes nowhere
+		remote = host
+	case host != "":
+		opts = []client.Opt{client.WithTLSClientConfigFromEnv(), client.WithHost(host)}
 	}
 	api, err = client.NewClientWithOpts(append(opts, client.WithAPIVersionNegotiation())...)
 	if err != nil {
 		return nil, "", fmt.Errorf("address of the Docker engine: %w", err)
 	}
-	if h := api.DaemonHost(); !strings.HasPrefix(h, "unix://") {
+	if h := api.DaemonHost(); remote == "" && !strings.HasPrefix(h, "unix://") {
 		remote = h
 	}
 	return api, remote, nil
@@ -98,10 +108,7 @@ func (e *Executor) Close() error {
 	clear(e.live)
 	e.mu.Unlock()
 	for _, s := range live {
-		s.door.Close()
-	}
-	if e.api == nil {
-		return nil
+		s.shut()
 	}
 	return e.api.Close()
 }
@@ -129,7 +136,7 @@ func (e *Executor) shut(id string) {
 	delete(e.live, id)
 	e.mu.Unlock()
 	if s != nil {
-		s.door.Close()
+		s.shut()
 	}
 }
 
@@ -182,7 +189,7 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 	for _, id := range folders {
 		ids[id] = true
 	}
-	if _, err := os.Stat(filepath.Join(e.cfg.Dir, instanceName)); err == nil && e.remote == "" {
+	if _, err := os.Stat(filepath.Join(e.cfg.Dir, instanceName)); err == nil {
 		instance, err := e.ourInstance()
 		if err != nil {
 			return nil, err
@@ -217,9 +224,29 @@ func (e *Executor) Remove(ctx context.Context, h executors.Handle) error {
 	return e.destroy(ctx, h.ID)
 }
 
+// Stop ends everything in a container. Its disk stays, where it has one of its own: Create and Recover start it again.
+func (e *Executor) Stop(ctx context.Context, h executors.Handle) error {
+	if err := hostproc.CheckID(h.ID); err != nil {
+		return err
+	}
+	if !e.recorded(h.ID).Far {
+		return e.Remove(ctx, h)
+	}
+	defer e.turns.Take(h.ID)()
+	e.shut(h.ID)
+	c, err := e.inspect(ctx, h.ID)
+	if errors.Is(err, executors.ErrGone) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return e.stop(ctx, h.ID, c)
+}
+
 // Remains returns the guest's own folder, which outlives its container until Sweep.
 func (e *Executor) Remains(sandboxID string) (string, bool) {
-	if hostproc.CheckID(sandboxID) != nil || !e.ours(sandboxID) {
+	if hostproc.CheckID(sandboxID) != nil || !e.ours(sandboxID) || e.recorded(sandboxID).Far {
 		return "", false
 	}
 	info, err := os.Lstat(e.guestDir(sandboxID))
@@ -240,6 +267,14 @@ func (e *Executor) Sweep(ctx context.Context, sandboxID string) error {
 		return err
 	}
 	return e.destroy(ctx, sandboxID)
+}
+
+// recorded is what is kept of a sandbox, as far as it can be read.
+func (e *Executor) recorded(id string) (rec record) {
+	if err := hostproc.ReadRecord(e.dir(id), &rec); err != nil {
+		return record{}
+	}
+	return rec
 }
 
 // settleTimeout bounds what must happen although the caller has left.

@@ -4,6 +4,7 @@ package docker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,6 +48,10 @@ func TestMain(m *testing.M) {
 		}
 		if engine, engineErr = testdocker.Start("--live-restore"); engineErr == nil {
 			defer engine.Stop()
+			if err := errors.Join(fakeSSH(dir, engine.Host), afar()); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
 		}
 		return m.Run()
 	}())

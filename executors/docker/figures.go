@@ -36,6 +36,10 @@ func (s *sandbox) Figures() (executors.Figures, error) {
 		return executors.Figures{}, fmt.Errorf("reading the container's figures: %w", err)
 	}
 	f := figures(st)
+	if s.rec.Far {
+		f.MemoryPeak = max(f.MemoryPeak, f.MemoryBytes)
+		return f, nil // its processes are not this kernel's
+	}
 	if c, err := s.e.inspect(ctx, s.id); err == nil {
 		kills, peak := memoryEvents(c.State.Pid)
 		f.OOMKills, f.MemoryPeak = kills, max(f.MemoryPeak, peak)

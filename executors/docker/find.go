@@ -50,9 +50,6 @@ func (e *Executor) Recover(ctx context.Context, h executors.Handle) (executors.S
 
 // find looks for the container of a sandbox and its guest. The caller holds the sandbox's turn.
 func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, error) {
-	if e.remote != "" {
-		return nil, fault.New(fault.Unavailable, "docker_remote", "The Docker engine %s is not on this machine.", e.remote)
-	}
 	var rec record
 	if err := hostproc.ReadRecord(e.dir(h.ID), &rec); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("reading what is kept of sandbox %s: %w", h.ID, err)
@@ -64,9 +61,11 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 	}
 	c, err := e.inspect(ctx, h.ID)
 	switch {
+	case errors.Is(err, executors.ErrGone) && rec.Far && c.ContainerJSONBase != nil && c.State.Status != container.StateCreated:
+		return e.revive(ctx, h.ID, rec) // its disk is there
 	case errors.Is(err, executors.ErrGone):
 		return nil, e.reallyGone(ctx, h.ID, rec, err)
-	case err != nil && unreachable(errors.Unwrap(err)) && rec.Container != "":
+	case err != nil && !rec.Far && unreachable(errors.Unwrap(err)) && rec.Container != "":
 		// Containers may outlive their engine, and a guest needs none to call its host.
 		if s, oerr := e.adopt(ctx, h.ID, rec, time.Second); oerr == nil {
 			return s, nil
@@ -78,6 +77,9 @@ func (e *Executor) find(ctx context.Context, h executors.Handle) (*sandbox, erro
 	rec.Container = c.ID
 	if c.State.Paused {
 		return e.open(ctx, h.ID, rec) // it cannot answer, and need not
+	}
+	if rec.Far {
+		return e.adopt(ctx, h.ID, rec, farHelloIn)
 	}
 	return e.adopt(ctx, h.ID, rec, helloIn)
 }
@@ -138,6 +140,9 @@ func goneBecause(st *container.State) error {
 
 // open returns the sandbox with its door open.
 func (e *Executor) open(ctx context.Context, id string, rec record) (*sandbox, error) {
+	if rec.Far {
+		return e.openFar(id, rec)
+	}
 	if s := e.known(id); s != nil && !s.door.Closed() {
 		return s, nil
 	}
@@ -145,7 +150,7 @@ func (e *Executor) open(ctx context.Context, id string, rec record) (*sandbox, e
 	closed := e.closed
 	e.mu.Unlock()
 	if closed {
-		return nil, errors.New("the executor was closed")
+		return nil, errClosed
 	}
 	token, err := hostproc.ReadToken(e.dir(id))
 	if err != nil {
@@ -180,10 +185,11 @@ func (e *Executor) adopt(ctx context.Context, id string, rec record, within time
 	if err := executors.CheckHello(h, id); err != nil {
 		return nil, err
 	}
-	if err := e.hideToken(id); err != nil {
-		return nil, err
+	if rec.Far {
+		s.startCarrying()
+		return s, nil
 	}
-	return s, nil
+	return s, e.hideToken(id)
 }
 
 // destroy ends and removes everything of a sandbox. Idempotent. The caller holds the sandbox's turn.
@@ -207,16 +213,8 @@ func (e *Executor) remove(ctx context.Context, id string) error {
 	if c.ContainerJSONBase == nil {
 		return nil
 	}
-	if c.State.Paused { // it hears nothing as long as it is
-		if err := e.api.ContainerUnpause(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-			return inWords(err)
-		}
-	}
-	if c.State.Running {
-		grace := int((2*e.cfg.Grace + time.Second) / time.Second)
-		if err := e.api.ContainerStop(ctx, c.ID, container.StopOptions{Timeout: &grace}); err != nil && !errdefs.IsNotFound(err) {
-			e.cfg.Log.Debug("container did not stop", "sandbox_id", id, "error", err) // it is removed by force
-		}
+	if err := e.stop(ctx, id, c); err != nil {
+		return err
 	}
 	err = e.api.ContainerRemove(ctx, c.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
 	if errdefs.IsConflict(err) { // somebody removes it already
@@ -226,6 +224,32 @@ func (e *Executor) remove(ctx context.Context, id string) error {
 		return inWords(fmt.Errorf("removing the container of sandbox %s: %w", id, err))
 	}
 	return nil
+}
+
+// stop ends what runs in a container.
+func (e *Executor) stop(ctx context.Context, id string, c container.InspectResponse) error {
+	if c.State.Paused { // it hears nothing as long as it is
+		if err := e.api.ContainerUnpause(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+			return inWords(err)
+		}
+	}
+	if c.State.Running {
+		grace := int((2*e.cfg.Grace + time.Second) / time.Second)
+		if err := e.api.ContainerStop(ctx, c.ID, container.StopOptions{Timeout: &grace}); err != nil && !errdefs.IsNotFound(err) {
+			e.cfg.Log.Debug("container did not stop", "sandbox_id", id, "error", err) // whoever removes it does so by force
+			return e.killed(ctx, c.ID)
+		}
+	}
+	return nil
+}
+
+// killed ends a container that did not stop.
+func (e *Executor) killed(ctx context.Context, containerID string) error {
+	err := e.api.ContainerKill(ctx, containerID, "KILL")
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) { // it has ended meanwhile
+		return nil
+	}
+	return inWords(err)
 }
 
 // removed waits until a container that is being removed has gone.

@@ -35,6 +35,12 @@ type record struct {
 	Container string `json:"container,omitempty"` // the container's id
 	Image     string `json:"image,omitempty"`     // as asked for
 	Runtime   string `json:"runtime,omitempty"`
+
+	// Of a container with a disk of its own.
+	Far  bool   `json:"far,omitempty"`
+	Root string `json:"root,omitempty"` // inside
+	Home string `json:"home,omitempty"`
+	Gate string `json:"gate,omitempty"` // folder on this machine with the socket of the way out
 }
 
 // owner is who owns what a sandbox may write, and whom its programs run as.

@@ -93,7 +93,7 @@ func (e *Executor) image(ctx context.Context, name string) (image.InspectRespons
 
 // PrepareImage fetches the configured image and installs what it lacks, as the first sandbox would.
 func (e *Executor) PrepareImage(ctx context.Context) error {
-	if e.api == nil || e.cfg.Prepare == nil {
+	if e.cfg.Prepare == nil {
 		return nil
 	}
 	_, err := e.image(ctx, e.cfg.Image)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -22,8 +23,12 @@ type sandbox struct {
 	e     *Executor
 	id    string
 	token string
-	door  *call.Door
+	door  *call.Door // nil in a container that sees nothing of this machine
 	rec   record
+
+	mu     sync.Mutex
+	way    *carrier // of the way out, where it must be carried
+	closed bool
 }
 
 var (
@@ -31,6 +36,7 @@ var (
 	_ executors.Pauser  = (*sandbox)(nil)
 	_ executors.Metered = (*sandbox)(nil)
 	_ executors.Limiter = (*sandbox)(nil)
+	_ executors.Narrow  = (*sandbox)(nil)
 )
 
 // Handle carries which container of which engine it is. The token is not in it, for handles are stored.
@@ -44,11 +50,31 @@ func (s *sandbox) Handle() executors.Handle {
 
 func (s *sandbox) Token() string { return s.token }
 
+// OnePipe reports whether pipes are dear: one that needs a program in the container is.
+func (s *sandbox) OnePipe() bool { return s.rec.Far }
+
+// shut closes the door, or the way out.
+func (s *sandbox) shut() {
+	if s.door != nil {
+		s.door.Close()
+	}
+	s.mu.Lock()
+	way := s.way
+	s.way, s.closed = nil, true
+	s.mu.Unlock()
+	if way != nil {
+		way.end()
+	}
+}
+
 // callWithin is how long a guest that lives takes at most to have a connection ready.
 const callWithin = 300 * time.Millisecond
 
 // Dial takes a connection of the guest's. When none comes, the engine is asked whether the container still runs.
 func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
+	if s.rec.Far {
+		return s.dialFar(ctx)
+	}
 	soon, cancel := context.WithTimeout(ctx, callWithin)
 	conn, err := s.door.Dial(soon)
 	cancel()
@@ -71,8 +97,29 @@ func (s *sandbox) Dial(ctx context.Context) (io.ReadWriteCloser, error) {
 	return s.await(ctx) // the engine may be away: the guest can do without it
 }
 
+// dialFar opens a pipe. When none can be had, the engine is asked what the container does.
+func (s *sandbox) dialFar(ctx context.Context) (io.ReadWriteCloser, error) {
+	pipe, err := s.bridge(ctx, 2*time.Second)
+	if err == nil || ctx.Err() != nil {
+		return pipe, err
+	}
+	c, ierr := s.e.api.ContainerInspect(ctx, containerName(s.id))
+	switch {
+	case errdefs.IsNotFound(ierr):
+		return nil, fmt.Errorf("sandbox %s has no container: %w", s.id, executors.ErrGone)
+	case ierr == nil && c.State.Paused:
+		return nil, errors.New("the container is paused")
+	case ierr == nil && !c.State.Running:
+		return nil, errors.New("the container has ended; it is started again")
+	}
+	return nil, err
+}
+
 // await takes a connection of the guest's, whatever the engine says.
 func (s *sandbox) await(ctx context.Context) (io.ReadWriteCloser, error) {
+	if s.rec.Far {
+		return s.bridge(ctx, s.e.cfg.ReadyIn)
+	}
 	conn, err := s.door.Dial(ctx)
 	if err != nil {
 		return nil, err

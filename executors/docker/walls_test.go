@@ -176,14 +176,17 @@ func TestWhatCannotBeStartedSaysWhy(t *testing.T) {
 		reason string
 	}{
 		"no engine":        {func(c *docker.Config) { c.Host = "unix://" + dir + "/none" }, "does not answer"},
-		"another machine":  {func(c *docker.Config) { c.Host = "tcp://192.0.2.1:2376" }, "not on this machine"},
-		"over ssh":         {func(c *docker.Config) { c.Host = "ssh://host" }, "not on this machine"},
+		"another machine":  {func(c *docker.Config) { c.Host = "tcp://127.0.0.1:1" }, "tcp://127.0.0.1:1 does not answer"},
+		"over ssh":         {func(c *docker.Config) { c.Host = "ssh://host" }, "Permission denied"},
 		"no runtime":       {func(c *docker.Config) { c.Runtime = "runsc-none" }, "does not know the runtime"},
 		"no guest program": {func(c *docker.Config) { c.GuestPath = dir + "/none" }, "guest program"},
 	} {
 		got, err := newWith(t, t.TempDir(), c.change).Capabilities(t.Context())
 		if err != nil || got.Available || !strings.Contains(got.Reason, c.reason) || got.Cure == "" {
 			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+		if away := strings.Contains(what, "another") || strings.Contains(what, "ssh"); got.OwnDisk != away {
+			t.Errorf("%s: a disk of its own: %v", what, got.OwnDisk)
 		}
 	}
 	if c, err := newWith(t, t.TempDir(), func(c *docker.Config) { c.Runtime = "runsc" }).Capabilities(t.Context()); err != nil || c.Boundary != executors.KernelBoundary {

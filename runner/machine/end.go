@@ -55,7 +55,7 @@ func (b *box) cancelFlight(why error) {
 
 // clear ends what runs in a box and takes it away. The caller holds its turn.
 func (m *Machine) clear(ctx context.Context, b *box) error {
-	if err := m.down(ctx, b); err != nil {
+	if err := m.down(ctx, b, false); err != nil {
 		return err
 	}
 	p := b.get()
@@ -78,9 +78,16 @@ func (m *Machine) clear(ctx context.Context, b *box) error {
 	return nil
 }
 
-// down ends what runs in a box. The caller holds its turn.
-func (m *Machine) down(ctx context.Context, b *box) error {
+// down ends what runs in a box, keeping what it has on a disk of its own or not. The caller holds its turn.
+func (m *Machine) down(ctx context.Context, b *box, keep bool) error {
 	p, sb := b.get(), b.sandbox()
+	if stopper, ok := m.cfg.Executor.(executors.Stopper); ok && keep {
+		if err := stopper.Stop(ctx, m.handle(p)); err != nil {
+			return fmt.Errorf("ending sandbox %s: %w", p.ID, err)
+		}
+		m.ended(b)
+		return nil
+	}
 	remover, removes := m.cfg.Executor.(executors.Remover)
 	if sb == nil && !removes {
 		var err error
@@ -94,9 +101,7 @@ func (m *Machine) down(ctx context.Context, b *box) error {
 			return fmt.Errorf("ending sandbox %s: %w", p.ID, err)
 		}
 	case removes: // whether its guest answers or not
-		h := p.Handle
-		h.Kind, h.ID = m.cfg.Executor.Kind(), p.ID
-		if err := remover.Remove(ctx, h); err != nil {
+		if err := remover.Remove(ctx, m.handle(p)); err != nil {
 			return fmt.Errorf("ending sandbox %s: %w", p.ID, err)
 		}
 	default:
@@ -108,11 +113,23 @@ func (m *Machine) down(ctx context.Context, b *box) error {
 			return fmt.Errorf("removing what sandbox %s left: %w", p.ID, err)
 		}
 	}
+	m.ended(b)
+	return nil
+}
+
+// handle is what the executor knows a box by, also one that was never seen to be made.
+func (m *Machine) handle(p page) executors.Handle {
+	h := p.Handle
+	h.Kind, h.ID = m.cfg.Executor.Kind(), p.ID
+	return h
+}
+
+// ended notes that nothing runs in a box any more.
+func (m *Machine) ended(b *box) {
 	b.setLive(nil)
 	if m.cfg.Ended != nil {
-		m.cfg.Ended(p.ID)
+		m.cfg.Ended(b.get().ID)
 	}
-	return nil
 }
 
 // find finds what the executor has of a box; nil when there is nothing.
@@ -194,7 +211,7 @@ func (m *Machine) halt(ctx context.Context, b *box, reason string) error {
 	if err := b.set(func(p *page) { p.State, p.Reason = stopped, reason }); err != nil {
 		m.cfg.Log.Error("that a sandbox is stopped could not be written down", "sandbox_id", b.page.ID, "error", err)
 	}
-	err = m.down(ctx, b)
+	err = m.down(ctx, b, true)
 	m.hub.sandbox(b.tell())
 	return err
 }

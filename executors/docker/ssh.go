@@ -1,0 +1,137 @@
+//go:build linux || darwin
+
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// overSSH reaches an engine as Docker's own command line does: each connection is an ssh that runs `docker system dial-stdio` there.
+func overSSH(host string) (func(context.Context, string, string) (net.Conn, error), error) {
+	u, err := url.Parse(host)
+	if err == nil && (u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.User.Username(), "-")) {
+		err = errors.New("it names no host")
+	}
+	if err == nil && u.Path != "" && u.Path != "/" {
+		err = errors.New("it has a path")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the address %q of the Docker engine: %w", host, err)
+	}
+	// Nobody can be asked for a password, and what leads nowhere is noticed.
+	args := []string{"-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15", "-T"}
+	if name := u.User.Username(); name != "" {
+		args = append(args, "-l", name)
+	}
+	if port := u.Port(); port != "" {
+		args = append(args, "-p", port)
+	}
+	args = append(args, "--", u.Hostname(), "docker", "system", "dial-stdio")
+	return func(context.Context, string, string) (net.Conn, error) { return startSSH(args) }, nil
+}
+
+// sshConn is the standard input and output of an ssh.
+type sshConn struct {
+	cmd  *exec.Cmd
+	in   *os.File
+	out  *os.File
+	once sync.Once
+	said *firstWords
+	done chan struct{} // closed when ssh has ended and was waited for
+}
+
+func startSSH(args []string) (net.Conn, error) {
+	theirIn, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, theirOut, err := os.Pipe()
+	if err != nil {
+		_ = theirIn.Close()
+		_ = in.Close()
+		return nil, err
+	}
+	c := &sshConn{cmd: exec.Command("ssh", args...), in: in, out: out, said: &firstWords{}, done: make(chan struct{})}
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirIn, theirOut, c.said
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt at the terminal is this program's alone
+	c.cmd.WaitDelay = time.Second
+	err = c.cmd.Start()
+	_ = theirIn.Close()
+	_ = theirOut.Close()
+	if err != nil {
+		_ = in.Close()
+		_ = out.Close()
+		return nil, fmt.Errorf("starting ssh: %w", err)
+	}
+	go func() { // ends with ssh
+		defer close(c.done)
+		_ = c.cmd.Wait() // what it said tells
+	}()
+	return c, nil
+}
+
+func (c *sshConn) Read(p []byte) (int, error) {
+	n, err := c.out.Read(p)
+	if errors.Is(err, io.EOF) {
+		select {
+		case <-c.done: // all it has said is there
+		case <-time.After(2 * time.Second):
+		}
+		if text := plain(c.said.String(), 200); text != "" {
+			return n, fmt.Errorf("ssh: %s", text)
+		}
+	}
+	return n, err
+}
+
+func (c *sshConn) Write(p []byte) (int, error) { return c.in.Write(p) }
+
+// CloseWrite ends what is sent.
+func (c *sshConn) CloseWrite() error { return c.in.Close() }
+
+func (c *sshConn) Close() error {
+	c.once.Do(func() {
+		_ = c.in.Close()
+		_ = c.cmd.Process.Kill() // it may have ended
+		_ = c.out.Close()
+	})
+	return nil
+}
+
+func (c *sshConn) LocalAddr() net.Addr  { return &net.UnixAddr{Name: "ssh", Net: "unix"} }
+func (c *sshConn) RemoteAddr() net.Addr { return &net.UnixAddr{Name: "ssh", Net: "unix"} }
+func (c *sshConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.in.SetWriteDeadline(t), c.out.SetReadDeadline(t))
+}
+func (c *sshConn) SetReadDeadline(t time.Time) error  { return c.out.SetReadDeadline(t) }
+func (c *sshConn) SetWriteDeadline(t time.Time) error { return c.in.SetWriteDeadline(t) }
+
+// firstWords keeps the beginning of what is written to it.
+type firstWords struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (w *firstWords) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.b = append(w.b, p[:min(len(p), 500-len(w.b))]...)
+	return len(p), nil
+}
+
+func (w *firstWords) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return string(w.b)
+}
