@@ -26,6 +26,8 @@ const (
 	// backgroundLog is what the guest keeps of each output of a background command: it is not acknowledged while the command
 	// runs, so that a restarted server can read it again.
 	backgroundLog = 16 << 20
+	// settle is how long the answer to a command's start waits for its end: a short command is one way there and back.
+	settle = 25 * time.Millisecond
 	// maxReason bounds the guest's words in a record.
 	maxReason = 1000
 )
@@ -46,6 +48,8 @@ type running struct {
 	inFn  atomic.Int32
 
 	stdout, stderr keeper
+
+	early *guest.Process // of a command that had ended when its start was answered: how, and all it said
 
 	mu  sync.Mutex
 	cmd Command
@@ -108,7 +112,27 @@ func (c *Commands) drive(r *running, spec guest.ProcessSpec, timeout time.Durati
 		}
 		return
 	}
+	if r.early != nil {
+		c.settled(r, place)
+		return
+	}
 	c.follow(ctx, r, place, timeout)
+}
+
+// settled concludes a command whose end and output came with the answer to its start.
+func (c *Commands) settled(r *running, place *Place) {
+	for _, s := range []struct {
+		stream guest.Stream
+		k      *keeper
+		event  string
+	}{{guest.Stdout, &r.stdout, EventStdout}, {guest.Stderr, &r.stderr, EventStderr}} {
+		if b := r.early.Early[s.stream]; len(b) > 0 {
+			s.k.add(0, b)
+			r.tell(ExecEvent{Type: s.event, Data: b})
+		}
+	}
+	c.conclude(r, *r.early, nil)
+	c.remove(place, r.id)
 }
 
 var (

@@ -77,6 +77,9 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 		}
 	}
 	*sent = place
+	if !asked.Background {
+		spec.SettleMs = settle.Milliseconds()
+	}
 	proc, err := place.Guest.Start(As(ctx, ForExecution, asked.ActorID), spec)
 	if err != nil {
 		return nil, proc, fmt.Errorf("starting the command: %w", err)
@@ -89,7 +92,7 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 }
 
 // began stores that the command runs.
-func (c *Commands) began(ctx context.Context, r *running, place *Place, _ guest.Process) error {
+func (c *Commands) began(ctx context.Context, r *running, place *Place, proc guest.Process) error {
 	r.mu.Lock()
 	r.cmd.State, r.cmd.Reason, r.cmd.StartedAt = CommandExecuting, "", c.now()
 	cmd := r.cmd
@@ -97,6 +100,9 @@ func (c *Commands) began(ctx context.Context, r *running, place *Place, _ guest.
 	if err := c.cfg.Store.UpdateCommand(ctx, cmd); err != nil {
 		c.discard(place, r.id)
 		return fmt.Errorf("storing that the command runs: %w", err)
+	}
+	if proc.State == guest.Exited && proc.Early != nil {
+		r.early = &proc
 	}
 	close(r.started)
 	r.tell(ExecEvent{Type: EventStarted, Command: &cmd})

@@ -55,7 +55,14 @@ type ProcessSpec struct {
 	Stdin     bool              `json:"stdin,omitempty"`      // without Tty: keep stdin open for input
 	TimeoutMs int64             `json:"timeout_ms,omitempty"` // 0 = none; then stopped with reason "timeout"
 	MaxLog    int64             `json:"max_log,omitempty"`    // bytes of unacknowledged output kept; 0 = the guest's default
+	SettleMs  int64             `json:"settle_ms,omitempty"`  // the answer waits so long for the process's end, at most MaxSettle
 }
+
+// MaxSettle is the longest an answer to a start may wait, ms.
+const MaxSettle = 1000
+
+// MaxEarly bounds the output that comes with the answer to a start, bytes of each stream.
+const MaxEarly = 64 << 10
 
 // ProcessState is running or exited.
 type ProcessState string
@@ -78,6 +85,10 @@ type Process struct {
 	Reason    string           `json:"reason,omitempty"`    // "exit", "signal", "timeout", "stopped", "start_failed: ...", "lost"
 	Ends      map[Stream]int64 `json:"ends"`                // bytes written so far, per stream
 	Size      Size             `json:"size"`
+
+	// Early is the whole output of a process that ended before its start was answered, see ProcessSpec.SettleMs; nil when there is none to be
+	// told at once: then it is asked for as any other.
+	Early map[Stream][]byte `json:"early,omitempty"`
 }
 
 // Work is what a process and its descendants do now. Programs are the descendants begun last, the newest first.

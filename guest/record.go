@@ -92,6 +92,11 @@ func (p Process) Check(id string) error {
 			return fmt.Errorf("negative end of %s", s)
 		}
 	}
+	for s, b := range p.Early {
+		if p.State != Exited || len(b) > MaxEarly || int64(len(b)) != p.Ends[s] || s != Stdout && s != Stderr {
+			return fmt.Errorf("output of %s that cannot be whole", s)
+		}
+	}
 	if strings.ContainsRune(p.Signal, '\n') {
 		return errors.New("signal name of more than one line")
 	}

@@ -337,3 +337,41 @@ func TestChanges(t *testing.T) {
 		t.Fatalf("diff %q, %v", b, err)
 	}
 }
+
+// The answer to a start waits for a short command's end and brings its output; what is long, pours or goes on is read as ever.
+func TestShortCommandsAreOneWayThereAndBack(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	start := func(id, script string, settle int64) guest.Process {
+		t.Helper()
+		spec := shell(id, script)
+		spec.SettleMs = settle
+		got, err := p.Start(within(t), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	var got guest.Process
+	for i := 0; got.State != guest.Exited; i++ { // a machine that is busy may not come to it in a second
+		got = start(fmt.Sprintf("short%d", i), "echo out; echo err >&2; exit 3", guest.MaxSettle)
+	}
+	if *got.ExitCode != 3 || string(got.Early[guest.Stdout]) != "out\n" || string(got.Early[guest.Stderr]) != "err\n" {
+		t.Errorf("a short one: %+v", got)
+	}
+	if again := start(got.ID, "echo not again", guest.MaxSettle); string(again.Early[guest.Stdout]) != "out\n" {
+		t.Errorf("asked for again: %+v", again)
+	}
+	if long := start("long", "head -c 100000 /dev/zero", guest.MaxSettle); long.Early != nil {
+		t.Errorf("100 kB came at once")
+	}
+	if out := p.all("long", guest.Stdout); len(out) != 100_000 {
+		t.Errorf("%d bytes", len(out))
+	}
+	if runs := start("runs", "echo up; exec sleep 100", 1); runs.State != guest.Running || runs.Early != nil {
+		t.Errorf("one that goes on: %+v", runs)
+	}
+	if plain := start("plain", "echo x", 0); plain.Early != nil {
+		t.Errorf("nobody asked: %+v", plain)
+	}
+}

@@ -3,6 +3,8 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -41,8 +44,58 @@ func (d *Daemon) serveStart(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer(w, http.StatusOK, p.snapshot())
+	if spec.SettleMs > 0 {
+		t := time.NewTimer(time.Duration(min(spec.SettleMs, guest.MaxSettle)) * time.Millisecond)
+		defer t.Stop()
+		select {
+		case <-p.done:
+		case <-t.C:
+		case <-r.Context().Done():
+		}
+	}
+	info := p.snapshot()
+	if spec.SettleMs > 0 && info.State == guest.Exited {
+		info.Early = p.early()
+	}
+	answer(w, http.StatusOK, info)
 	return nil
+}
+
+// early is the whole output of a process that has ended, nil when it is long, still moves, or was partly let go.
+func (p *process) early() map[guest.Stream][]byte {
+	out := map[guest.Stream][]byte{}
+	for s, l := range p.logs {
+		b, err := whole(l)
+		if err != nil || s == guest.Terminal {
+			return nil
+		}
+		out[s] = b
+	}
+	return out
+}
+
+var errNotWhole = errors.New("not all of it is here, or more than fits")
+
+// whole reads a finished log that is short.
+func whole(l *bytelog.Log) ([]byte, error) {
+	first, end := l.Bounds()
+	if first != 0 || end > guest.MaxEarly {
+		return nil, errNotWhole
+	}
+	b := make([]byte, 0, end)
+	for {
+		if len(b) == cap(b) { // one byte more than there is tells its end
+			b = append(b, 0)[:len(b)]
+		}
+		n, from, err := l.ReadAt(b[len(b):cap(b)], int64(len(b)))
+		if errors.Is(err, io.EOF) {
+			return b, nil
+		}
+		if err != nil || n == 0 || from != int64(len(b)) {
+			return nil, errNotWhole
+		}
+		b = b[:len(b)+n]
+	}
 }
 
 func (d *Daemon) serveProcesses(w http.ResponseWriter, _ *http.Request) error {
