@@ -34,7 +34,7 @@ const nameFresh = time.Minute
 var _ runner.Machines = (*fleet)(nil)
 
 func (f *fleet) show(ctx context.Context, m machines.Machine) runner.Machine {
-	return runner.Machine{ID: m.ID, TeamID: m.TeamID, UserID: m.UserID, UserName: f.UserName(ctx, m.UserID), Name: m.Name, Hello: m.Hello, Online: m.Online,
+	return runner.Machine{ID: m.ID, TeamID: m.TeamID, UserID: m.UserID, UserName: f.UserName(ctx, m.UserID), Name: m.Name, Hello: m.Hello, Online: m.Online, Leaving: m.Leaving,
 		OfflineAt: m.OfflineAt, OfflineReason: m.OfflineReason}
 }
 

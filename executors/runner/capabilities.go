@@ -26,6 +26,8 @@ func (e *member) Capabilities(context.Context) (executors.Capabilities, error) {
 	case !e.m.Online:
 		no(since(e.m.OfflineAt, e.f.cfg.Now()), "Start it there again: parawork runner.")
 		c.Away, c.AwaySince = true, e.m.OfflineAt
+	case e.m.Leaving:
+		no("it has its sandboxes brought home and goes", "Start it there again afterwards: parawork runner.")
 	case h.Version < wire.Version-1 || h.Version > wire.Version || h.Version < 1:
 		no("its program speaks another version than this server", "Update the program there: parawork runner update.")
 	case h.Access == wire.ReadOnly:

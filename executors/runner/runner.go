@@ -29,6 +29,7 @@ type Machine struct {
 	Name          string
 	Hello         wire.Hello // what it last said of itself
 	Online        bool
+	Leaving       bool   // it has its sandboxes brought home and goes
 	OfflineAt     int64  // since when it is offline
 	OfflineReason string // in words
 }

@@ -126,6 +126,11 @@ func TestAMachineIsAPlaceAsItSays(t *testing.T) {
 	if c := capsOf(t, y); c.Boundary != executors.ProcessBoundary {
 		t.Errorf("%+v", c)
 	}
+	y.machine.Leaving = true
+	if c := capsOf(t, y); c.Available || c.Away || !strings.Contains(c.Reason, "goes") {
+		t.Errorf("%+v", c)
+	}
+	y.machine.Leaving = false
 	y.machine.Hello.Access = wire.ReadOnly
 	if c := capsOf(t, y); c.Available || !strings.Contains(c.Reason, "read_only") {
 		t.Errorf("%+v", c)

@@ -105,6 +105,9 @@ func (m *Machine) Boot(flags ...string) {
 	m.start(flags)
 }
 
+// Gone says that the program has ended, and left nothing that must be.
+func (m *Machine) Gone() { m.over = true }
+
 // Ended waits until the program ends by itself: the server let it go for good.
 func (m *Machine) Ended() {
 	m.h.t.Helper()

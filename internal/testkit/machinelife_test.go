@@ -1,6 +1,8 @@
 package testkit_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,5 +69,41 @@ func TestAMachinesLife(t *testing.T) {
 			t.Errorf("history %q", got)
 			break
 		}
+	}
+}
+
+// A machine that goes with --remove is listed as going, has its work brought home, and leaves nothing behind.
+func TestAMachineThatGoesForGoodBringsItsWorkHome(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t)
+	m := h.Connect("Borrowed Laptop", "--dangerous", "--remove")
+	ws := h.WorkspaceOn(m, h.Sample(), "Work there")
+	var done struct {
+		State  string
+		Stderr string
+	}
+	h.API("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"argv": []string{"sh", "-c", "echo precious > kept.txt"}}, &done)
+	if done.State != "completed" {
+		t.Fatalf("%+v", done)
+	}
+	there := func() []string {
+		t.Helper()
+		all, err := filepath.Glob(filepath.Join(m.Home, ".parawork", "runner", "*", "*", "workspaces", "*"))
+		must(t, err)
+		return all
+	}
+	if all := there(); len(all) != 1 || filepath.Base(all[0]) != ws.ID {
+		t.Errorf("there: %q", all)
+	}
+	m.Terminate()
+	m.Gone()
+	if r := m.Look(); r.State != "offline" {
+		t.Errorf("%+v", r)
+	}
+	if b, err := os.ReadFile(filepath.Join(ws.Path, "kept.txt")); err != nil || string(b) != "precious\n" {
+		t.Errorf("not brought home: %q %v\n%s", b, err, m.Log())
+	}
+	if left := there(); len(left) != 0 {
+		t.Errorf("left there: %q", left)
 	}
 }
