@@ -1,0 +1,175 @@
+package testkit_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/internal/testkit"
+)
+
+// The main job on a member's own machine, by the programs people run: shell, command, file, change, diff, commit, merge, preview.
+func TestMainJobOnAMachine(t *testing.T) {
+	t.Parallel()
+	t.Run("direct", func(t *testing.T) {
+		t.Parallel()
+		onMachine(t, "--dangerous")
+	})
+}
+
+func onMachine(t *testing.T, flags ...string) {
+	h := testkit.Start(t)
+	m := h.Connect("Work Laptop", flags...)
+	project := h.Sample()
+	ws := h.WorkspaceOn(m, project, "Say hello")
+	var shown struct {
+		Executor   string
+		RunnerID   string `json:"runner_id"`
+		RunnerName string `json:"runner_name"`
+	}
+	h.API("GET", "/workspaces/"+ws.ID, nil, &shown)
+	if shown.Executor != "runner" || shown.RunnerID != m.ID || shown.RunnerName != "Work Laptop" {
+		t.Errorf("the workspace says it lives in %+v", shown)
+	}
+
+	var sh testkit.Session
+	h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "shell", "cols": 90, "rows": 20}, &sh)
+	term := h.Attach(sh.ID, "from=0")
+	must(t, term.Type("printf 'hello\\n' > greeting.txt; rm README.md; stty size; pwd; echo do''ne\r"))
+	must(t, term.See("done"))
+	_, out := term.Bytes()
+	if !strings.Contains(string(out), "20 90") || !strings.Contains(string(out), m.Home) {
+		t.Errorf("the shell is not on the machine: %q", out)
+	}
+	h.Wait("the changes come by themselves", func() bool {
+		var c testkit.Changes
+		h.API("GET", "/workspaces/"+ws.ID+"/changes", nil, &c)
+		_, added := c.Find("greeting.txt")
+		_, removed := c.Find("README.md")
+		return added && removed
+	})
+	h.Wait("the file is home", func() bool {
+		b, err := os.ReadFile(filepath.Join(ws.Path, "greeting.txt"))
+		return err == nil && string(b) == "hello\n"
+	})
+	if _, diff, err := h.Do("GET", "/workspaces/"+ws.ID+"/diff?path=greeting.txt", nil); err != nil || !strings.Contains(string(diff), "\n+hello\n") {
+		t.Errorf("diff: %v\n%s", err, diff)
+	}
+	var ran struct{ State, Stdout string }
+	h.API("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": "cat greeting.txt"}, &ran)
+	if ran.State != "completed" || ran.Stdout != "hello\n" {
+		t.Errorf("a command: %+v", ran)
+	}
+	var commit struct{ Commit string }
+	h.API("POST", "/workspaces/"+ws.ID+"/commit", map[string]any{"message": "Say hello", "paths": []string{"greeting.txt"}}, &commit)
+	if len(commit.Commit) < 40 {
+		t.Errorf("commit: %+v", commit)
+	}
+	var merged struct{ Merged bool }
+	h.API("POST", "/workspaces/"+ws.ID+"/merge", map[string]any{"strategy": "squash", "message": "Hello"}, &merged)
+	if !merged.Merged {
+		t.Fatal("it was not merged")
+	}
+	var sandbox struct {
+		RunnerID string `json:"runner_id"`
+		State    string
+		Machine  struct {
+			Name, OS, Mode string
+			Online         bool
+		}
+	}
+	h.API("GET", "/workspaces/"+ws.ID+"/sandbox", nil, &sandbox)
+	if sandbox.RunnerID != m.ID || sandbox.State != "running" || !sandbox.Machine.Online || sandbox.Machine.Name != "Work Laptop" {
+		t.Errorf("sandbox: %+v", sandbox)
+	}
+}
+
+// A machine that goes away keeps its work: what runs there goes on and is caught up with. Who does not wait goes on elsewhere from what came
+// home last, and what the machine did meanwhile is kept beside that.
+func TestAMachineGoesAwayAndComesBack(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t)
+	m := h.Connect("Work Laptop", "--dangerous")
+	ws := h.WorkspaceOn(m, h.Sample(), "Go on")
+	var sh testkit.Session
+	h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "shell", "cols": 90, "rows": 20}, &sh)
+	term := h.Attach(sh.ID, "from=0")
+	must(t, term.Type("echo one > one.txt; until test -e go; do sleep 0.05; done; for i in 1 2 3; do echo while-away-$i; done\r"))
+	h.Wait("the first file is home", func() bool {
+		_, err := os.Stat(filepath.Join(ws.Path, "one.txt"))
+		return err == nil
+	})
+	tree := ""
+	must(t, filepath.WalkDir(m.Home, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Name() == "one.txt" {
+			tree = filepath.Dir(path)
+		}
+		return nil
+	}))
+	if tree == "" {
+		t.Fatal("the worktree is not on the machine")
+	}
+	place := func() (blocked bool, warning, executor string) {
+		var w struct {
+			Executor string
+			Blocked  bool   `json:"place_blocked"`
+			Warning  string `json:"place_warning"`
+		}
+		h.API("GET", "/workspaces/"+ws.ID, nil, &w)
+		return w.Blocked, w.Warning, w.Executor
+	}
+
+	m.Kill()
+	m.Offline()
+	h.Wait("the workspace says so", func() bool {
+		blocked, warning, _ := place()
+		return blocked && strings.Contains(warning, "Work Laptop is offline since")
+	})
+	must(t, os.WriteFile(filepath.Join(tree, "go"), nil, 0o644)) // what runs there goes on
+	h.Refused(503, "runner_offline", "POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "shell"})
+	m.Boot()
+	m.Online()
+	again := h.Attach(sh.ID, "from=0")
+	must(t, again.See("while-away-3"))
+	if _, out := again.Bytes(); strings.Count(string(out), "\nwhile-away-2") != 1 {
+		t.Errorf("what was printed meanwhile: %q", out)
+	}
+
+	m.Kill()
+	m.Offline()
+	must(t, os.WriteFile(filepath.Join(tree, "late.txt"), []byte("late\n"), 0o644))
+	h.Wait("it goes on elsewhere", func() bool {
+		return h.Try("PATCH", "/workspaces/"+ws.ID, map[string]any{"executor": "local"}, nil) == nil
+	})
+	if blocked, warning, executor := place(); blocked || executor != "local" {
+		t.Errorf("it lives in %q: %q", executor, warning)
+	}
+	var ran struct{ State, Stdout string }
+	h.API("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": "cat one.txt; ls late.txt"}, &ran)
+	if !strings.HasPrefix(ran.Stdout, "one\n") || strings.Contains(ran.Stdout, "late.txt") {
+		t.Errorf("it goes on from %+v", ran)
+	}
+	m.Boot()
+	m.Online()
+	h.Wait("what the machine did meanwhile is kept", func() bool {
+		var log struct{ Items []struct{ Kind, Text string } }
+		h.API("GET", "/workspaces/"+ws.ID+"/activity", nil, &log)
+		for _, e := range log.Items {
+			if e.Kind == "workspace.left_kept" {
+				return strings.Contains(e.Text, ws.Branch+"-on-work-laptop")
+			}
+		}
+		return false
+	})
+	kept := h.Workspace(ws.ProjectID, "Look") // the repository is the same
+	var seen struct{ Stdout string }
+	h.API("POST", "/workspaces/"+kept.ID+"/exec", map[string]any{"command": "git show " + ws.Branch + "-on-work-laptop:late.txt"}, &seen)
+	if seen.Stdout != "late\n" {
+		t.Errorf("it holds %q", seen.Stdout)
+	}
+	h.Wait("it is ended there", func() bool {
+		_, err := os.Stat(tree)
+		return os.IsNotExist(err)
+	})
+}
