@@ -1,6 +1,11 @@
 package testkit_test
 
 import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +65,9 @@ func onMachine(t *testing.T, flags ...string) {
 	h.API("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": "cat greeting.txt"}, &ran)
 	if ran.State != "completed" || ran.Stdout != "hello\n" {
 		t.Errorf("a command: %+v", ran)
+	}
+	if page := preview(t, h, ws); page != "served on the machine" {
+		t.Errorf("the preview: %q", page)
 	}
 	var commit struct{ Commit string }
 	h.API("POST", "/workspaces/"+ws.ID+"/commit", map[string]any{"message": "Say hello", "paths": []string{"greeting.txt"}}, &commit)
@@ -172,4 +180,36 @@ func TestAMachineGoesAwayAndComesBack(t *testing.T) {
 		_, err := os.Stat(tree)
 		return os.IsNotExist(err)
 	})
+}
+
+// preview visits a program that listens on the loopback of a workspace's place, as a browser does.
+func preview(t *testing.T, h *testkit.House, ws testkit.Workspace) string {
+	t.Helper()
+	program := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served on the machine") }))
+	defer program.Close()
+	_, port, err := net.SplitHostPort(program.Listener.Addr().String())
+	must(t, err)
+	var opened struct{ URL string }
+	h.API("POST", "/workspaces/"+ws.ID+"/ports/"+port+"/open", nil, &opened)
+	u, err := url.Parse(opened.URL)
+	must(t, err)
+	visit := func(path, cookie string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", h.URL+path, http.NoBody)
+		must(t, err)
+		req.Host = u.Host
+		if cookie != "" {
+			req.Header.Set("Cookie", cookie)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		must(t, err)
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	in := visit(u.RequestURI(), "")
+	if in.StatusCode != http.StatusSeeOther || len(in.Cookies()) != 1 {
+		t.Fatalf("with the ticket: %d %v", in.StatusCode, in.Header)
+	}
+	b, err := io.ReadAll(visit("/", in.Cookies()[0].Name+"="+in.Cookies()[0].Value).Body)
+	must(t, err)
+	return string(b)
 }

@@ -82,7 +82,7 @@ func (c claudeCode) preset(l Launch) error {
 		return err
 	}
 	var account any
-	if l.Account.Kind == ExistingLogin {
+	if l.Account.Kind == ExistingLogin && !l.home.own {
 		account = c.oauthAccount(l.home)
 	}
 	return l.home.editJSON(l.home.rel(claudeDir+"/.claude.json"), func(doc map[string]any) {

@@ -40,6 +40,8 @@ type Inside struct {
 	Host bool
 	// Boundary says that the place keeps an agent in, so that it needs no fence of its own.
 	Boundary bool
+	// Own says that the home is a person's own, with logins of theirs: none is written into it or taken out of it.
+	Own bool
 }
 
 // turns has edits of one home wait for each other. Nobody but this server writes presets into a home behind a guest, for a place

@@ -29,6 +29,7 @@ type Home struct {
 	trusted   []string
 	source    string // home of the server's own user
 	files     Files
+	own       bool // a person's own: see Inside
 	exclusive func() (unlock func(), err error)
 }
 
@@ -242,6 +243,9 @@ func (h Home) dropLogin(to string) error {
 
 // login brings the copied login in line with the account.
 func (h Home) login(a Account, agent, from, to string) error {
+	if h.own {
+		return nil // its owner is logged in there, or logs in in the terminal
+	}
 	if a.Kind == ExistingLogin {
 		return h.copyLogin(agent, from, to)
 	}
@@ -279,7 +283,7 @@ func (r *Registry) home(l Launch) (Home, func(), error) {
 	if in == nil {
 		return r.homeHere(l.UserID)
 	}
-	h := Home{Dir: in.Home, temp: "/tmp", source: r.cfg.UserHome, files: in.Files,
+	h := Home{Dir: in.Home, temp: "/tmp", source: r.cfg.UserHome, files: in.Files, own: in.Own,
 		exclusive: func() (func(), error) { return r.turns.take(in.Key), nil }}
 	if err := h.makeFolders(); err != nil {
 		return Home{}, nil, fault.Wrap(err, fault.Unavailable, "home_not_writable", "The private home of the agents could not be made: %v", err)

@@ -262,3 +262,37 @@ func TestAccountsAreForgottenInBoxes(t *testing.T) {
 		t.Error("a home that leads elsewhere was taken for done")
 	}
 }
+
+// A home that is a person's own keeps the login that is in it: the server's own never gets there.
+func TestAPersonsOwnHomeKeepsItsLogin(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, nil, "claude", "codex")
+	in, dir := h.boxed(t, true)
+	in.Own = true
+	h.write(t, filepath.Join(h.source, ".claude", ".credentials.json"), `{"login":"the server's"}`, 0o600)
+	h.write(t, filepath.Join(h.source, ".claude.json"), `{"oauthAccount":{"emailAddress":"server@example.org"}}`, 0o600)
+	h.write(t, filepath.Join(h.source, ".codex", "auth.json"), `{"login":"the server's"}`, 0o600)
+	theirs := filepath.Join(dir, ".claude", ".credentials.json")
+	h.write(t, theirs, `{"login":"theirs"}`, 0o600)
+	for _, agent := range []string{agents.ClaudeCode, agents.Codex} {
+		l := h.launch()
+		l.Account, l.Inside = agents.Account{Kind: agents.ExistingLogin}, in
+		if _, err := h.Plan(agent, l); err != nil {
+			t.Fatalf("%s: %v", agent, err)
+		}
+	}
+	if b, err := os.ReadFile(theirs); err != nil || string(b) != `{"login":"theirs"}` {
+		t.Errorf("their login became %q, %v", b, err)
+	}
+	if err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if b, err := os.ReadFile(path); err == nil && (strings.Contains(string(b), "the server's") || strings.Contains(string(b), "server@example.org")) {
+			t.Errorf("%s has the server's login: %s", path, b)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
