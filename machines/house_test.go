@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -145,9 +146,10 @@ type device struct {
 	id     string
 	server ed25519.PublicKey
 	said   wire.Enrolled
-	raw    chan []byte // lines to say
-	ended  chan error  // why its connection ended
-	first  []byte      // said first instead of a hello
+	raw    chan []byte                                  // lines to say
+	ended  chan error                                   // why its connection ended
+	first  []byte                                       // said first instead of a hello
+	asked  func(w http.ResponseWriter, r *http.Request) // answers what is asked of its folders; set before it connects
 }
 
 func newDevice(h *house) *device {
@@ -237,6 +239,10 @@ func (d *device) gone() error {
 }
 
 func (d *device) serve(w http.ResponseWriter, r *http.Request) {
+	if d.asked != nil && strings.HasPrefix(r.URL.Path, "/v1/folders") {
+		d.asked(w, r)
+		return
+	}
 	if r.URL.Path != "/v1/events" {
 		http.NotFound(w, r)
 		return

@@ -266,7 +266,7 @@ func (m *Machine) spec(ctx context.Context, p page) (executors.Spec, error) {
 	} else {
 		s.Box = &executors.Box{Home: boxHome, UID: p.UID, GID: p.UID, Mounts: []executors.Mount{{Source: s.Root, Target: s.Root}, {Source: m.home(p), Target: boxHome}}}
 	}
-	if p.Folder != "" && m.cfg.Mode != wire.Direct {
+	if p.Folder != "" && m.cfg.Mode != wire.Direct && !m.capabilities(ctx).OwnDisk {
 		lent, err := m.lent(ctx, p)
 		if err != nil {
 			return s, err

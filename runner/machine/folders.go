@@ -125,6 +125,10 @@ func (m *Machine) serveBorrow(w http.ResponseWriter, r *http.Request) error {
 	if err := m.cfg.Keeper.Check(r.Context(), policy.Ask{Kind: policy.KindBundle, Command: cmd, WorkspaceID: ask.WorkspaceID, Path: ask.Path, Text: what}); err != nil {
 		return err
 	}
+	if m.capabilities(r.Context()).OwnDisk {
+		answer(w, http.StatusOK, wire.Borrowed{Reason: "Sandboxes of this machine have a disk of their own, which sees no folder of it."})
+		return nil
+	}
 	got, err := m.cfg.Folders.Borrow(r.Context(), ask)
 	if err != nil {
 		return err
@@ -155,6 +159,9 @@ func (m *Machine) serveCopy(w http.ResponseWriter, r *http.Request) error {
 	b, p, err := m.borrower(ask.SandboxID)
 	if err != nil {
 		return err
+	}
+	if m.capabilities(r.Context()).OwnDisk {
+		return fault.New(fault.Unsupported, wire.CodeUnavailable, "Sandboxes of this machine have a disk of their own: nothing of its folders is copied into them.")
 	}
 	what := "copy " + strings.Join(ask.Patterns, ", ") + " from " + p.Folder + " into a workspace"
 	if err := m.cfg.Keeper.Check(r.Context(), policy.Ask{Kind: policy.KindBundle, Command: cmd, WorkspaceID: p.WorkspaceID, SandboxID: p.ID, Path: p.Folder, Text: what}); err != nil {
