@@ -102,7 +102,8 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	world := fake.NewWorld(filepath.Join(h.dir, "guests"), nil)
 	t.Cleanup(world.Close)
 	h.rooms = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
-	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
+	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Events: h.bus, Enabled: true})
+	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
 	kept := store.NewExecutors(h.db)
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
 		return billing.Budget{LimitNano: 500 * billing.Nano, Limited: true}, nil
@@ -129,7 +130,6 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 		t.Fatal(err)
 	}
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
-	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Events: h.bus, Enabled: true})
 	h.cfg = Config{Version: "test", Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
