@@ -91,7 +91,7 @@ func TestWorkOnAFolderOfAMachine(t *testing.T) {
 			for _, w := range []testkit.Workspace{ws, next} {
 				h.API("DELETE", "/workspaces/"+w.ID, nil, nil)
 			}
-			h.Wait("the repository keeps nothing for workspaces", func() bool { return owner("for-each-ref", "refs/parawork") == "" })
+			h.Wait("the repository keeps nothing for workspaces", func() bool { return owner("for-each-ref", "refs/parawork/borrowed") == "" })
 			if owner("rev-parse", "refs/heads/"+ws.Branch) != tip {
 				t.Error("what was delivered is gone")
 			}

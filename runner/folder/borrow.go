@@ -102,7 +102,8 @@ func (f *Folders) updateRefs(ctx context.Context, r repo, why, set string) error
 	return gitFault(err, "Writing to the folder's repository")
 }
 
-// Release gives back what a workspace borrowed and forgets what was delivered of it. What it delivered stays. Idempotent.
+// Release gives back what a workspace borrowed. What it delivered stays, and as long as nobody touches that it is known as the workspace's,
+// whose next sandbox may deliver again. Idempotent.
 func (f *Folders) Release(ctx context.Context, path, workspaceID string) error {
 	if err := checkID(workspaceID); err != nil {
 		return err
@@ -112,12 +113,41 @@ func (f *Folders) Release(ctx context.Context, path, workspaceID string) error {
 		return err
 	}
 	defer f.lock(r.gitDir)()
-	out, err := r.git.Run(ctx, hostgit.Call{GitDir: r.gitDir, Timeout: quickTime, Args: []string{"for-each-ref", "--format=delete %(refname)",
-		strings.TrimSuffix(borrowRefs(workspaceID), "/"), strings.TrimSuffix(deliveredRefs(workspaceID), "/")}})
-	if err != nil || len(out) == 0 {
+	out, err := r.git.Text(ctx, hostgit.Call{GitDir: r.gitDir, Timeout: quickTime, Args: []string{"for-each-ref", "--format=delete %(refname)",
+		strings.TrimSuffix(borrowRefs(workspaceID), "/")}})
+	if err != nil {
 		return gitFault(err, "Reading the folder's repository")
 	}
-	return f.updateRefs(ctx, r, "given back by "+workspaceID, string(out))
+	stale, err := f.staleMarks(ctx, r)
+	if err != nil || out == "" && stale == "" {
+		return err
+	}
+	return f.updateRefs(ctx, r, "given back by "+workspaceID, strings.TrimSpace(out+"\n"+stale)+"\n")
+}
+
+// staleMarks are the marks of what was delivered, of any workspace, whose branches are somewhere else by now or are gone, as lines that
+// remove them: they say nothing more, and would keep what their owner has thrown away.
+func (f *Folders) staleMarks(ctx context.Context, r repo) (string, error) {
+	out, err := r.git.Text(ctx, hostgit.Call{GitDir: r.gitDir, Timeout: quickTime, Max: maxWalk, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/parawork/delivered", "refs/heads"}})
+	if err != nil {
+		return "", gitFault(err, "Reading the folder's repository")
+	}
+	at := make(map[string]string)
+	for l := range strings.Lines(out) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(l), " "); ok {
+			at[name] = id
+		}
+	}
+	var stale []string
+	for name, id := range at {
+		rest, is := strings.CutPrefix(name, "refs/parawork/delivered/")
+		_, branch, ok := strings.Cut(rest, "/")
+		if is && (!ok || at["refs/heads/"+branch] != id) {
+			stale = append(stale, "delete "+name+" "+id)
+		}
+	}
+	slices.Sort(stale)
+	return strings.Join(stale, "\n"), nil
 }
 
 // Copy copies the ignored files that patterns name from the folder into a workspace's worktree, and returns their names. They never leave

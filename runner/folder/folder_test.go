@@ -463,6 +463,22 @@ func TestABranchIsDelivered(t *testing.T) {
 	if at := git(t, m.repo, "rev-parse", "parawork/fix-3"); at != fourth {
 		t.Errorf("what was delivered is gone: %s", at)
 	}
+	// It is still known as the workspace's, whose next sandbox rewrites it; what the owner has taken over is not.
+	if marks := git(t, m.repo, "for-each-ref", "--format=%(refname)", "refs/parawork"); marks != "refs/parawork/delivered/ws_1/parawork/fix-2\nrefs/parawork/delivered/ws_1/parawork/fix-3" {
+		t.Errorf("marks: %q", marks)
+	}
+	git(t, m.repo, "switch", "-q", "main")
+	git(t, m.repo, "branch", "-q", "-D", "parawork/fix-2")
+	git(t, w.dir, "commit", "-q", "--amend", "-m", "rewritten")
+	fifth := git(t, w.dir, "rev-parse", "HEAD")
+	deliver("parawork/fix-2", fifth) // the first free name
+	git(t, m.repo, "branch", "-q", "-D", "parawork/fix-2", "parawork/fix-3", "parawork/fix")
+	if err := m.Release(t.Context(), m.repo, "ws_1"); err != nil {
+		t.Fatal(err)
+	}
+	if marks := git(t, m.repo, "for-each-ref", "refs/parawork"); marks != "" {
+		t.Errorf("marks: %q", marks)
+	}
 }
 
 func TestHostileWorkIsNotDelivered(t *testing.T) {
