@@ -72,7 +72,7 @@ func (s service) unit(name string) []byte {
 	fmt.Fprintf(&b, "[Unit]\nDescription=Parawork: this machine as a place to work (%s)\nAfter=network-online.target\n\n[Service]\n", systemdText(name))
 	var args []string
 	for _, a := range s.args {
-		args = append(args, systemdQuote(a))
+		args = append(args, systemdQuote(strings.ReplaceAll(a, "$", "$$"))) // variables are put in there, and only there
 	}
 	fmt.Fprintf(&b, "ExecStart=%s\n", strings.Join(args, " "))
 	for _, e := range s.env {
@@ -82,9 +82,9 @@ func (s service) unit(name string) []byte {
 	return b.Bytes()
 }
 
-// systemdQuote writes a word so that systemd reads it as it is: no variable, no specifier.
+// systemdQuote writes a word so that systemd reads it as it is: in quotes, without specifiers (systemd.syntax(7), systemd.unit(5)).
 func systemdQuote(text string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `$$`, `%`, `%%`).Replace(text) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`).Replace(text) + `"`
 }
 
 func systemdText(text string) string { return strings.ReplaceAll(text, "%", "%%") }

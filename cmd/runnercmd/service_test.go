@@ -32,7 +32,7 @@ func connected(t *testing.T, mode wire.Mode) (*Program, *identity.Identity, *byt
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	env := map[string]string{"HOME": home, "PATH": "/opt/tools/bin:/usr/bin", "HTTPS_PROXY": "http://ann:p%20w@proxy:3128"}
+	env := map[string]string{"HOME": home, "PATH": "/opt/tools/bin:/usr/bin", "HTTPS_PROXY": "http://ann:p%20w$@proxy:3128"}
 	self := filepath.Join(home, "Downloads", "parawork")
 	if err := os.MkdirAll(filepath.Dir(self), 0o700); err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestTheUnitMeansWhatItSays(t *testing.T) {
 	unit := string(s.unit(id.Name))
 	for _, want := range []string{
 		`ExecStart="/home/ann/.parawork/bin/parawork" "runner" "--service" "--server" "https://parawork.example.com" "--name" "Ann's \"50%%\" $$HOME <box>" "--dangerous"` + "\n",
-		`Environment="HTTPS_PROXY=http://ann:p%%20w@proxy:3128"` + "\n", `Environment="PATH=/opt/tools/bin:/usr/bin"` + "\n",
+		`Environment="HTTPS_PROXY=http://ann:p%%20w$@proxy:3128"` + "\n", `Environment="PATH=/opt/tools/bin:/usr/bin"` + "\n",
 		"KillMode=process\n", "Restart=on-failure\n", "WantedBy=default.target\n", `Description=Parawork: this machine as a place to work (Ann's "50%%"`,
 	} {
 		if !strings.Contains(unit, want) {
