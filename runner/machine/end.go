@@ -308,9 +308,20 @@ func (m *Machine) openAgain(ctx context.Context, b *box) {
 		return
 	}
 	defer release()
-	if _, err := m.spec(ctx, b.get()); err != nil {
-		m.cfg.Log.Warn("a sandbox that runs could not be prepared again", "sandbox_id", b.page.ID, "error", err)
+	p := b.get()
+	if _, err := m.spec(ctx, p); err != nil {
+		m.cfg.Log.Warn("a sandbox that runs could not be prepared again", "sandbox_id", p.ID, "error", err)
+		return
 	}
+	if b.sandbox() != nil {
+		return
+	}
+	sb, err := m.cfg.Executor.Recover(ctx, p.Handle)
+	if err != nil { // one that has died is started again when somebody asks for it
+		m.cfg.Log.Info("a sandbox was not found at the start", "sandbox_id", p.ID, "error", err)
+		return
+	}
+	b.setLive(sb)
 }
 
 // finish removes a box whose making or ending was cut short.

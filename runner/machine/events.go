@@ -29,12 +29,12 @@ type subscriber struct {
 	boxes     map[string]wire.Sandbox
 	questions map[string]wire.Question
 	leaving   *wire.Event
-	left      chan struct{} // closed when it was told that the machine leaves
+	left      chan struct{} // closed when it was told of leaving
 	over      bool
 }
 
 func (h *hub) subscribe() *subscriber {
-	s := &subscriber{wake: make(chan struct{}, 1), hello: true, boxes: map[string]wire.Sandbox{}, questions: map[string]wire.Question{}, left: make(chan struct{})}
+	s := &subscriber{wake: make(chan struct{}, 1), hello: true, boxes: map[string]wire.Sandbox{}, questions: map[string]wire.Question{}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.subs[s], s.over = true, h.over
@@ -89,7 +89,7 @@ func (h *hub) close() {
 }
 
 // take returns what waits for a connection, in an order that makes sense, and whether there is nothing to come.
-func (h *hub) take(s *subscriber) (hello bool, events []wire.Event, leaving *wire.Event, over bool) {
+func (h *hub) take(s *subscriber) (hello bool, events []wire.Event, left chan struct{}, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	hello, s.hello = s.hello, false
@@ -108,8 +108,11 @@ func (h *hub) take(s *subscriber) (hello bool, events []wire.Event, leaving *wir
 	clear(s.questions)
 	clear(s.boxes)
 	s.load = nil
-	leaving, s.leaving = s.leaving, nil
-	return hello, events, leaving, s.over
+	if s.leaving != nil {
+		events = append(events, *s.leaving)
+		left, s.leaving, s.left = s.left, nil, nil
+	}
+	return hello, events, left, s.over
 }
 
 // serveEvents sends a line for each thing that happens, until the connection ends.
@@ -138,21 +141,18 @@ func (m *Machine) serveEvents(w http.ResponseWriter, r *http.Request) error {
 		case <-r.Context().Done():
 			return errHungUp
 		}
-		hello, events, leaving, over := m.hub.take(s)
+		hello, events, left, over := m.hub.take(s)
 		if hello {
 			h := m.hello(r.Context())
 			events = slices.Insert(events, 0, wire.Event{Type: wire.EventHello, Hello: &h})
-		}
-		if leaving != nil {
-			events = append(events, *leaving)
 		}
 		for _, e := range events {
 			if send(e) != nil {
 				return errHungUp
 			}
 		}
-		if leaving != nil {
-			close(s.left)
+		if left != nil {
+			close(left)
 		}
 		if over {
 			return nil
@@ -167,16 +167,19 @@ const leaveWithin = 3 * time.Second
 // and waits for that until ctx ends. It returns the sandboxes that stay: they go on here, and are found again at the next start. False says
 // that no server was told.
 func (m *Machine) Leave(ctx context.Context, reason string, remove bool) (stay []Standing, told bool) {
-	var all []*subscriber
+	var all []chan struct{}
 	m.hub.each(func(s *subscriber) {
+		if s.left == nil { // else an earlier word was not told yet: this one takes its place
+			s.left = make(chan struct{})
+		}
 		s.leaving = &wire.Event{Type: wire.EventLeaving, Reason: reason, Remove: remove}
-		all = append(all, s)
+		all = append(all, s.left)
 	})
 	bound, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
-	for _, s := range all {
+	for _, left := range all {
 		select {
-		case <-s.left:
+		case <-left:
 			told = true
 		case <-bound.Done():
 		}
@@ -198,32 +201,4 @@ func (m *Machine) emptied(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// Standing is a sandbox as its owner sees it on the machine.
-type Standing struct {
-	wire.Sandbox
-	Key      string   // the workspace's, such as PW-142
-	State    string   // making, running, paused, stopped
-	Programs []string // started in it, as far as this program knows
-}
-
-// Standings are the sandboxes there are, the oldest first.
-func (m *Machine) Standings() []Standing {
-	var out []Standing
-	for _, b := range m.all() {
-		p := b.get()
-		if p.State == gone || p.State == ending {
-			continue
-		}
-		s := Standing{Sandbox: b.tell(), Key: p.Key, State: p.State}
-		s.Token = ""
-		b.mu.Lock()
-		s.Programs = slices.Sorted(maps.Values(b.names))
-		b.mu.Unlock()
-		s.Programs = slices.Compact(s.Programs)
-		out = append(out, s)
-	}
-	slices.SortFunc(out, func(a, b Standing) int { return int(a.MadeAt - b.MadeAt) })
-	return out
 }

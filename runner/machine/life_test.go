@@ -474,13 +474,21 @@ func TestLeave(t *testing.T) {
 	r, _, _ := overFake(t, func(c *machine.Config) { c.Heartbeat = 20 * time.Millisecond })
 	sb, err := r.make(t.Context(), ask("ws_1"))
 	check(t, err)
-	if stay, told := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); told || len(stay) != 1 || stay[0].ID != sb.ID || stay[0].Key != "PW-1" {
+	sh(t, r.guest(sb), "sleep 1000")
+	done := sh(t, r.guest(sb), "true")
+	words(t, r.guest(sb), done.ID)
+	if stay, told := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); told || len(stay) != 1 || stay[0].ID != sb.ID || stay[0].Key != "PW-1" || strings.Join(stay[0].Programs, " ") != "sh" {
 		t.Errorf("without a server that listens: %+v, %v", stay, told)
 	}
 	e := r.events(t)
 	e.expect("a heartbeat", func(ev wire.Event) bool {
 		return ev.Type == wire.EventLoad && ev.Load.Sandboxes == 1 && ev.Load.DiskFreeMB > 0
 	})
+	for range 2 { // told twice
+		if _, told := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); !told {
+			t.Error("the server was not told")
+		}
+	}
 	type left struct {
 		stay []machine.Standing
 		told bool
@@ -490,7 +498,7 @@ func TestLeave(t *testing.T) {
 		stay, told := r.m.Leave(t.Context(), "It is taken away.", true)
 		result <- left{stay, told}
 	}()
-	ev := e.expect("that it leaves", func(ev wire.Event) bool { return ev.Type == wire.EventLeaving })
+	ev := e.expect("that it leaves", func(ev wire.Event) bool { return ev.Type == wire.EventLeaving && ev.Remove })
 	if ev.Reason != "It is taken away." || !ev.Remove {
 		t.Errorf("leaving: %+v", ev)
 	}
