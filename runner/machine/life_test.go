@@ -474,10 +474,16 @@ func TestLeave(t *testing.T) {
 	r, _, _ := overFake(t, func(c *machine.Config) { c.Heartbeat = 20 * time.Millisecond })
 	sb, err := r.make(t.Context(), ask("ws_1"))
 	check(t, err)
-	sh(t, r.guest(sb), "sleep 1000")
+	sh(t, r.guest(sb), "exit 3")
+	sleeping, err := r.guest(sb).Start(t.Context(), guest.ProcessSpec{ID: id.New("p"), Argv: []string{"sleep", "1000"}})
+	check(t, err)
 	done := sh(t, r.guest(sb), "true")
 	words(t, r.guest(sb), done.ID)
-	if stay, told := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); told || len(stay) != 1 || stay[0].ID != sb.ID || stay[0].Key != "PW-1" || strings.Join(stay[0].Programs, " ") != "sh" {
+	eventually(t, "what runs is known", func() bool {
+		all := r.m.Look(t.Context())
+		return len(all) == 1 && strings.Join(all[0].Programs, " ") == "sleep" && sleeping.State == guest.Running
+	})
+	if stay, told := r.m.Leave(t.Context(), "Ctrl-C was pressed.", false); told || len(stay) != 1 || stay[0].ID != sb.ID || stay[0].Key != "PW-1" {
 		t.Errorf("without a server that listens: %+v, %v", stay, told)
 	}
 	e := r.events(t)
