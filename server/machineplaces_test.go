@@ -108,8 +108,10 @@ func TestAWorkspaceOnAMembersMachine(t *testing.T) {
 		t.Fatalf("moving: %d %s", moved.StatusCode, moved.body)
 	}
 	for _, r := range []reply{h.do("POST", ws+"/exec", `{"command":"true"}`, other...), h.do("POST", ws+"/sessions", `{"agent":"shell"}`, other...),
-		h.do("PUT", ws+"/files/a", "x", other...), h.do("POST", ws+"/commit", `{"message":"x"}`, other...)} {
-		if r.code() != "runner_not_yours" && r.StatusCode != 404 && r.StatusCode != 405 || r.StatusCode < 400 {
+		h.do("PUT", ws+"/files?path=a", "x", other...), h.do("POST", ws+"/commit", `{"message":"x"}`, other...),
+		h.do("POST", "/api/v1/sessions/"+p.ids["session"]+"/input", `{"text":"x"}`, other...), h.do("POST", "/api/v1/sessions/"+p.ids["session"]+"/prompts", `{"text":"x"}`, other...),
+		h.do("PATCH", "/api/v1/prompts/"+p.ids["prompt"], `{"text":"x"}`, other...)} {
+		if r.code() != "runner_not_yours" {
 			t.Errorf("somebody else's work there: %d %s", r.StatusCode, r.body)
 		}
 	}

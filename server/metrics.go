@@ -54,9 +54,17 @@ func (h handlers) GetInstanceMetrics(ctx context.Context, _ api.GetInstanceMetri
 		all += n
 	}
 	active := h.cfg.Places.Active()
-	for _, c := range h.cfg.Places.Capabilities(ctx) {
+	living := make(map[executors.Kind]int64, len(report.Living)) // members' machines are one place here
+	for k, n := range report.Living {
+		living[executors.Kind(k).Base()] += n
+	}
+	places := h.cfg.Places.Capabilities(ctx)
+	if n := counts[executors.Runner]; living[executors.Runner] > 0 || n.Created+n.Failed > 0 {
+		places = append(places, executors.Capabilities{Kind: executors.Runner, Name: "Members' own machines"})
+	}
+	for _, c := range places {
 		p := placeMetrics(counts[c.Kind])
-		p.Executor, p.Name, p.Workspaces, p.Active = string(c.Kind), c.Name, report.Living[string(c.Kind)], active[c.Kind]
+		p.Executor, p.Name, p.Workspaces, p.Active = string(c.Kind), c.Name, living[c.Kind], active[c.Kind]
 		if all > 0 {
 			p.Share = round(float64(p.Workspaces)/float64(all), 4)
 		}

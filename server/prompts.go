@@ -15,6 +15,9 @@ func byPrompt(s *Server, ctx context.Context, c echo.Context, call *call) (strin
 		return "", err
 	}
 	p, err := s.cfg.Sessions.Prompt(ctx, id)
+	if err == nil {
+		call.session, err = s.cfg.Sessions.Get(ctx, p.SessionID) // it says in which place it is to be typed
+	}
 	return p.TeamID, err
 }
 
