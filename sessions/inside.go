@@ -20,6 +20,7 @@ type inside struct {
 	host, boundary bool
 	far            bool // on another machine
 	own            bool // the home is the machine's owner's own
+	machine        bool // a member's own, whose programs are no image's
 }
 
 // in is the place as the agents' adapters know it, for work that ends with ctx.
@@ -27,7 +28,7 @@ func (i *inside) in(ctx context.Context, g *client.Client) *agents.Inside {
 	if i == nil || g == nil {
 		return nil
 	}
-	return &agents.Inside{Key: i.key, Home: i.home, Files: g.Home(ctx), Host: i.host, Boundary: i.boundary, Own: i.own}
+	return &agents.Inside{Key: i.key, Home: i.home, Files: g.Home(ctx), Host: i.host, Machine: i.machine, Boundary: i.boundary, Own: i.own}
 }
 
 // insideOf looks where the home of a place is. A place that keeps agents in has one of its own, whatever its guest says: what an agent
@@ -41,7 +42,8 @@ func (s *Service) insideOf(ctx context.Context, p *executors.Place) (*inside, er
 		}
 		return nil, nil
 	}
-	return &inside{key: p.WorkspaceID, home: p.Hello.Home, host: caps.Host, boundary: bounded, far: p.OwnDisk, own: p.SharedHome}, nil
+	return &inside{key: p.WorkspaceID, home: p.Hello.Home, host: caps.Host, boundary: bounded, far: p.OwnDisk, own: p.SharedHome,
+		machine: p.Kind.Base() == executors.Runner && caps.Boundary != executors.ContainerBoundary}, nil
 }
 
 // brief is what an agent is told of the place it works in.

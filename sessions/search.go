@@ -208,12 +208,16 @@ func (r *search) add(ctx context.Context, row Session) error {
 			if b.Start > done {
 				put(done, b.Start, 0, 0) // of a damaged search file
 			}
-			done = max(done, b.End)
-			if !r.m.May(b.Filter) {
-				r.out.Skipped += b.End - b.Start
+			from := max(b.Start, done) // search files that tell of the same bytes twice are damaged, too: no line is found twice
+			if from >= b.End {
 				continue
 			}
-			put(b.Start, b.End, b.From, b.To)
+			done = b.End
+			if !r.m.May(b.Filter) {
+				r.out.Skipped += b.End - from
+				continue
+			}
+			put(from, b.End, b.From, b.To)
 		}
 	}
 	if done < row.Bytes {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -183,6 +184,25 @@ func TestSearchOfALongHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("with a damaged search file", false)
+	// Two files that tell of the same bytes: each line is found once.
+	files, _ = filepath.Glob(filepath.Join(h.dir, "sessions", row.ID, "*.find"))
+	last := files[len(files)-1]
+	b, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := strconv.ParseInt(strings.TrimSuffix(filepath.Base(last), ".find"), 10, 64)
+	if err != nil || start < 1 {
+		t.Fatalf("%s: %v", last, err)
+	}
+	again := filepath.Join(filepath.Dir(last), strings.Repeat("0", 20-len(strconv.FormatInt(start-1, 10)))+strconv.FormatInt(start-1, 10)+".find")
+	if err := os.WriteFile(again, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := s.finds(t, sessions.SearchQuery{Query: text("line 180000 of the tests")})
+	if len(f.Hits) != 1 || f.Hits[0].Repeats != 0 {
+		t.Errorf("with two search files of the same bytes: %+v", f.Hits)
+	}
 }
 
 // What a server that died left unpacked is packed by the next.

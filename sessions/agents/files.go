@@ -38,6 +38,8 @@ type Inside struct {
 	Files Files
 	// Host says that the programs are those of this machine; else they are looked for in the place.
 	Host bool
+	// Machine says that the place is a member's own machine and has its programs, where they are no image's.
+	Machine bool
 	// Boundary says that the place keeps an agent in, so that it needs no fence of its own.
 	Boundary bool
 	// Own says that the home is a person's own, with logins of theirs: none is written into it or taken out of it.

@@ -165,6 +165,11 @@ func TestProgramsOfAnImage(t *testing.T) {
 	if _, err := h.Plan(agents.ClaudeCode, l); fault.CodeOf(err) != "agent_not_installed" {
 		t.Errorf("on this machine: %v", err)
 	}
+	own := *in
+	own.Machine = true
+	if got := h.NotFound(agents.ClaudeCode, &own); !strings.Contains(got, "not on this machine") || !strings.Contains(got, "npm install -g @anthropic-ai/claude-code") || !strings.Contains(got, "runner.json") {
+		t.Errorf("on a machine: %q", got)
+	}
 	if got := h.NotFound(agents.ClaudeCode, in); got != "Claude Code is not in this place's image. Put it into the image with: npm install -g @anthropic-ai/claude-code" {
 		t.Error(got)
 	}

@@ -269,6 +269,13 @@ func (r *Registry) NotFound(name string, in *Inside) string {
 	case in != nil && in.Host:
 		return r.Name(name) + " came to the server after this place was made. Destroy the sandbox: the next one has it."
 	}
+	if in != nil && in.Machine {
+		words := r.Name(name) + " is not on this machine, or sandboxes there do not see it."
+		if install := a.facts().install; install != "" {
+			words += " Install it there, for all users, with: " + install + "."
+		}
+		return words + " Programs in another folder are shown by \"paths\" in the machine's runner.json."
+	}
 	words := r.Name(name) + " is not in this place's image."
 	if install := a.facts().install; install != "" {
 		return words + " Put it into the image with: " + install
