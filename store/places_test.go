@@ -60,13 +60,13 @@ func TestProjectsAndWorkspacesKeepWhatTheySayAboutPlaces(t *testing.T) {
 		_, ws := seedWorkspace(t, db)
 		s := store.NewWorkspaces(db)
 		w, err := s.EditWorkspace(ctx, ws, func(w *workspaces.Workspace) error {
-			w.Executor, w.Limits.MemoryMB, w.AllowedHosts = "bubblewrap", 2048, []string{"example.com"}
+			w.Executor, w.Limits.MemoryMB, w.AllowedHosts, w.Folder = "bubblewrap", 2048, []string{"example.com"}, "/home/ada/app"
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w, err = s.Workspace(ctx, ws); err != nil || w.Executor != "bubblewrap" || w.Limits.MemoryMB != 2048 || len(w.AllowedHosts) != 1 {
+		if w, err = s.Workspace(ctx, ws); err != nil || w.Executor != "bubblewrap" || w.Limits.MemoryMB != 2048 || len(w.AllowedHosts) != 1 || w.Folder != "/home/ada/app" {
 			t.Errorf("workspace %+v, %v", w, err)
 		}
 		if _, err := s.EditProject(ctx, w.ProjectID, func(p *workspaces.Project) error {
