@@ -192,8 +192,7 @@ func TestGuardPassesOneUpgradeOnly(t *testing.T) {
 	} {
 		conn, err := r.link.Stream(t.Context(), wire.PipePath(sb.ID), nil)
 		check(t, err)
-		_, err = io.WriteString(conn, first+smuggled)
-		check(t, err)
+		_, _ = io.WriteString(conn, first+smuggled) // the refusal may be there, and the pipe closed, before all of it was sent
 		br := bufio.NewReader(conn)
 		resp, err := http.ReadResponse(br, nil)
 		if err != nil {
