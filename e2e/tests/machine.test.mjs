@@ -1,9 +1,9 @@
 // A member's own machine, from nothing to work on it: the real server, the program it offers for download, a real Docker engine, and
 // what happens when the machine goes away and comes back.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
@@ -157,4 +157,64 @@ describe("a member's own machine", { skip }, () => {
     assert.notEqual(again.exitCode, 0, "the token was used up");
     assert.deepEqual(page.problems, []);
   });
+
+  test("without isolation it is marked; its owner's folder becomes a project, and their yes is waited for", async () => {
+    const repository = join(desk, "shop");
+    const git = (...args) => execFileSync("git", ["-C", repository, "-c", "user.name=Mika", "-c", "user.email=mika@example.com", ...args], { encoding: "utf8" });
+    mkdirSync(repository);
+    git("init", "-qb", "main");
+    writeFileSync(join(repository, "README.md"), "# Shop\n");
+    git("add", "-A");
+    git("commit", "-qm", "Begin");
+    await page.goto(`${house.url}/${house.team}/machines?connect=1`);
+    const connect = page.getByRole("dialog", { name: "Connect a machine" });
+    await connect.getByLabel("Name", { exact: true }).fill("Tower");
+    await connect.getByRole("radio", { name: /Directly on the machine/ }).check();
+    await connect.getByRole("checkbox", { name: /I understand/ }).check();
+    await connect.getByRole("button", { name: "Show the command" }).click();
+    const lines = connect.locator("code.select-all");
+    await until("both lines are there", async () => (await lines.count()) === 2);
+    const start = (await lines.allTextContents())[1];
+    assert.match(start, / --dangerous/);
+    runner = type(`exec ${start} --access ask --folder ${repository}`);
+    await connect.getByText("Tower is connected").waitFor();
+    await connect.getByRole("listitem").getByText("DANGEROUS").waitFor();
+
+    await page.goto(`${house.url}/${house.team}/p?add=machine`);
+    const add = page.getByRole("dialog", { name: "Add a project" });
+    await add.getByRole("radio", { name: /shop/ }).check();
+    await add.getByRole("button", { name: "Add", exact: true }).click();
+    const waits = page.getByRole("region", { name: /Waiting for your yes/ });
+    await waits.getByText(/read the repository in/).waitFor();
+    await shot(page, "machine-real-asks-project");
+    await allow();
+    const project = await until("the project is ready", async () => (await house.api("GET", `/teams/${house.team}/projects`)).items.find((p) => p.name === "shop" && p.state === "ready"));
+
+    await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
+    const place = page.getByRole("group", { name: "Place" });
+    assert.ok(await place.getByRole("radio", { name: /Tower/ }).isChecked());
+    await place.getByText("DANGEROUS").waitFor();
+    await page.getByText(/The project's own: .*shop/).waitFor({ state: "attached" });
+    await page.getByLabel("Name", { exact: true }).first().fill("In the shop");
+    await page.getByRole("radio", { name: /^Nothing yet/ }).check();
+    await page.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name: "In the shop" }).waitFor();
+    await page.getByRole("heading", { level: 1 }).locator("..").getByText("DANGEROUS").waitFor();
+    await waits.getByText(/read the repository in/).waitFor();
+    await allow();
+    await waits.getByText(/make a place to work/).waitFor();
+    await shot(page, "machine-real-asks");
+    assert.deepEqual(await axe(page), []);
+    await allow("--always");
+    assert.deepEqual(page.problems, []);
+  });
+
+  /** Says yes at the machine to the question that waits. */
+  const allow = async (...how) => {
+    const [, id] = await heard(/QUESTION (\S+)/);
+    runner.said = "";
+    const answer = type(`./parawork runner allow ${id} ${how.join(" ")}`);
+    await once(answer, "exit");
+    assert.equal(answer.exitCode, 0, answer.said);
+  };
 });

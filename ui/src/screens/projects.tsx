@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { api, data, type Project } from "@/api/client";
 import { keys, projectsQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
@@ -15,6 +16,8 @@ import { Empty, Failure, Output, Skeleton } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { toastError } from "@/state/toasts";
 import { Page } from "./page";
+
+const OwnersYes = lazy(() => import("./machines/owners-yes"));
 
 /** The git repositories of the team. */
 export function ProjectsScreen() {
@@ -200,6 +203,11 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
         <p role="status" className="mt-1 truncate font-mono text-[11px] text-fg2">
           {p.progress || "Connecting…"}
         </p>
+      )}
+      {p.state === "cloning" && p.source.runner_id && (
+        <Suspense>
+          <OwnersYes machineId={p.source.runner_id} about={(q) => q.workspace_id === ""} />
+        </Suspense>
       )}
       {p.state === "failed" && (
         <div role="alert" className="mt-1">

@@ -81,7 +81,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     <div className="flex h-full min-h-0 flex-col">
       <WorkspaceHead workspace={w} sessions={sessions.data ?? []} />
       <WorkspaceTabs tab={tab} files={changes.data?.items.length ?? w.changes.files} sessions={sessions.data ?? []} />
-      {w.runner_id && alive && (
+      {w.runner_id && !away && (
         <Suspense>
           <MachineBar workspace={w} machineId={w.runner_id} />
         </Suspense>
