@@ -219,7 +219,7 @@ func TestTheOwnerAnswersAtTheTerminalAndFromAnother(t *testing.T) {
 	if p := <-answered; p.Sandbox == nil {
 		t.Errorf("allowed: %+v", p)
 	}
-	has(t, l.out.String(), "Type y, n or a", "Allowed")
+	has(t, l.out.String(), "Ann wants to: make a place to work for PW-1", "Type y, n or a", "Allowed")
 	out, code := b.do("log")
 	if has(t, out, "REFUSED", "(you: no)", "ALLOWED", "(you: yes)", "for Ann"); code != 0 {
 		t.Errorf("%d", code)

@@ -63,6 +63,9 @@ func (g *Guard) serveShared(ctx context.Context, conn net.Conn, t Target) error 
 	_ = srv.Close()
 	_ = conn.Close()
 	<-served
+	s.entry.Lock()
+	s.over = true
+	s.entry.Unlock()
 	s.under.Wait()
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -170,13 +173,22 @@ type shared struct {
 	t     Target
 	back  *backend
 	under sync.WaitGroup
+
+	entry sync.Mutex // of under: nothing is begun once it is waited for
+	over  bool
 }
 
 // passedOn are the headers of a request that reach the guest.
 var passedOn = []string{"Content-Type", guest.HeaderIfMatch, guest.HeaderOffset}
 
 func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.entry.Lock()
+	if s.over {
+		s.entry.Unlock()
+		return
+	}
 	s.under.Add(1)
+	s.entry.Unlock()
 	defer s.under.Done()
 	may, err := s.g.judge(r, s.t)
 	if err != nil {

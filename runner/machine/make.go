@@ -292,6 +292,12 @@ const stepAsk = "ask"
 func (m *Machine) raise(ctx context.Context, b *box, f *flight, cmd wire.Command) error {
 	p := b.get()
 	ask := policy.Ask{Kind: policy.KindSandbox, Command: cmd, WorkspaceID: p.WorkspaceID, SandboxID: p.ID, Path: p.Folder}
+	if p.Key != "" { // as people call the workspace
+		ask.Text = "make a place to work for " + p.Key
+		if p.Folder != "" {
+			ask.Text += " that borrows from " + p.Folder
+		}
+	}
 	if m.cfg.Keeper.Policy().Access == wire.Ask {
 		f.say(wire.Progress{Step: stepAsk, Title: "Wait for the yes of " + m.cfg.Name + "'s owner"})
 	}

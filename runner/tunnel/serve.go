@@ -33,9 +33,17 @@ func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 	limits.MaxConcurrentStreams = machineStreams
 	limits.MaxReceiveBufferPerConnection = machineWindow
 	var handlers sync.WaitGroup
+	var entry sync.Mutex // of handlers: none begins once they are waited for
+	over := false
 	srv := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			entry.Lock()
+			if over {
+				entry.Unlock()
+				return
+			}
 			handlers.Add(1)
+			entry.Unlock()
 			defer handlers.Done()
 			defer func() {
 				if p := recover(); p != nil {
@@ -74,6 +82,9 @@ func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 	cancel()
 	_ = srv.Close()
 	<-served
+	entry.Lock()
+	over = true
+	entry.Unlock()
 	handlers.Wait()
 	if err != nil {
 		return err
