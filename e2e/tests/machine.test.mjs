@@ -32,6 +32,8 @@ describe("a member's own machine", { skip }, () => {
     await signIn(page, house, password);
   });
   after(async () => {
+    // The kill switch: what a machine runs would go on without its program.
+    if (desk && existsSync(join(desk, "parawork"))) await once(type("./parawork runner stop --now"), "exit");
     await end("SIGTERM");
     await browser?.close();
     await house?.stop();
