@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -240,8 +241,47 @@ func newBox(t *testing.T) *box {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	t.Cleanup(func() {
+		endGuests(t, home)
+		_ = os.RemoveAll(home)
+	})
 	return &box{t: t, home: home, env: map[string]string{"HOME": home, "PARAWORK_GUEST": guestPath, "PATH": os.Getenv("PATH"), "DOCKER_HOST": "unix:///nonexistent.sock"}}
+}
+
+// endGuests ends the guests whose folders lie below home: they outlive the program, as they are meant to, and would outlive the test.
+func endGuests(t *testing.T, home string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		alive := guestsBelow(t, home)
+		if len(alive) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("guests still run: %v", alive)
+			return
+		}
+		for _, pid := range alive {
+			_ = syscall.Kill(pid, syscall.SIGTERM) // it ends what it has started, and itself
+		}
+	}
+}
+
+func guestsBelow(t *testing.T, home string) (pids []int) {
+	t.Helper()
+	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Error(err)
+	}
+	for _, name := range found {
+		line, err := os.ReadFile(name)
+		if err != nil || !bytes.Contains(line, []byte("\x00serve\x00")) || !bytes.Contains(line, []byte("\x00"+home+"/")) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // dir is the folder of the machine called "box".

@@ -129,9 +129,29 @@ func newRig(t testing.TB, dir string, p policy.Policy, change func(*machine.Conf
 		<-l.Done()
 	}))
 	t.Cleanup(r.door.Close)
+	t.Cleanup(r.sweep)
 	r.start()
 	t.Cleanup(func() { r.stop() })
 	return r
+}
+
+// sweep ends what the machine's program has left running, as it is meant to.
+func (r *rig) sweep() {
+	remover, ok := r.over.(executors.Remover)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	all, err := r.over.List(ctx)
+	if err != nil {
+		r.t.Errorf("what is left running: %v", err)
+	}
+	for _, h := range all {
+		if err := remover.Remove(ctx, h); err != nil {
+			r.t.Errorf("ending %s: %v", h.ID, err)
+		}
+	}
 }
 
 // file is the owner's.
