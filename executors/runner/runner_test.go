@@ -286,3 +286,22 @@ func TestAFloodOfSandboxes(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// What the machine reaches only over dear pipes is asked over one.
+func TestPipesThatAreDear(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		`{"id":"sbx_1","state":"running","token":"t"}`:                 false,
+		`{"id":"sbx_1","state":"running","token":"t","one_pipe":true}`: true,
+	} {
+		y := newYard()
+		y.handler = says(200, text)
+		sb, err := y.member(t).Recover(t.Context(), executors.Handle{Kind: "runner:rnr_1", ID: "sbx_1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, ok := sb.(executors.Narrow); !ok || n.OnePipe() != want {
+			t.Errorf("%s: narrow %v", text, !want)
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (e *member) sandbox(id string, got wire.Sandbox) (*sandbox, error) {
 	case got.Token == "" || len(got.Token) > maxToken || clean(got.Token, maxToken) != got.Token:
 		return nil, e.wrong(fmt.Errorf("sandbox %s has no proper token", id))
 	}
-	return &sandbox{e: e, id: id, token: got.Token}, nil
+	return &sandbox{e: e, id: id, token: got.Token, onePipe: got.OnePipe}, nil
 }
 
 // sandbox is one on the machine.
@@ -122,6 +122,8 @@ type sandbox struct {
 	e     *member
 	id    string
 	token string
+
+	onePipe bool
 }
 
 var (
@@ -129,7 +131,11 @@ var (
 	_ executors.Pauser  = (*sandbox)(nil)
 	_ executors.Limiter = (*sandbox)(nil)
 	_ executors.Metered = (*sandbox)(nil)
+	_ executors.Narrow  = (*sandbox)(nil)
 )
+
+// OnePipe reports whether pipes are dear, as where each is a program in a container the machine reaches over a network.
+func (s *sandbox) OnePipe() bool { return s.onePipe }
 
 // Handle names the machine and the sandbox: all else the machine keeps.
 func (s *sandbox) Handle() executors.Handle { return s.e.handle(s.id) }

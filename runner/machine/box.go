@@ -229,6 +229,9 @@ func (b *box) quit() {
 func (b *box) tell() wire.Sandbox {
 	p := b.get()
 	out := wire.Sandbox{ID: p.ID, WorkspaceID: p.WorkspaceID, State: wire.Running, Reason: p.Reason, Token: p.Token, Root: b.m.tree(p), Home: b.m.insideHome(p), MadeAt: p.MadeAt}
+	if narrow, ok := b.sandbox().(executors.Narrow); ok {
+		out.OnePipe = narrow.OnePipe()
+	}
 	switch p.State {
 	case paused, stopped, making:
 		out.State = wire.Paused

@@ -208,6 +208,7 @@ type Sandbox struct {
 	Root        string `json:"root"`
 	Home        string `json:"home"`
 	MadeAt      int64  `json:"made_at"`
+	OnePipe     bool   `json:"one_pipe,omitempty"` // pipes to it are dear: everything is to go over one
 }
 
 // Figures of a sandbox as the machine counts them.
