@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/guest"
@@ -109,14 +110,18 @@ func (c *Commands) began(ctx context.Context, r *running, place *Place, proc gue
 	return nil
 }
 
+// unheardCodes are of errors that say no more than that there was no answer.
+var unheardCodes = []string{"guest_unreachable", "sandbox_unreachable", "runner_offline", "runner_cut", "runner_silent"}
+
 // waits reports whether a command that could not be started is to be tried again: its place is away, or did not answer whether it
 // started it. What it waits for is in its record.
 func (c *Commands) waits(ctx context.Context, r *running, err error, sent bool) bool {
 	cmd := r.snapshot()
 	kind := c.cfg.Places.kindOf(ctx, cmd.WorkspaceID)
 	away := c.cfg.Places.away(ctx, kind)
-	unheard := fault.CodeOf(err) == "guest_unreachable" || fault.CodeOf(err) == "sandbox_unreachable"
-	if !away && !(unheard && sent) {
+	// What comes and goes may have come back between the error and this question.
+	unheard := slices.Contains(unheardCodes, fault.CodeOf(err)) && (sent || kind.Base() == Runner)
+	if !away && !unheard {
 		return false
 	}
 	if !away || cmd.Reason != "" {

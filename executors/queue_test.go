@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // at has the house's workspaces live in the fake place by name.
@@ -206,5 +207,20 @@ func TestCancelReachesACommandWhosePlaceWasAway(t *testing.T) {
 	h.ex.Set(fake.Knobs{})
 	if got := <-done; got.State != executors.CommandCancelled {
 		t.Errorf("command %+v", got)
+	}
+}
+
+// A machine that was away for a moment may be back before it is asked why nothing came of a command.
+func TestACommandOutlivesACutItsMachineIsBackFrom(t *testing.T) {
+	h := newHouse(t)
+	kind := executors.Runner.Of("m1")
+	cut := func() error { return fault.New(fault.Unavailable, "runner_cut", "The connection was cut.") }
+	h.ex.Set(fake.Knobs{Kind: kind, CreateErrs: []error{cut(), cut(), cut(), cut(), nil}})
+	h.at(kind)
+	c := h.commands(executors.CommandsConfig{})
+	defer h.run(c)()
+	cmd, err := c.Exec(h.ctx, executors.ExecRequest{WorkspaceID: h.ws, Command: "echo here"})
+	if err != nil || cmd.State != executors.CommandCompleted || string(cmd.Stdout) != "here\n" {
+		t.Errorf("command %+v, %v", cmd, err)
 	}
 }

@@ -256,7 +256,8 @@ func holder(dir string) int {
 	if err != nil {
 		return 0
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	line, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(line)
 	if err != nil {
 		return 0
 	}

@@ -62,6 +62,9 @@ func hang(dir string) {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
 	}
 	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
 		_, err = fmt.Fprintln(f, os.Getpid())
 	}
 	if err != nil {

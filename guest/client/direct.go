@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/parawork/parawork/guest"
 )
@@ -30,7 +31,12 @@ func (c *Client) direct(ctx context.Context, q request) (io.WriteCloser, *bufio.
 		return nil, nil, nil, unreachable(fmt.Errorf("dialling the guest: %w", err))
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	// A pipe whose first bytes were lost on the way answers never.
+	late := time.AfterFunc(helloTimeout, func() { _ = conn.Close() })
 	r, head, err := c.upgrade(ctx, conn, q)
+	if !late.Stop() && err == nil {
+		err = errors.New("the guest took too long to open a stream")
+	}
 	if err != nil {
 		_ = conn.Close()
 		if ctx.Err() != nil {

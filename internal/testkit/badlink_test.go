@@ -80,7 +80,8 @@ func (a *away) command() {
 	a.asked.Go(func() {
 		var got struct {
 			State    string
-			ExitCode *int `json:"exit_code"`
+			Reason   string `json:"state_reason"`
+			ExitCode *int   `json:"exit_code"`
 		}
 		err := a.Try("POST", "/workspaces/"+a.ws.ID+"/exec", map[string]any{"command": fmt.Sprintf("echo %d >> counted", n), "timeout_ms": 120_000}, &got)
 		if err == nil && got.State == "completed" && got.ExitCode != nil && *got.ExitCode == 0 {
