@@ -108,3 +108,9 @@ func TestRealCodex(t *testing.T) {
 }
 
 func tailOf(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// has reports whether a file is in the worktree.
+func (h *house) has(name string) bool {
+	_, err := os.Stat(filepath.Join(h.ws.Path, name))
+	return err == nil
+}

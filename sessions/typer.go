@@ -143,6 +143,11 @@ func (l *live) sendPiece(ctx context.Context, p []byte) error {
 		}
 		t.drop()
 	}
+	if f.seq != 0 {
+		// It was on its way when the pipe was cut. Whether it arrived is known once the place is heard again: then it is sent again unless it
+		// did. To say now that it was not typed would have people type it twice.
+		return nil
+	}
 	return fault.Wrap(last, fault.Unavailable, "session_unreachable", "What you typed did not reach the session: the place it runs in cannot be reached now.")
 }
 
@@ -214,7 +219,7 @@ func (l *live) waitTurn(ctx context.Context) error {
 	}
 }
 
-// forgetTyped frees what is kept once it has certainly arrived.
+// forgetTyped frees what is kept once it has certainly arrived: some time after it was written to a stream that lives.
 func (l *live) forgetTyped() {
 	t := &l.typer
 	select {
@@ -226,6 +231,10 @@ func (l *live) forgetTyped() {
 	defer func() { t.turn <- struct{}{} }()
 	if rest := keepFor - time.Since(t.keptAt); rest > 0 {
 		t.forget.Reset(rest)
+		return
+	}
+	if t.in == nil && !l.snapshot().State.Ended() { // cut, and not heard again yet
+		t.forget.Reset(keepFor)
 		return
 	}
 	t.kept, t.bytes, t.forget = nil, 0, nil
