@@ -32,8 +32,12 @@ func (l *Ledger) Recover(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading how far the ledger's time is ahead: %w", err)
 	}
-	if latest == 0 {
+	if latest == 0 && ahead != 0 {
+		// Nothing it ran ahead for is believed: nor may the next server, which will find times of ours.
 		ahead = 0
+		if err := l.cfg.Store.SetAhead(ctx, 0); err != nil {
+			return fmt.Errorf("storing that the ledger's time is not ahead: %w", err)
+		}
 	}
 	l.clock.start(latest, ahead)
 	segments, err := l.cfg.Store.OpenSegments(ctx)

@@ -380,6 +380,33 @@ func TestSegmentsAddUpToTheTruth(t *testing.T) {
 
 const heartbeat = 15 * second
 
+// A clock that was put back before anything ran concerns nothing that runs later, however often the server is started.
+func TestAClockPutBackBeforeAnythingRan(t *testing.T) {
+	t.Parallel()
+	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: filepath.Join(t.TempDir(), "d")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	h := newHouse(t, db)
+	h.do(h.l.Beat(h.ctx, nil))
+	h.clock.at += minute
+	h.clock.off -= 11 * minute
+	h.do(h.l.Beat(h.ctx, nil))
+	h.clock.at += minute
+	h.restart()
+	began := h.clock.at
+	h.do(h.l.Began(h.ctx, run("a")))
+	h.clock.at += minute
+	h.restart()
+	h.do(h.l.Began(h.ctx, run("a")))
+	h.clock.at += minute
+	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
+	if got, _ := h.check("a"); abs(got-(h.clock.at-began)) > heartbeat {
+		t.Errorf("it ran for %d ms; its segments last %d", h.clock.at-began, got)
+	}
+}
+
 func addUp(t *testing.T, r *rand.Rand) {
 	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: filepath.Join(t.TempDir(), "d")})
 	if err != nil {
