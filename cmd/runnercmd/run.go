@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
@@ -507,55 +503,6 @@ func plural(n int, one, several string) string {
 	return fmt.Sprintf(several, n)
 }
 
-// endPlace ends whatever an executor has, whether it answers or not.
-func endPlace(ctx context.Context, e executors.Executor) (int, error) {
-	if p, ok := e.(*place); ok {
-		e = p.Executor
-	}
-	all, err := e.List(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("looking for sandboxes: %w", err)
-	}
-	var mu sync.Mutex
-	var bad []error
-	var wg sync.WaitGroup
-	for _, h := range all {
-		wg.Go(func() {
-			if err := endOne(ctx, e, h); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				bad = append(bad, fmt.Errorf("sandbox %s: %w", h.ID, err))
-			}
-		})
-	}
-	wg.Wait()
-	return len(all) - len(bad), errors.Join(bad...)
-}
-
-func endOne(ctx context.Context, e executors.Executor, h executors.Handle) error {
-	if ender, ok := e.(executors.Ender); ok {
-		return ender.End(ctx, h.ID)
-	}
-	sb, err := e.Recover(ctx, h)
-	if errors.Is(err, executors.ErrGone) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return sb.Destroy(ctx)
-}
-
-// endAll ends what a machine's executor has, without the program.
-func (p *Program) endAll(ctx context.Context, id *identity.Identity) (int, error) {
-	pl, err := p.placeOf(id.Mode, policy.Default(), id.Dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return 0, err
-	}
-	defer pl.close()
-	return endPlace(ctx, pl)
-}
-
 // upstreamOf says which proxy sandboxes go out through, as this machine itself does; nil when there is none.
 func upstreamOf(proxy string, env func(string) string) (func(*url.URL) (*url.URL, error), error) {
 	either := func(upper, lower string) string {
@@ -583,109 +530,3 @@ func upstreamOf(proxy string, env func(string) string) (func(*url.URL) (*url.URL
 	}
 	return ask, nil
 }
-
-// errSignal says that somebody wants the program to end.
-var errSignal = errors.New("a signal")
-
-// catcher waits for signals: the first ends the program in good order, the second at once.
-type catcher struct {
-	second  context.Context
-	release func()
-}
-
-// catch returns a context that the first signal ends.
-func (p *Program) catch(ctx context.Context) (context.Context, *catcher) {
-	signals := p.Signals
-	stop := func() {}
-	if signals == nil {
-		own := make(chan os.Signal, 2)
-		signal.Notify(own, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-		signals, stop = own, func() { signal.Stop(own) }
-	}
-	ctx, first := context.WithCancelCause(ctx)
-	second, cancel := context.WithCancel(context.Background())
-	over := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for _, then := range []func(){func() { first(errSignal) }, cancel} {
-			select {
-			case <-signals:
-				then()
-			case <-over:
-				return
-			}
-		}
-		<-over
-	})
-	return ctx, &catcher{second: second, release: func() {
-		stop()
-		close(over)
-		wg.Wait()
-		first(nil)
-		cancel()
-	}}
-}
-
-// logFile is what the program says for who looks into a fault. It is kept to two files of a bounded size.
-type logFile struct {
-	path string
-	mu   sync.Mutex
-	f    *os.File
-	size int64
-}
-
-const maxLog = 8 << 20
-
-func openLog(path string) (*logFile, error) {
-	l := &logFile{path: path}
-	return l, l.open()
-}
-
-func (l *logFile) open() error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return err
-	}
-	st, err := f.Stat()
-	if err != nil {
-		_ = f.Close()
-		return err
-	}
-	l.f, l.size = f, st.Size()
-	return nil
-}
-
-func (l *logFile) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.f == nil {
-		return 0, fs.ErrClosed
-	}
-	if l.size > 0 && l.size+int64(len(b)) > maxLog {
-		_ = l.f.Close()
-		l.f = nil
-		if err := os.Rename(l.path, l.path+".1"); err != nil {
-			return 0, err
-		}
-		if err := l.open(); err != nil {
-			return 0, err
-		}
-	}
-	n, err := l.f.Write(b)
-	l.size += int64(n)
-	return n, err
-}
-
-// Close closes it. Later lines are lost.
-func (l *logFile) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.f == nil {
-		return nil
-	}
-	err := l.f.Close()
-	l.f = nil
-	return err
-}
-
-var _ io.WriteCloser = (*logFile)(nil)

@@ -45,19 +45,11 @@ func Serve(ctx context.Context, nc net.Conn, h http.Handler) error {
 			handlers.Add(1)
 			entry.Unlock()
 			defer handlers.Done()
-			defer func() {
-				if p := recover(); p != nil {
-					if p != http.ErrAbortHandler { //nolint:errorlint // as net/http does
-						c.log.Error("answering the server failed", "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-					}
-					panic(http.ErrAbortHandler)
-				}
-			}()
+			defer c.note(r)
 			if r.URL.Path == byePath {
 				c.goodbye(w, r)
 				return
 			}
-			defer c.note(r)
 			h.ServeHTTP(w, r)
 		}),
 		Protocols:         protocols,

@@ -112,7 +112,8 @@ func machine() http.Handler {
 		_, _ = io.WriteString(w, hex.EncodeToString(h.Sum(nil)))
 	})
 	mux.HandleFunc("POST /v1/no", func(w http.ResponseWriter, r *http.Request) {
-		tunnel.WriteError(w, fault.New(fault.Forbidden, wire.CodeOutside, "Not that folder."))
+		w.WriteHeader(wire.Status(fault.Forbidden))
+		_, _ = io.WriteString(w, `{"kind":"forbidden","code":"`+wire.CodeOutside+`","message":"Not that folder."}`)
 	})
 	mux.HandleFunc("POST /v1/echo", func(w http.ResponseWriter, r *http.Request) {
 		c, err := tunnel.Conn(w, r)

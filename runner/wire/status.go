@@ -6,35 +6,22 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
+// statuses are the HTTP statuses of the kinds an Error may have.
+var statuses = map[fault.Kind]int{
+	fault.Invalid: http.StatusBadRequest, fault.Unauthorized: http.StatusUnauthorized, fault.Forbidden: http.StatusForbidden,
+	fault.NotFound: http.StatusNotFound, fault.Timeout: http.StatusRequestTimeout, fault.Conflict: http.StatusConflict, fault.Gone: http.StatusGone,
+	fault.Precondition: http.StatusPreconditionFailed, fault.TooLarge: http.StatusRequestEntityTooLarge, fault.RateLimited: http.StatusTooManyRequests,
+	fault.Quota: http.StatusTooManyRequests, fault.Unsupported: http.StatusNotImplemented, fault.Unavailable: http.StatusServiceUnavailable,
+	fault.DiskFull: http.StatusInsufficientStorage, fault.Internal: http.StatusInternalServerError,
+}
+
 // Status is the HTTP status of an Error's kind.
 func Status(k fault.Kind) int {
-	switch k {
-	case fault.Invalid:
-		return http.StatusBadRequest
-	case fault.Unauthorized:
-		return http.StatusUnauthorized
-	case fault.Forbidden:
-		return http.StatusForbidden
-	case fault.NotFound:
-		return http.StatusNotFound
-	case fault.Timeout:
-		return http.StatusRequestTimeout
-	case fault.Conflict:
-		return http.StatusConflict
-	case fault.Gone:
-		return http.StatusGone
-	case fault.Precondition:
-		return http.StatusPreconditionFailed
-	case fault.TooLarge:
-		return http.StatusRequestEntityTooLarge
-	case fault.RateLimited, fault.Quota:
-		return http.StatusTooManyRequests
-	case fault.Unsupported:
-		return http.StatusNotImplemented
-	case fault.Unavailable:
-		return http.StatusServiceUnavailable
-	case fault.DiskFull:
-		return http.StatusInsufficientStorage
+	if status, ok := statuses[k]; ok {
+		return status
 	}
 	return http.StatusInternalServerError
 }
+
+// Known reports whether an Error may be of this kind.
+func Known(k fault.Kind) bool { return statuses[k] != 0 }
