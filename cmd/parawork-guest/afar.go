@@ -8,11 +8,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/guest/letter"
+	"github.com/parawork/parawork/internal/logfile"
 )
 
 // secrets are the token and what all processes are given.
@@ -53,45 +53,12 @@ func openLog(path string) (io.Writer, error) {
 	if path == "" {
 		return os.Stderr, nil
 	}
-	l := &logFile{path: path}
-	return l, l.open()
-}
-
-// logFile is a file that begins anew when it is full; what was in it is kept once.
-type logFile struct {
-	path string
-	mu   sync.Mutex
-	f    *os.File
-	size int64
-}
-
-func (l *logFile) open() error {
-	if err := os.MkdirAll(filepath.Dir(l.path), 0o700); err != nil {
-		return err
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("making the folder of the guest's log: %w", err)
 	}
-	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND|unix.O_NOFOLLOW, 0o600)
+	f, err := logfile.Open(path, maxLog)
 	if err != nil {
-		return fmt.Errorf("opening the guest's log: %w", err)
+		return nil, fmt.Errorf("opening the guest's log: %w", err)
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	l.f, l.size = f, info.Size()
-	return nil
-}
-
-func (l *logFile) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.size+int64(len(p)) > maxLog {
-		_ = l.f.Close()
-		_ = os.Rename(l.path, l.path+".1")
-		if err := l.open(); err != nil {
-			return 0, err
-		}
-	}
-	n, err := l.f.Write(p)
-	l.size += int64(n)
-	return n, err
+	return f, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/logfile"
 	"github.com/parawork/parawork/runner/folder"
 	"github.com/parawork/parawork/runner/identity"
 	"github.com/parawork/parawork/runner/machine"
@@ -38,7 +39,7 @@ type runner struct {
 	m      *machine.Machine
 	desk   *desk
 	log    *slog.Logger
-	file   *logFile
+	file   *logfile.File
 
 	end   context.CancelCauseFunc // ends run
 	leave sync.Mutex              // one leaves at a time
@@ -55,6 +56,9 @@ var (
 	errSecond  = errors.New("ended at once")
 	errStopped = errors.New("stopped")
 )
+
+// maxLog is how much of what the program says is kept, twice.
+const maxLog = 8 << 20
 
 // prepare joins everything together. Nothing runs yet. Nil without an error: there is nothing to do.
 func (p *Program) prepare(ctx context.Context, o options, id *identity.Identity, home string) (*runner, error) {
@@ -76,7 +80,7 @@ func (p *Program) prepare(ctx context.Context, o options, id *identity.Identity,
 			return nil, err
 		}
 	}
-	out, err := openLog(filepath.Join(id.Dir, "runner.log"))
+	out, err := logfile.Open(filepath.Join(id.Dir, "runner.log"), maxLog)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,5 @@
-package runnercmd
+// Package logfile keeps what a program says to two files of a bounded size.
+package logfile
 
 import (
 	"io"
@@ -8,22 +9,23 @@ import (
 	"syscall"
 )
 
-// logFile is what the program says for who looks into a fault. It is kept to two files of a bounded size.
-type logFile struct {
+// File is what a program says for who looks into a fault: a file that begins anew when it is full, and the one before it. Safe for
+// concurrent use.
+type File struct {
 	path string
+	max  int64 // bytes of each of the two
 	mu   sync.Mutex
 	f    *os.File
 	size int64
 }
 
-const maxLog = 8 << 20
-
-func openLog(path string) (*logFile, error) {
-	l := &logFile{path: path}
+// Open opens it, to go on at its end. Links are not followed.
+func Open(path string, max int64) (*File, error) {
+	l := &File{path: path, max: max}
 	return l, l.open()
 }
 
-func (l *logFile) open() error {
+func (l *File) open() error {
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
@@ -37,18 +39,17 @@ func (l *logFile) open() error {
 	return nil
 }
 
-func (l *logFile) Write(b []byte) (int, error) {
+// Write adds b whole.
+func (l *File) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f == nil {
 		return 0, fs.ErrClosed
 	}
-	if l.size > 0 && l.size+int64(len(b)) > maxLog {
+	if l.size > 0 && l.size+int64(len(b)) > l.max {
 		_ = l.f.Close()
 		l.f = nil
-		if err := os.Rename(l.path, l.path+".1"); err != nil {
-			return 0, err
-		}
+		_ = os.Rename(l.path, l.path+".1") // else it grows: better than to say nothing any more
 		if err := l.open(); err != nil {
 			return 0, err
 		}
@@ -59,7 +60,7 @@ func (l *logFile) Write(b []byte) (int, error) {
 }
 
 // Close closes it. Later lines are lost.
-func (l *logFile) Close() error {
+func (l *File) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.f == nil {
@@ -70,4 +71,4 @@ func (l *logFile) Close() error {
 	return err
 }
 
-var _ io.WriteCloser = (*logFile)(nil)
+var _ io.WriteCloser = (*File)(nil)
