@@ -1,5 +1,5 @@
 // Package accounts knows users, teams, members and roles, login sessions, API tokens and agent accounts, and answers one
-// question for every room: Can(actor, action, team).
+// question for every room: Can(actor, action, object).
 package accounts
 
 // Role of a member in a team.
@@ -18,9 +18,10 @@ type User struct {
 	ID           string
 	Email        string // lower case
 	Name         string
-	PasswordHash string // argon2id, PHC string
+	PasswordHash string // argon2id, PHC string; "" = signs in another way
 	Operator     bool
 	CreatedAt    int64 // ms UTC
+	SuspendedAt  int64 // ms UTC, 0 = not suspended
 }
 
 // Team is the tenant.
@@ -29,6 +30,9 @@ type Team struct {
 	Slug      string
 	Name      string
 	CreatedAt int64
+
+	SuspendedAt  int64 // ms UTC, 0 = not suspended
+	SecondFactor bool  // its members need one
 }
 
 // Membership is a user's place in a team.
@@ -43,7 +47,26 @@ type Actor struct {
 	Memberships []Membership
 	TokenID     string // set when an API token was used
 	SessionHash string // set when a login cookie was used
+	SessionID   string // likewise: what the login session is known by
+
+	// Scopes bound what an API token may be used for; nil = all that its user may do.
+	Scopes []Scope
+	// SecondFactor says that more than a password vouches for this actor: the session was begun with a second factor, a passkey or a
+	// provider that says so; for a token, that its user has one.
+	SecondFactor bool
+	// ConfirmedAt is when the actor last proved who they are in this session, ms UTC; 0 for tokens.
+	ConfirmedAt int64
 }
+
+// Object is what an action is about.
+type Object struct {
+	TeamID  string
+	OwnerID string // who made it; "" = it is the team's
+	Private bool   // only its owner sees it
+}
+
+// InTeam is a team itself, and whatever in it belongs to nobody in particular.
+func InTeam(teamID string) Object { return Object{TeamID: teamID} }
 
 // RoleIn returns the actor's role in the team with this id, "" when not a member.
 func (a Actor) RoleIn(teamID string) Role {
@@ -83,4 +106,24 @@ const (
 	TypeTerminal    Action = "terminal.type" // start, stop, type into sessions
 	TakeTerminal    Action = "terminal.take" // take the keyboard from who holds it
 	AnswerQuestion  Action = "question.answer"
+	ShareSession    Action = "session.share" // make a link with which somebody without a login watches it
+	ConnectRunner   Action = "runner.connect"
+	ViewCosts       Action = "costs.view"
+	ManageQuotas    Action = "quotas.manage"
+	InviteMember    Action = "member.invite"
+	ManageMember    Action = "member.manage"  // change roles, remove
+	ManageSecrets   Action = "secrets.manage" // of the team and its projects
+	ReadAudit       Action = "audit.read"
+)
+
+// Scope is what an API token is bound to.
+type Scope string
+
+// The scopes. Each includes those before it on its line: workspaces:write reads, too.
+const (
+	ScopeRead   Scope = "workspaces:read"
+	ScopeWrite  Scope = "workspaces:write"
+	ScopeAttach Scope = "sessions:attach" // see and type into terminals, answer agents
+	ScopeBill   Scope = "billing:read"
+	ScopeAdmin  Scope = "admin" // all its user may do, their account included
 )

@@ -17,7 +17,7 @@ func errNoAccount() error {
 // mayManage decides whether actor may add, change and remove accounts of owner: their own, and as an admin those of a team.
 func mayManage(actor Actor, o Holder) error {
 	if o.TeamID != "" {
-		return Can(actor, ManageTeam, o.TeamID)
+		return Can(actor, ManageTeam, InTeam(o.TeamID))
 	}
 	if o.UserID == "" || o.UserID != actor.User.ID {
 		return errNoAccount()
@@ -28,7 +28,7 @@ func mayManage(actor Actor, o Holder) error {
 // mayUse decides whether actor may work with accounts of owner.
 func mayUse(actor Actor, o Holder) error {
 	if o.TeamID != "" {
-		return Can(actor, TypeTerminal, o.TeamID)
+		return Can(actor, TypeTerminal, InTeam(o.TeamID))
 	}
 	return mayManage(actor, o)
 }
@@ -66,7 +66,7 @@ func (s *Service) ManagedAgentAccount(ctx context.Context, actor Actor, accountI
 // not_found.
 func (s *Service) AgentAccounts(ctx context.Context, actor Actor, o Holder) ([]AgentAccount, error) {
 	if o.TeamID != "" {
-		if err := Can(actor, ViewTeam, o.TeamID); err != nil {
+		if err := Can(actor, ViewTeam, InTeam(o.TeamID)); err != nil {
 			return nil, err
 		}
 	} else if err := mayManage(actor, o); err != nil {

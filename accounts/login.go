@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
 )
 
 // touchEvery bounds how often using a session or a token is written down.
@@ -73,7 +74,7 @@ func (s *Service) StartSession(ctx context.Context, userID string, meta Meta) (c
 	if err := s.store.DropSessions(ctx, now.UnixMilli(), now.Add(-s.cfg.Idle).UnixMilli()); err != nil {
 		return "", 0, fmt.Errorf("dropping old login sessions: %w", err)
 	}
-	l := LoginSession{Hash: hashOf(cookie), UserID: userID, CreatedAt: now.UnixMilli(), SeenAt: now.UnixMilli(),
+	l := LoginSession{Hash: hashOf(cookie), ID: id.New("lgs"), Factors: []string{ProofPassword}, ConfirmedAt: now.UnixMilli(), UserID: userID, CreatedAt: now.UnixMilli(), SeenAt: now.UnixMilli(),
 		ExpiresAt: now.Add(s.cfg.Absolute).UnixMilli(), UserAgent: clip(meta.UserAgent, 300), IP: clip(meta.IP, 64)}
 	if err := s.store.InsertSession(ctx, l); err != nil {
 		return "", 0, fmt.Errorf("storing a login session: %w", err)
@@ -119,7 +120,7 @@ func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error
 	if err != nil {
 		return Actor{}, err
 	}
-	a.SessionHash = hash
+	a.SessionHash, a.SessionID, a.ConfirmedAt = hash, l.ID, l.ConfirmedAt
 	if now-l.SeenAt >= touchEvery.Milliseconds() {
 		if err := s.store.TouchSession(ctx, hash, now); err != nil {
 			return Actor{}, fmt.Errorf("touching a login session: %w", err)

@@ -76,7 +76,7 @@ func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID 
 	if leaving {
 		need = ViewTeam
 	}
-	if err := Can(actor, need, teamID); err != nil {
+	if err := Can(actor, need, InTeam(teamID)); err != nil {
 		return err
 	}
 	err := s.store.Tx(ctx, func(ctx context.Context) error {
@@ -131,7 +131,7 @@ func keepsOwner(m TeamMember, owners int) error {
 
 // mayGive decides whether actor may give or take role in the team.
 func mayGive(actor Actor, teamID string, role Role) error {
-	if err := Can(actor, ManageTeam, teamID); err != nil {
+	if err := Can(actor, ManageTeam, InTeam(teamID)); err != nil {
 		return err
 	}
 	if err := checkRole(role); err != nil {

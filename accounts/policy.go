@@ -19,6 +19,14 @@ var policy = map[Action]Role{
 	EditWorkspace:   Member,
 	MergeWorkspace:  Member,
 	AllowHost:       Admin, // who may type to an agent must not widen what it reaches
+	ShareSession:    Member,
+	ConnectRunner:   Member,
+	ViewCosts:       Member,
+	ManageQuotas:    Admin,
+	InviteMember:    Admin,
+	ManageMember:    Admin,
+	ManageSecrets:   Admin,
+	ReadAudit:       Admin,
 	TypeTerminal:    Member,
 	TakeTerminal:    Admin,
 	AnswerQuestion:  Member,
@@ -41,6 +49,14 @@ var words = map[Action]string{
 	AnswerQuestion:  "answer what agents ask",
 	ManageProject:   "manage projects",
 	ManageTeam:      "manage the team",
+	ShareSession:    "share a session by a link",
+	ConnectRunner:   "connect machines",
+	ViewCosts:       "see costs",
+	ManageQuotas:    "change quotas and budgets",
+	InviteMember:    "invite members",
+	ManageMember:    "change or remove members",
+	ManageSecrets:   "manage secrets of the team and its projects",
+	ReadAudit:       "read the audit",
 }
 
 // Valid reports whether r is one of the roles.
@@ -49,11 +65,11 @@ func (r Role) Valid() bool { return rank[r] > 0 }
 // AtLeast reports whether r has all the rights of other.
 func (r Role) AtLeast(other Role) bool { return r.Valid() && rank[r] >= rank[other] }
 
-// Can returns nil when actor may do action in the team with this id; fault.NotFound when actor is no member of it, so that
-// outsiders learn nothing; fault.Forbidden naming the right otherwise.
-func Can(actor Actor, action Action, teamID string) error {
-	role := actor.RoleIn(teamID)
-	if teamID == "" || !role.Valid() {
+// Can returns nil when actor may do action with the object; fault.NotFound when actor is no member of its team, or it is somebody
+// else's alone, so that outsiders learn nothing; fault.Forbidden naming the right otherwise.
+func Can(actor Actor, action Action, o Object) error {
+	role := actor.RoleIn(o.TeamID)
+	if o.TeamID == "" || !role.Valid() || o.Private && (o.OwnerID == "" || o.OwnerID != actor.User.ID) {
 		return fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
 	}
 	least, known := policy[action]
@@ -69,8 +85,8 @@ func Can(actor Actor, action Action, teamID string) error {
 }
 
 // Can is Can, for those who know the Service through an interface of their own.
-func (s *Service) Can(actor Actor, action Action, teamID string) error {
-	return Can(actor, action, teamID)
+func (s *Service) Can(actor Actor, action Action, o Object) error {
+	return Can(actor, action, o)
 }
 
 // Actions returns what a role may do, sorted.

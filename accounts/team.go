@@ -92,7 +92,7 @@ func slugOf(name string) string {
 
 // Team returns a team the actor may see.
 func (s *Service) Team(ctx context.Context, actor Actor, teamID string) (Team, error) {
-	if err := Can(actor, ViewTeam, teamID); err != nil {
+	if err := Can(actor, ViewTeam, InTeam(teamID)); err != nil {
 		return Team{}, err
 	}
 	return s.store.TeamByID(ctx, teamID)
@@ -105,7 +105,7 @@ func (s *Service) TeamBySlug(ctx context.Context, slug string) (Team, error) {
 
 // UpdateTeam renames a team; the slug stays, since links hold it.
 func (s *Service) UpdateTeam(ctx context.Context, actor Actor, teamID, name string) (Team, error) {
-	if err := Can(actor, ManageTeam, teamID); err != nil {
+	if err := Can(actor, ManageTeam, InTeam(teamID)); err != nil {
 		return Team{}, err
 	}
 	name, err := cleanName("team", name)

@@ -26,6 +26,15 @@ var matrix = map[accounts.Action]string{
 	accounts.ManageProject:   "owner admin",
 	accounts.AllowHost:       "owner admin",
 	accounts.ManageTeam:      "owner admin",
+	accounts.TakeTerminal:    "owner admin",
+	accounts.ShareSession:    "owner admin member",
+	accounts.ConnectRunner:   "owner admin member",
+	accounts.ViewCosts:       "owner admin member",
+	accounts.ManageQuotas:    "owner admin",
+	accounts.InviteMember:    "owner admin",
+	accounts.ManageMember:    "owner admin",
+	accounts.ManageSecrets:   "owner admin",
+	accounts.ReadAudit:       "owner admin",
 	"team.destroy":           "", // unknown: nobody's
 }
 
@@ -36,7 +45,7 @@ func TestPolicy(t *testing.T) {
 	}
 	for _, role := range []accounts.Role{accounts.Owner, accounts.Admin, accounts.Member, accounts.Viewer} {
 		for action, who := range matrix {
-			err := accounts.Can(as(role, "team_1"), action, "team_1")
+			err := accounts.Can(as(role, "team_1"), action, accounts.InTeam("team_1"))
 			if slices.Contains(strings.Fields(who), string(role)) {
 				if err != nil {
 					t.Errorf("%s %s: %v", role, action, err)
@@ -49,11 +58,11 @@ func TestPolicy(t *testing.T) {
 			}
 			// To outsiders, operators included, there is no such team.
 			for _, actor := range []accounts.Actor{as(role, "team_2"), {}, as("", "team_1"), as("emperor", "team_1")} {
-				if err := accounts.Can(actor, action, "team_1"); !fault.Is(err, fault.NotFound) {
+				if err := accounts.Can(actor, action, accounts.InTeam("team_1")); !fault.Is(err, fault.NotFound) {
 					t.Errorf("outsider %s: %v", action, err)
 				}
 			}
-			if err := accounts.Can(as(role, ""), action, ""); !fault.Is(err, fault.NotFound) {
+			if err := accounts.Can(as(role, ""), action, accounts.Object{}); !fault.Is(err, fault.NotFound) {
 				t.Errorf("no team %s: %v", action, err)
 			}
 		}

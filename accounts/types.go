@@ -30,13 +30,29 @@ type TeamMember struct {
 // LoginSession is the record of one signed-in browser.
 type LoginSession struct {
 	Hash      string // sha256 hex of the cookie's value
+	ID        string // what it is known by; no secret
 	UserID    string
 	CreatedAt int64
 	SeenAt    int64
 	ExpiresAt int64 // the absolute end; the idle end is earlier
 	UserAgent string
 	IP        string
+
+	Factors     []string // how who it is was proven: Proof... in the order given
+	Provider    string   // that vouched, "" = none
+	ConfirmedAt int64    // when who it is was last proven
 }
+
+// The ways by which somebody proves who they are.
+const (
+	ProofPassword = "password"
+	ProofTOTP     = "totp"
+	ProofRecovery = "recovery_code"
+	ProofPasskey  = "passkey" // with the device's own check of its user
+	ProofSSO      = "sso"
+	ProofSSOMFA   = "sso_mfa" // a provider that says it asked for a second factor
+	ProofLink     = "link"    // a setup, invite or reset link
+)
 
 // Meta says where a login comes from.
 type Meta struct{ IP, UserAgent string }

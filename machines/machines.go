@@ -341,7 +341,7 @@ func (s *Service) publish(ctx context.Context, m Machine) {
 func (s *Service) worksIn(ctx context.Context, teamID, userID string) (accounts.Team, error) {
 	actor, err := s.cfg.Accounts.Actor(ctx, userID)
 	if err == nil {
-		err = accounts.Can(actor, accounts.CreateWorkspace, teamID)
+		err = accounts.Can(actor, accounts.CreateWorkspace, accounts.InTeam(teamID))
 	}
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) || fault.Is(err, fault.Unauthorized) {
 		return accounts.Team{}, fault.New(fault.Forbidden, "runner_owner_gone", "The member this machine belongs to may not work in the team any more. Ask an admin of the team.")

@@ -22,6 +22,7 @@ type call struct {
 	actor accounts.Actor // the zero Actor on public operations of people who are not signed in
 
 	// What the path names; the guard has read it to find the team, so that nobody reads it again.
+	object    accounts.Object
 	team      accounts.Team
 	project   workspaces.Project
 	workspace workspaces.Workspace
@@ -45,7 +46,7 @@ func callOf(ctx context.Context) *call {
 
 // can decides about a further right that depends on what was asked, beyond the operation's own.
 func (c *call) can(action accounts.Action) error {
-	return accounts.Can(c.actor, action, c.team.ID)
+	return accounts.Can(c.actor, action, c.object)
 }
 
 // header is the answer's header.

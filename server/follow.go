@@ -104,7 +104,7 @@ func (s *Server) followEvents(c echo.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(endLeft)
-	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, team: call.team.ID,
+	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, object: call.object,
 		needs: []accounts.Action{accounts.ViewTeam}, cancel: cancel})
 	if err != nil {
 		return err

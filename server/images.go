@@ -9,17 +9,18 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/server/api"
 )
 
-func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+func byImageBuild(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	b, err := s.cfg.Images.Get(ctx, id)
-	return b.TeamID, err
+	return accounts.InTeam(b.TeamID), err
 }
 
 func imageBuildOf(b images.Build) api.ImageBuild {

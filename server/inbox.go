@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/server/api"
@@ -16,26 +17,26 @@ import (
 
 // byInboxItem reads what an item of the inbox is about: a question, a session or a workspace. What follows the id after a dash
 // is when it began.
-func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	about, _, _ := strings.Cut(id, "-")
 	switch kind, _, _ := strings.Cut(about, "_"); kind {
 	case "qst":
 		q, err := s.cfg.Sessions.QuestionByID(ctx, about)
 		call.workspace.ID = q.WorkspaceID
-		return q.TeamID, err
+		return accounts.InTeam(q.TeamID), err
 	case "ses":
 		call.session, err = s.cfg.Sessions.Get(ctx, about)
 		call.workspace.ID = call.session.WorkspaceID
-		return call.session.TeamID, err
+		return accounts.InTeam(call.session.TeamID), err
 	case "ws":
 		call.workspace, err = s.cfg.Workspaces.Workspace(ctx, about)
-		return call.workspace.TeamID, err
+		return accounts.InTeam(call.workspace.TeamID), err
 	}
-	return "", errNotFound
+	return accounts.Object{}, errNotFound
 }
 
 // inbox returns the inbox of the caller: what the sessions wait for and workspaces that could not be made, less what the caller

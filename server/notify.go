@@ -5,17 +5,18 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/api"
 )
 
-func byWebhook(s *Server, ctx context.Context, c echo.Context, _ *call) (string, error) {
+func byWebhook(s *Server, ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	w, err := s.cfg.Notify.Webhook(ctx, id)
-	return w.TeamID, err
+	return accounts.InTeam(w.TeamID), err
 }
 
 func scopeOf(v string) *api.NotifyScope { s := api.NotifyScope(v); return &s }

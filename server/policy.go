@@ -7,6 +7,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // access says who may use an operation at all.
@@ -20,8 +21,8 @@ const (
 	member                      // members of the team the path leads to, whose role has the action
 )
 
-// finder finds the team an operation is about, by what its path names, and puts what it read into the call.
-type finder func(s *Server, ctx context.Context, c echo.Context, call *call) (teamID string, err error)
+// finder finds what an operation is about, by what its path names, and puts what it read into the call.
+type finder func(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error)
 
 // rule is what one operation asks of its caller.
 type rule struct {
@@ -236,57 +237,62 @@ var policy = map[string]rule{
 	"reopenInboxItem": of(accounts.ViewWorkspace, byInboxItem),
 }
 
-func byTeam(_ *Server, _ context.Context, c echo.Context, call *call) (string, error) {
+func byTeam(_ *Server, _ context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	t, ok := call.actor.TeamBySlug(c.Param("team"))
 	if !ok {
-		return "", errNotFound
+		return accounts.Object{}, errNotFound
 	}
-	return t.ID, nil
+	return accounts.InTeam(t.ID), nil
 }
 
-func byProject(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+func byProject(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	call.project, err = s.cfg.Workspaces.Project(ctx, id)
-	return call.project.TeamID, err
+	return accounts.InTeam(call.project.TeamID), err
 }
 
-func byWorkspace(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+func byWorkspace(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	call.workspace, err = s.cfg.Workspaces.Workspace(ctx, id)
-	return call.workspace.TeamID, err
+	return objectOf(call.workspace), err
 }
 
-func bySession(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+// objectOf is a workspace as the policy sees it.
+func objectOf(w workspaces.Workspace) accounts.Object {
+	return accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}
+}
+
+func bySession(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	call.session, err = s.cfg.Sessions.Get(ctx, id)
-	return call.session.TeamID, err
+	return accounts.InTeam(call.session.TeamID), err
 }
 
-func byCommand(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+func byCommand(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	call.command, err = s.cfg.Commands.Command(ctx, id)
-	return call.command.TeamID, err
+	return accounts.InTeam(call.command.TeamID), err
 }
 
-func byConflict(s *Server, ctx context.Context, c echo.Context, _ *call) (string, error) {
+func byConflict(s *Server, ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	conflict, err := s.cfg.Files.Conflict(ctx, id)
-	return conflict.TeamID, err
+	return accounts.InTeam(conflict.TeamID), err
 }
 
 // pathID returns the id in the path. Ids are letters, digits, _ and -; anything else names nothing, and is kept from the rooms.
@@ -324,14 +330,14 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 	default:
 		return fault.New(fault.Internal, "internal", "This operation has no rule.")
 	}
-	teamID, err := r.find(s, ctx, c, call)
+	object, err := r.find(s, ctx, c, call)
 	if err != nil {
 		if fault.Is(err, fault.NotFound) {
 			return errNotFound
 		}
 		return err
 	}
-	if err := accounts.Can(call.actor, r.action, teamID); err != nil {
+	if err := accounts.Can(call.actor, r.action, object); err != nil {
 		if fault.Is(err, fault.NotFound) {
 			return errNotFound
 		}
@@ -342,8 +348,9 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 			return err
 		}
 	}
+	call.object = object
 	for _, m := range call.actor.Memberships {
-		if m.Team.ID == teamID {
+		if m.Team.ID == object.TeamID {
 			call.team = m.Team
 		}
 	}

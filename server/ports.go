@@ -63,7 +63,7 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	if err != nil {
 		return err
 	}
-	return accounts.Can(actor, accounts.EditWorkspace, w.TeamID)
+	return accounts.Can(actor, accounts.EditWorkspace, objectOf(w))
 }
 
 // dialPort connects to a port of a workspace's sandbox.

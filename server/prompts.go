@@ -5,20 +5,21 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 )
 
-func byPrompt(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+func byPrompt(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	p, err := s.cfg.Sessions.Prompt(ctx, id)
 	if err == nil {
 		call.session, err = s.cfg.Sessions.Get(ctx, p.SessionID) // it says in which place it is to be typed
 	}
-	return p.TeamID, err
+	return accounts.InTeam(p.TeamID), err
 }
 
 // promptOf makes the API's prompt; names are those of the team's members.

@@ -16,34 +16,34 @@ import (
 )
 
 // byRunner finds a machine's team. A machine that its owner keeps for themselves does not exist for other members but those who manage the team.
-func byRunner(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+func byRunner(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	m, err := s.cfg.Machines.Known(ctx, id)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	if !seesMachine(call.actor, m) {
-		return "", errNotFound
+		return accounts.Object{}, errNotFound
 	}
 	call.machine = m
-	return m.TeamID, nil
+	return accounts.InTeam(m.TeamID), nil
 }
 
 func seesMachine(a accounts.Actor, m machines.Machine) bool {
-	return m.UserID == a.User.ID || m.MayUse(a.User.ID) || accounts.Can(a, accounts.ManageTeam, m.TeamID) == nil
+	return m.UserID == a.User.ID || m.MayUse(a.User.ID) || accounts.Can(a, accounts.ManageTeam, accounts.InTeam(m.TeamID)) == nil
 }
 
 // byRunnerToken finds a token's team.
-func byRunnerToken(s *Server, ctx context.Context, c echo.Context, _ *call) (string, error) {
+func byRunnerToken(s *Server, ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	t, err := s.cfg.Machines.Token(ctx, id)
-	return t.TeamID, err
+	return accounts.InTeam(t.TeamID), err
 }
 
 // crowd is what is shown beside machines: whose they are and what lives on them.
@@ -82,7 +82,7 @@ func (h handlers) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 			WaitingAnswer: hello.Load.WaitingAnswer},
 		ConnectedAt: ptr(m.ConnectedAt), SeenAt: ptr(m.SeenAt), OfflineAt: ptr(m.OfflineAt), OfflineReason: m.OfflineReason, Leaving: m.Leaving, CreatedAt: m.CreatedAt,
 		RevokedAt: ptr(m.RevokedAt), Mine: mine, MayUse: m.MayUse(a.User.ID), Questions: []api.RunnerQuestion{}, Folders: []api.RunnerFolder{}}
-	out.MayManage = !m.Revoked() && (mine || accounts.Can(a, accounts.ManageTeam, m.TeamID) == nil)
+	out.MayManage = !m.Revoked() && (mine || accounts.Can(a, accounts.ManageTeam, accounts.InTeam(m.TeamID)) == nil)
 	out.Available, out.Reason, out.Cure = h.machineStanding(m)
 	switch {
 	case m.Revoked():

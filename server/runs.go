@@ -13,13 +13,13 @@ import (
 	"github.com/parawork/parawork/sessions"
 )
 
-func byRun(s *Server, ctx context.Context, c echo.Context, call *call) (string, error) {
+func byRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
-		return "", err
+		return accounts.Object{}, err
 	}
 	r, err := s.cfg.Runs.Get(ctx, id)
-	return r.TeamID, err
+	return accounts.InTeam(r.TeamID), err
 }
 
 func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (api.CreateRunResponseObject, error) {

@@ -37,7 +37,7 @@ var (
 type socket struct {
 	cred   credential
 	user   string
-	team   string
+	object accounts.Object
 	needs  []accounts.Action
 	cancel context.CancelCauseFunc
 }
@@ -159,7 +159,7 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 		return true
 	}
 	for _, a := range k.needs {
-		if accounts.Can(actor, a, k.team) != nil {
+		if accounts.Can(actor, a, k.object) != nil {
 			return false
 		}
 	}

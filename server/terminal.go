@@ -90,7 +90,7 @@ func (s *Server) attachTerminal(c echo.Context) error {
 	if want.Writer {
 		needs = append(needs, accounts.TypeTerminal)
 	}
-	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, team: call.team.ID, needs: needs, cancel: cancel})
+	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, object: call.object, needs: needs, cancel: cancel})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"strings"
 
 	"github.com/parawork/parawork/accounts"
 )
@@ -23,11 +24,11 @@ func (s *Accounts) Tx(ctx context.Context, fn func(ctx context.Context) error) e
 	return s.db.Tx(ctx, fn)
 }
 
-const userColumns = `id, email, name, password_hash, operator, created_at`
+const userColumns = `id, email, name, password_hash, operator, created_at, suspended_at`
 
 func scanUser(r *Row) (accounts.User, error) {
 	var u accounts.User
-	err := r.Scan(&u.ID, &u.Email, &u.Name, &u.PasswordHash, &u.Operator, &u.CreatedAt)
+	err := r.Scan(&u.ID, &u.Email, &u.Name, &u.PasswordHash, &u.Operator, &u.CreatedAt, &u.SuspendedAt)
 	return u, err
 }
 
@@ -71,8 +72,8 @@ func collect[T any](rows *sql.Rows, err error, scan func(scanner) (T, error)) ([
 
 // InsertUser stores a new user; false when the e-mail address is taken.
 func (s *Accounts) InsertUser(ctx context.Context, u accounts.User) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,
-		u.ID, u.Email, u.Name, u.PasswordHash, u.Operator, u.CreatedAt))
+	return inserted(s.db.Exec(ctx, `INSERT INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (email) DO NOTHING`,
+		u.ID, u.Email, u.Name, u.PasswordHash, u.Operator, u.CreatedAt, u.SuspendedAt))
 }
 
 // UserByID returns a user.
@@ -96,18 +97,18 @@ func (s *Accounts) CountUsers(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-const teamColumns = `id, slug, name, created_at`
+const teamColumns = `id, slug, name, created_at, suspended_at, second_factor`
 
 func scanTeam(r *Row) (accounts.Team, error) {
 	var t accounts.Team
-	err := r.Scan(&t.ID, &t.Slug, &t.Name, &t.CreatedAt)
+	err := r.Scan(&t.ID, &t.Slug, &t.Name, &t.CreatedAt, &t.SuspendedAt, &t.SecondFactor)
 	return t, err
 }
 
 // InsertTeam stores a new team; false when the slug is taken.
 func (s *Accounts) InsertTeam(ctx context.Context, t accounts.Team) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO teams (`+teamColumns+`) VALUES (?, ?, ?, ?) ON CONFLICT (slug) DO NOTHING`,
-		t.ID, t.Slug, t.Name, t.CreatedAt))
+	return inserted(s.db.Exec(ctx, `INSERT INTO teams (`+teamColumns+`) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (slug) DO NOTHING`,
+		t.ID, t.Slug, t.Name, t.CreatedAt, t.SuspendedAt, t.SecondFactor))
 }
 
 // TeamByID returns a team.
@@ -133,20 +134,20 @@ func (s *Accounts) CountTeams(ctx context.Context) (n int, err error) {
 
 // Memberships returns a user's teams by name.
 func (s *Accounts) Memberships(ctx context.Context, userID string) ([]accounts.Membership, error) {
-	rows, err := s.db.Query(ctx, `SELECT t.id, t.slug, t.name, t.created_at, m.role FROM members m
+	rows, err := s.db.Query(ctx, `SELECT t.id, t.slug, t.name, t.created_at, t.suspended_at, t.second_factor, m.role FROM members m
 		JOIN teams t ON t.id = m.team_id WHERE m.user_id = ? ORDER BY t.name, t.id`, userID)
 	return collect(rows, err, func(r scanner) (m accounts.Membership, err error) {
-		err = r.Scan(&m.Team.ID, &m.Team.Slug, &m.Team.Name, &m.Team.CreatedAt, &m.Role)
+		err = r.Scan(&m.Team.ID, &m.Team.Slug, &m.Team.Name, &m.Team.CreatedAt, &m.Team.SuspendedAt, &m.Team.SecondFactor, &m.Role)
 		return m, err
 	})
 }
 
 // Members returns a team's members in the order they joined, without password hashes.
 func (s *Accounts) Members(ctx context.Context, teamID string) ([]accounts.TeamMember, error) {
-	rows, err := s.db.Query(ctx, `SELECT u.id, u.email, u.name, u.operator, u.created_at, m.role, m.created_at FROM members m
+	rows, err := s.db.Query(ctx, `SELECT u.id, u.email, u.name, u.operator, u.created_at, u.suspended_at, m.role, m.created_at FROM members m
 		JOIN users u ON u.id = m.user_id WHERE m.team_id = ? ORDER BY m.created_at, u.id`, teamID)
 	return collect(rows, err, func(r scanner) (m accounts.TeamMember, err error) {
-		err = r.Scan(&m.User.ID, &m.User.Email, &m.User.Name, &m.User.Operator, &m.User.CreatedAt, &m.Role, &m.JoinedAt)
+		err = r.Scan(&m.User.ID, &m.User.Email, &m.User.Name, &m.User.Operator, &m.User.CreatedAt, &m.User.SuspendedAt, &m.Role, &m.JoinedAt)
 		return m, err
 	})
 }
@@ -167,19 +168,26 @@ func (s *Accounts) DeleteMember(ctx context.Context, teamID, userID string) erro
 	return changed(s.db.Exec(ctx, `DELETE FROM members WHERE team_id = ? AND user_id = ?`, teamID, userID))
 }
 
+const loginColumns = `id_hash, id, user_id, created_at, seen_at, expires_at, user_agent, ip, factors, provider, confirmed_at`
+
+func scanLogin(r scanner) (accounts.LoginSession, error) {
+	var l accounts.LoginSession
+	var factors string
+	err := r.Scan(&l.Hash, &l.ID, &l.UserID, &l.CreatedAt, &l.SeenAt, &l.ExpiresAt, &l.UserAgent, &l.IP, &factors, &l.Provider, &l.ConfirmedAt)
+	l.Factors = strings.Split(factors, ",")
+	return l, err
+}
+
 // InsertSession stores a login session.
 func (s *Accounts) InsertSession(ctx context.Context, l accounts.LoginSession) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO login_sessions (id_hash, user_id, created_at, seen_at, expires_at, user_agent, ip)
-		VALUES (?, ?, ?, ?, ?, ?, ?)`, l.Hash, l.UserID, l.CreatedAt, l.SeenAt, l.ExpiresAt, l.UserAgent, l.IP)
+	_, err := s.db.Exec(ctx, `INSERT INTO login_sessions (`+loginColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.Hash, l.ID, l.UserID, l.CreatedAt, l.SeenAt, l.ExpiresAt, l.UserAgent, l.IP, strings.Join(l.Factors, ","), l.Provider, l.ConfirmedAt)
 	return err
 }
 
 // Session returns a login session, ended or not.
 func (s *Accounts) Session(ctx context.Context, hash string) (accounts.LoginSession, error) {
-	var l accounts.LoginSession
-	err := s.db.QueryRow(ctx, `SELECT id_hash, user_id, created_at, seen_at, expires_at, user_agent, ip FROM login_sessions
-		WHERE id_hash = ?`, hash).Scan(&l.Hash, &l.UserID, &l.CreatedAt, &l.SeenAt, &l.ExpiresAt, &l.UserAgent, &l.IP)
-	return l, err
+	return scanLogin(s.db.QueryRow(ctx, `SELECT `+loginColumns+` FROM login_sessions WHERE id_hash = ?`, hash))
 }
 
 // TouchSession notes that a login session was used.

@@ -159,14 +159,14 @@ func (s *Workspaces) touch(ctx context.Context, query string, args ...any) error
 }
 
 const workspaceColumns = `id, team_id, project_id, num, name, branch, base, base_commit, executor, state, state_reason, path, steps,
-	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder`
+	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder, private`
 
 func scanWorkspace(r interface{ Scan(...any) error }) (workspaces.Workspace, error) {
 	var w workspaces.Workspace
 	var steps, snapshot, limits, hosts string
 	err := r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Branch, &w.Base, &w.BaseCommit, &w.Executor, &w.State,
 		&w.StateReason, &w.Path, &steps, &w.MergedAt, &w.MergedCommit, &snapshot, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt,
-		&w.ArchivedAt, &w.DeletedAt, &limits, &hosts, &w.FallbackOK, &w.Folder)
+		&w.ArchivedAt, &w.DeletedAt, &limits, &hosts, &w.FallbackOK, &w.Folder, &w.Private)
 	if err == nil {
 		err = errors.Join(fromJSON(steps, &w.Steps), fromJSON(limits, &w.Limits), fromJSON(hosts, &w.AllowedHosts))
 	}
@@ -192,10 +192,10 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND team_id = ? AND deleted_at = 0`, w.ProjectID, w.TeamID); err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			w.ID, w.TeamID, w.ProjectID, w.Num, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor, string(w.State), w.StateReason,
 			w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.CreatedBy, w.CreatedAt, w.UpdatedAt, w.ArchivedAt, w.DeletedAt,
-			j.limits, j.hosts, w.FallbackOK, w.Folder)
+			j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private)
 		return err
 	})
 	if err != nil {

@@ -75,6 +75,7 @@ type Snapshot struct {
 // Workspace is one piece of work: one branch in one git worktree of a project.
 type Workspace struct {
 	ID, TeamID, ProjectID string
+	Private               bool // only who made it sees it
 	Num                   int64
 	Name                  string
 	Branch                string

@@ -1,0 +1,40 @@
+// Package tenant says which teams' rows a piece of work may touch. The store asks it at every query of a team's row: work that says
+// nothing touches none.
+package tenant
+
+import (
+	"context"
+	"slices"
+)
+
+// Scope is what may be touched.
+type Scope struct {
+	all   bool
+	teams []string
+}
+
+type key struct{}
+
+// In returns a context for work that touches rows of these teams and no others.
+func In(ctx context.Context, teams ...string) context.Context {
+	return context.WithValue(ctx, key{}, Scope{teams: slices.Clone(teams)})
+}
+
+// All returns a context for work of the instance itself, which touches rows of every team: the rooms' own loops, start and recovery,
+// the command line, operators. why says in a few words what for.
+func All(ctx context.Context, why string) context.Context {
+	_ = why // for who reads the caller
+	return context.WithValue(ctx, key{}, Scope{all: true})
+}
+
+// Of returns the scope of ctx; false when it has none.
+func Of(ctx context.Context) (Scope, bool) {
+	s, ok := ctx.Value(key{}).(Scope)
+	return s, ok
+}
+
+// All reports whether every team's rows may be touched.
+func (s Scope) All() bool { return s.all }
+
+// Teams are the teams whose rows may be touched, where All does not hold.
+func (s Scope) Teams() []string { return s.teams }
