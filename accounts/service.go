@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"io"
 	"time"
+
+	"github.com/parawork/parawork/accounts/audit"
 )
 
 // Store is what accounts keep. Every call joins the transaction in ctx. What is not there is a fault.NotFound.
@@ -112,8 +114,10 @@ type Config struct {
 	// Changed is called after what a user may do became less (signed out, token ended, role changed, removed from a team,
 	// password changed), so that open sockets can be asked again who they are. May be nil.
 	Changed func(userID string)
-	Now     func() time.Time // nil = time.Now
-	Rand    io.Reader        // nil = crypto/rand
+	// Audit remembers what is done outside requests, or must not be done without its entry. May be nil.
+	Audit audit.Appender
+	Now   func() time.Time // nil = time.Now
+	Rand  io.Reader        // nil = crypto/rand
 }
 
 // Service is the door of the room. Safe for concurrent use; it starts nothing.
@@ -147,4 +151,12 @@ func (s *Service) changed(userID string) {
 	if s.cfg.Changed != nil {
 		s.cfg.Changed(userID)
 	}
+}
+
+// remember adds an entry to the audit; inside the transaction in ctx where there is one.
+func (s *Service) remember(ctx context.Context, e audit.Entry) error {
+	if s.cfg.Audit == nil {
+		return nil
+	}
+	return s.cfg.Audit.Append(ctx, e)
 }
