@@ -51,6 +51,8 @@ type Actor struct {
 
 	// Scopes bound what an API token may be used for; nil = all that its user may do.
 	Scopes []Scope
+	// TokenTeam is the only team an API token acts in; "" = all its user's.
+	TokenTeam string
 	// SecondFactor says that more than a password vouches for this actor: the session was begun with a second factor, a passkey or a
 	// provider that says so; for a token, that its user has one.
 	SecondFactor bool

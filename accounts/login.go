@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/id"
 )
 
 // touchEvery bounds how often using a session or a token is written down.
 const touchEvery = time.Minute
 
-// Login checks an e-mail address and a password and starts a login session; see StartSession for what it returns. Whether the
+// Login checks an e-mail address and a password and starts a login session; see SignIn for what it returns. Whether the
 // address or the password was wrong is told neither in words nor in time. Too many failures are a fault.RateLimited.
 func (s *Service) Login(ctx context.Context, email, password string, meta Meta) (User, string, int64, error) {
 	account := strings.ToLower(strings.TrimSpace(email))
@@ -32,7 +31,7 @@ func (s *Service) Login(ctx context.Context, email, password string, meta Meta) 
 		return User{}, "", 0, err
 	}
 	s.limits.succeeded(account, meta.IP)
-	cookie, expires, err := s.StartSession(ctx, u.ID, meta)
+	cookie, expires, err := s.SignIn(ctx, SignInRequest{UserID: u.ID, Factors: []string{ProofPassword}, Meta: meta})
 	return u, cookie, expires, err
 }
 
@@ -61,25 +60,6 @@ func (s *Service) verify(ctx context.Context, email, password string) (User, err
 		}
 	}
 	return u, nil
-}
-
-// StartSession signs a user in and returns the cookie's value, of which only a hash is kept, and when the session ends at the
-// latest (ms UTC). The caller has decided that the user is who they say.
-func (s *Service) StartSession(ctx context.Context, userID string, meta Meta) (cookie string, expiresAt int64, err error) {
-	cookie, err = s.secret(32)
-	if err != nil {
-		return "", 0, err
-	}
-	now := s.cfg.Now()
-	if err := s.store.DropSessions(ctx, now.UnixMilli(), now.Add(-s.cfg.Idle).UnixMilli()); err != nil {
-		return "", 0, fmt.Errorf("dropping old login sessions: %w", err)
-	}
-	l := LoginSession{Hash: hashOf(cookie), ID: id.New("lgs"), Factors: []string{ProofPassword}, ConfirmedAt: now.UnixMilli(), UserID: userID, CreatedAt: now.UnixMilli(), SeenAt: now.UnixMilli(),
-		ExpiresAt: now.Add(s.cfg.Absolute).UnixMilli(), UserAgent: clip(meta.UserAgent, 300), IP: clip(meta.IP, 64)}
-	if err := s.store.InsertSession(ctx, l); err != nil {
-		return "", 0, fmt.Errorf("storing a login session: %w", err)
-	}
-	return cookie, l.ExpiresAt, nil
 }
 
 // Logout ends the login session with this hash (Actor.SessionHash). One that has ended is no error.
@@ -120,7 +100,10 @@ func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error
 	if err != nil {
 		return Actor{}, err
 	}
-	a.SessionHash, a.SessionID, a.ConfirmedAt = hash, l.ID, l.ConfirmedAt
+	if a.User.SuspendedAt != 0 {
+		return Actor{}, errSuspended
+	}
+	a.SessionHash, a.SessionID, a.ConfirmedAt, a.SecondFactor = hash, l.ID, l.ConfirmedAt, strong(l.Factors)
 	if now-l.SeenAt >= touchEvery.Milliseconds() {
 		if err := s.store.TouchSession(ctx, hash, now); err != nil {
 			return Actor{}, fmt.Errorf("touching a login session: %w", err)

@@ -74,7 +74,7 @@ func Can(actor Actor, action Action, o Object) error {
 	}
 	least, known := policy[action]
 	if known && role.AtLeast(least) {
-		return nil
+		return admitted(actor, action, o.TeamID)
 	}
 	what := words[action]
 	if what == "" {
@@ -82,6 +82,22 @@ func Can(actor Actor, action Action, o Object) error {
 	}
 	return fault.New(fault.Forbidden, "forbidden", "Your role in this team, %s, does not allow you to %s. Ask an owner or admin of the team.", role, what).
 		With("action", string(action)).With("role", string(role))
+}
+
+// admitted decides what holds beside the role, for members who have it: whether the team is open at all, asks for a second factor, and
+// how far their credential reaches.
+func admitted(actor Actor, action Action, teamID string) error {
+	for _, m := range actor.Memberships {
+		switch {
+		case m.Team.ID != teamID:
+		case m.Team.SuspendedAt != 0:
+			return fault.New(fault.Forbidden, "team_suspended", "This team is suspended on this server: nothing of it is lost, and nothing of it can be used. Ask an operator of the server.")
+		case m.Team.SecondFactor && !actor.SecondFactor && (actor.TokenID != "" || actor.SessionHash != ""): // not Parawork's own work in a user's name
+			return fault.New(fault.Forbidden, "second_factor_required", "This team asks its members for a second factor. Set up an authenticator app or a passkey in your account's settings, or sign in with it.").
+				With("team", m.Team.Slug)
+		}
+	}
+	return NeedScope(actor, ScopeFor(action))
 }
 
 // Can is Can, for those who know the Service through an interface of their own.

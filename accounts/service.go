@@ -20,6 +20,8 @@ type Store interface {
 	SecretStore
 	AgentAccountStore
 	SettingStore
+	CeremonyStore
+	FactorStore
 }
 
 // UserStore keeps users.
@@ -56,6 +58,12 @@ type SessionStore interface {
 	Session(ctx context.Context, hash string) (LoginSession, error)
 	TouchSession(ctx context.Context, hash string, at int64) error
 	DeleteSession(ctx context.Context, hash string) error
+	// Sessions are a user's that have not ended and were seen after idle, the latest seen first.
+	Sessions(ctx context.Context, userID string, now, idle int64) ([]LoginSession, error)
+	// EndSession ends the user's session known by id.
+	EndSession(ctx context.Context, userID, id string) error
+	// ConfirmSession notes when who it is was proven again, and by which ways altogether.
+	ConfirmSession(ctx context.Context, hash string, factors []string, at int64) error
 	// DeleteSessions ends all of a user's sessions but the one with hash except.
 	DeleteSessions(ctx context.Context, userID, except string) error
 	// DropSessions removes those that ended before now or were last seen before idle.
@@ -67,7 +75,7 @@ type TokenStore interface {
 	InsertToken(ctx context.Context, t Token, hash string) error
 	TokenByHash(ctx context.Context, hash string) (Token, error)
 	Tokens(ctx context.Context, userID string) ([]Token, error)
-	TouchToken(ctx context.Context, id string, at int64) error
+	TouchToken(ctx context.Context, id, ip string, at int64) error
 	DeleteToken(ctx context.Context, userID, id string) error
 }
 

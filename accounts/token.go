@@ -6,7 +6,9 @@ import (
 	"hash/crc32"
 	"io"
 	"math/big"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -24,15 +26,70 @@ const (
 // maxTokens bounds the tokens of one user.
 const maxTokens = 100
 
-// CreateToken makes an API token that acts as the user. Its value is returned once; only a hash is kept. expiresAt is ms UTC,
-// 0 = never.
+// TokenRequest asks for an API token.
+type TokenRequest struct {
+	Name      string
+	Scopes    []Scope // none = all that its user may do
+	Team      string  // slug of the only team it acts in, "" = all its user's
+	ExpiresAt int64   // ms UTC, 0 = never
+}
+
+// IssueToken makes an API token of the actor's. Its value is returned once; only a hash is kept. A token may make tokens that reach
+// no further than itself. Errors: invalid_scope, invalid_expiry, team_not_found, too_many_tokens, wrong_scope, confirm_needed.
+func (s *Service) IssueToken(ctx context.Context, actor Actor, req TokenRequest) (Token, string, error) {
+	if err := s.NeedConfirmed(actor); err != nil {
+		return Token{}, "", err
+	}
+	t := Token{UserID: actor.User.ID, Name: req.Name, ExpiresAt: req.ExpiresAt}
+	var err error
+	if t.Scopes, err = cleanScopes(req.Scopes); err != nil {
+		return Token{}, "", err
+	}
+	if req.Team != "" {
+		team, ok := actor.TeamBySlug(req.Team)
+		if !ok {
+			return Token{}, "", fault.New(fault.Invalid, "team_not_found", "You are in no team with the short name %q.", clip(req.Team, 40)).With("field", "team")
+		}
+		t.TeamID = team.ID
+	}
+	if actor.TokenID != "" {
+		if err := s.within(ctx, actor, &t); err != nil {
+			return Token{}, "", err
+		}
+	}
+	return s.insertToken(ctx, t)
+}
+
+// within keeps what a token makes from reaching further than the token itself.
+func (s *Service) within(ctx context.Context, actor Actor, t *Token) error {
+	if err := NeedAccount(actor); err != nil {
+		return err
+	}
+	all, err := s.store.Tokens(ctx, actor.User.ID)
+	if err != nil {
+		return fmt.Errorf("reading tokens: %w", err)
+	}
+	for _, own := range all {
+		if own.ID == actor.TokenID && own.ExpiresAt != 0 && (t.ExpiresAt == 0 || t.ExpiresAt > own.ExpiresAt) {
+			t.ExpiresAt = own.ExpiresAt
+		}
+	}
+	return nil
+}
+
+// CreateToken makes an API token that may do all its user may. Its value is returned once; only a hash is kept. expiresAt is ms UTC,
+// 0 = never. For the command line: see IssueToken.
 func (s *Service) CreateToken(ctx context.Context, userID, name string, expiresAt int64) (Token, string, error) {
-	name, err := cleanName("name", name)
+	return s.insertToken(ctx, Token{UserID: userID, Name: name, ExpiresAt: expiresAt})
+}
+
+func (s *Service) insertToken(ctx context.Context, t Token) (Token, string, error) {
+	name, err := cleanName("name", t.Name)
 	if err != nil {
 		return Token{}, "", err
 	}
-	t := Token{ID: id.New("tok"), UserID: userID, Name: name, CreatedAt: s.now(), ExpiresAt: expiresAt}
-	if expiresAt != 0 && expiresAt <= t.CreatedAt {
+	t.ID, t.Name, t.CreatedAt = id.New("tok"), name, s.now()
+	if t.ExpiresAt != 0 && t.ExpiresAt <= t.CreatedAt {
 		return Token{}, "", fault.New(fault.Invalid, "invalid_expiry", "The token would have ended already. Choose a later time, or none.").With("field", "expires_at")
 	}
 	value, err := newToken(s.cfg.Rand)
@@ -40,7 +97,7 @@ func (s *Service) CreateToken(ctx context.Context, userID, name string, expiresA
 		return Token{}, "", err
 	}
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
-		have, err := s.store.Tokens(ctx, userID)
+		have, err := s.store.Tokens(ctx, t.UserID)
 		if err != nil {
 			return err
 		}
@@ -69,8 +126,14 @@ func (s *Service) DeleteToken(ctx context.Context, userID, tokenID string) error
 	return nil
 }
 
-// AuthenticateToken returns whose API token this is; fault.Unauthorized when it is nobody's or has ended.
+// AuthenticateToken is AuthenticateTokenFrom where it is not known from where.
 func (s *Service) AuthenticateToken(ctx context.Context, bearer string) (Actor, error) {
+	return s.AuthenticateTokenFrom(ctx, bearer, "")
+}
+
+// AuthenticateTokenFrom returns whose API token this is, and notes the address it is used from; fault.Unauthorized when it is
+// nobody's or has ended. Errors: invalid_token, suspended.
+func (s *Service) AuthenticateTokenFrom(ctx context.Context, bearer, ip string) (Actor, error) {
 	bad := fault.New(fault.Unauthorized, "invalid_token", "The API token is not valid: it was mistyped, has ended, or was removed.")
 	if !wellFormed(bearer) {
 		return Actor{}, bad
@@ -90,9 +153,19 @@ func (s *Service) AuthenticateToken(ctx context.Context, bearer string) (Actor, 
 	if err != nil {
 		return Actor{}, err
 	}
-	a.TokenID = t.ID
-	if now-t.LastUsedAt >= touchEvery.Milliseconds() {
-		if err := s.store.TouchToken(ctx, t.ID, now); err != nil {
+	if a.User.SuspendedAt != 0 {
+		return Actor{}, errSuspended
+	}
+	factors, err := s.store.Factors(ctx, t.UserID)
+	if err != nil {
+		return Actor{}, fmt.Errorf("reading a user's factors: %w", err)
+	}
+	a.TokenID, a.Scopes, a.TokenTeam, a.SecondFactor = t.ID, t.Scopes, t.TeamID, factors.Any()
+	if t.TeamID != "" {
+		a.Memberships = slices.DeleteFunc(a.Memberships, func(m Membership) bool { return m.Team.ID != t.TeamID })
+	}
+	if ip = clip(ip, 64); now-t.LastUsedAt >= touchEvery.Milliseconds() || ip != "" && ip != t.LastUsedIP && now-t.LastUsedAt >= time.Second.Milliseconds() {
+		if err := s.store.TouchToken(ctx, t.ID, ip, now); err != nil {
 			return Actor{}, fmt.Errorf("touching a token: %w", err)
 		}
 	}

@@ -18,6 +18,10 @@ type Token struct {
 	CreatedAt  int64
 	LastUsedAt int64 // ms UTC, to the minute; 0 = never used
 	ExpiresAt  int64 // 0 = never
+
+	Scopes     []Scope // nil = all that its user may do
+	TeamID     string  // the only team it acts in, "" = all its user's
+	LastUsedIP string
 }
 
 // TeamMember is a user's place in a team, seen from the team.

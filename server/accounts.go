@@ -23,7 +23,7 @@ func (h handlers) Setup(ctx context.Context, req api.SetupRequestObject) (api.Se
 	if err != nil {
 		return nil, err
 	}
-	cookie, expires, err := h.cfg.Accounts.StartSession(ctx, user.ID, h.meta(call))
+	cookie, expires, err := h.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: []string{accounts.ProofLink}, Meta: h.meta(call)})
 	if err != nil {
 		return nil, err
 	}

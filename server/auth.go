@@ -21,6 +21,7 @@ const (
 type credential struct {
 	cookie string
 	bearer string
+	ip     string // where it came from
 }
 
 func (c credential) none() bool { return c.cookie == "" && c.bearer == "" }
@@ -34,7 +35,7 @@ func (s *Server) credentialOf(r *http.Request) (credential, error) {
 		if len(auth) != 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
 			return credential{}, fault.New(fault.Unauthorized, "invalid_token", "The Authorization header must be: Bearer pw_user_...")
 		}
-		return credential{bearer: token}, nil
+		return credential{bearer: token, ip: s.echo.IPExtractor(r)}, nil
 	}
 	names := []string{hostCookie}
 	if !s.secure(r) {
@@ -54,7 +55,7 @@ func (s *Server) authenticate(ctx context.Context, c credential) (accounts.Actor
 	var err error
 	switch {
 	case c.bearer != "":
-		actor, err = s.cfg.Accounts.AuthenticateToken(ctx, c.bearer)
+		actor, err = s.cfg.Accounts.AuthenticateTokenFrom(ctx, c.bearer, c.ip)
 	case c.cookie != "":
 		actor, err = s.cfg.Accounts.Authenticate(ctx, c.cookie)
 	default:

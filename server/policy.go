@@ -30,6 +30,7 @@ type rule struct {
 	action accounts.Action // members only
 	find   finder          // members only
 	body   int64           // bytes its body may have; 0 = maxJSON
+	any    bool            // signedIn only: an API token of whatever scopes may do it
 	repeat bool            // takes an Idempotency-Key
 	works  bool            // it has something done in the workspace's place: not on a machine that is somebody else's own
 }
@@ -46,6 +47,9 @@ func of(action accounts.Action, find finder) rule {
 
 // working marks what has something done in the workspace's place.
 func (r rule) working() rule { r.works = true; return r }
+
+// unscoped marks what tells who asks no more than who they are.
+func (r rule) unscoped() rule { r.any = true; return r }
 
 func (r rule) repeatable() rule { r.repeat = true; return r }
 
@@ -65,8 +69,8 @@ var policy = map[string]rule{
 	"listRunnerDownloads": {access: anyone},
 	"getRunnerDownload":   {access: anyone},
 
-	"logout":                 {access: signedIn},
-	"getMe":                  {access: signedIn},
+	"logout":                 rule{access: signedIn}.unscoped(),
+	"getMe":                  rule{access: signedIn}.unscoped(),
 	"changePassword":         {access: signedIn},
 	"listTokens":             {access: signedIn},
 	"createToken":            {access: signedIn},
@@ -83,7 +87,7 @@ var policy = map[string]rule{
 	"addPushSubscription":    {access: signedIn},
 	"deletePushSubscription": {access: signedIn},
 	"testPushSubscription":   {access: signedIn},
-	"listTeams":              {access: signedIn},
+	"listTeams":              rule{access: signedIn}.unscoped(),
 	"getInstanceMetrics":     {access: operators},
 	"getMetrics":             {access: scrapers},
 	"createTeam":             {access: operators}, // a second team takes places without isolation from all
@@ -316,8 +320,11 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 	switch r.access {
 	case anyone:
 		return nil
-	case signedIn:
-		return nil // the guard has seen to it
+	case signedIn: // the guard has seen to it
+		if r.any {
+			return nil
+		}
+		return accounts.NeedAccount(call.actor)
 	case operators, scrapers:
 		if r.access == scrapers && s.scrapesLocally(c.Request()) {
 			return nil
@@ -325,7 +332,7 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 		if !call.actor.User.Operator {
 			return fault.New(fault.Forbidden, "operators_only", "Only operators of this server may do this. Ask one of them.")
 		}
-		return nil
+		return accounts.NeedAccount(call.actor)
 	case member:
 	default:
 		return fault.New(fault.Internal, "internal", "This operation has no rule.")

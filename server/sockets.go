@@ -150,7 +150,7 @@ func (ss *sockets) due(all bool) []*socket {
 func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 	actor, err := s.authenticate(ctx, k.cred)
 	if err != nil {
-		if kind := fault.KindOf(err); kind == fault.Unauthorized || kind == fault.NotFound {
+		if kind := fault.KindOf(err); kind == fault.Unauthorized || kind == fault.NotFound || kind == fault.Forbidden {
 			return false
 		}
 		if ctx.Err() == nil {

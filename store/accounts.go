@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
@@ -202,6 +203,22 @@ func (s *Accounts) DeleteSession(ctx context.Context, hash string) error {
 	return err
 }
 
+// Sessions returns a user's login sessions that have not ended.
+func (s *Accounts) Sessions(ctx context.Context, userID string, now, idle int64) ([]accounts.LoginSession, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+loginColumns+` FROM login_sessions WHERE user_id = ? AND expires_at > ? AND seen_at > ? ORDER BY seen_at DESC, id`, userID, now, idle)
+	return collect(rows, err, scanLogin)
+}
+
+// EndSession ends a user's login session by what it is known by.
+func (s *Accounts) EndSession(ctx context.Context, userID, id string) error {
+	return changed(s.db.Exec(ctx, `DELETE FROM login_sessions WHERE id = ? AND user_id = ?`, id, userID))
+}
+
+// ConfirmSession notes that who it is was proven again.
+func (s *Accounts) ConfirmSession(ctx context.Context, hash string, factors []string, at int64) error {
+	return changed(s.db.Exec(ctx, `UPDATE login_sessions SET factors = ?, confirmed_at = ? WHERE id_hash = ?`, strings.Join(factors, ","), at, hash))
+}
+
 // DeleteSessions ends all of a user's login sessions but one.
 func (s *Accounts) DeleteSessions(ctx context.Context, userID, except string) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM login_sessions WHERE user_id = ? AND id_hash <> ?`, userID, except)
@@ -214,18 +231,33 @@ func (s *Accounts) DropSessions(ctx context.Context, now, idle int64) error {
 	return err
 }
 
-const tokenColumns = `id, user_id, name, created_at, last_used_at, expires_at`
+const tokenColumns = `id, user_id, name, created_at, last_used_at, expires_at, scopes, COALESCE(team_id, ''), last_used_ip`
 
 func scanToken(r scanner) (accounts.Token, error) {
 	var t accounts.Token
-	err := r.Scan(&t.ID, &t.UserID, &t.Name, &t.CreatedAt, &t.LastUsedAt, &t.ExpiresAt)
+	var scopes string
+	err := r.Scan(&t.ID, &t.UserID, &t.Name, &t.CreatedAt, &t.LastUsedAt, &t.ExpiresAt, &scopes, &t.TeamID, &t.LastUsedIP)
+	if err == nil && scopes != "" {
+		err = json.Unmarshal([]byte(scopes), &t.Scopes)
+		if t.Scopes == nil {
+			t.Scopes = []accounts.Scope{} // what cannot be read allows nothing
+		}
+	}
 	return t, err
 }
 
 // InsertToken stores an API token by the hash of its value.
 func (s *Accounts) InsertToken(ctx context.Context, t accounts.Token, hash string) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO api_tokens (`+tokenColumns+`, token_hash) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.UserID, t.Name, t.CreatedAt, t.LastUsedAt, t.ExpiresAt, hash)
+	scopes := ""
+	if t.Scopes != nil {
+		raw, err := json.Marshal(t.Scopes)
+		if err != nil {
+			return err
+		}
+		scopes = string(raw)
+	}
+	_, err := s.db.Exec(ctx, `INSERT INTO api_tokens (id, user_id, name, created_at, last_used_at, expires_at, scopes, team_id, last_used_ip, token_hash)
+		VALUES (?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), ?, ?)`, t.ID, t.UserID, t.Name, t.CreatedAt, t.LastUsedAt, t.ExpiresAt, scopes, t.TeamID, t.LastUsedIP, hash)
 	return err
 }
 
@@ -241,8 +273,8 @@ func (s *Accounts) Tokens(ctx context.Context, userID string) ([]accounts.Token,
 }
 
 // TouchToken notes that an API token was used.
-func (s *Accounts) TouchToken(ctx context.Context, id string, at int64) error {
-	_, err := s.db.Exec(ctx, `UPDATE api_tokens SET last_used_at = ? WHERE id = ? AND last_used_at < ?`, at, id, at)
+func (s *Accounts) TouchToken(ctx context.Context, id, ip string, at int64) error {
+	_, err := s.db.Exec(ctx, `UPDATE api_tokens SET last_used_at = ?, last_used_ip = ? WHERE id = ? AND (last_used_at < ? OR last_used_ip <> ?)`, at, ip, id, at, ip)
 	return err
 }
 
