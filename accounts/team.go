@@ -10,6 +10,11 @@ import (
 	"github.com/parawork/parawork/internal/id"
 )
 
+// pages are the first parts of the web app's own addresses. A team of such a name could not be reached in it.
+var pages = map[string]bool{
+	"api": true, "assets": true, "instance": true, "join": true, "login": true, "logout": true, "reset": true, "setup": true, "watch": true,
+}
+
 var slugForm = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$`)
 
 // CreateTeam makes a team that actor owns. An empty slug is made from the name, and made unique; a given one must be free.
@@ -51,12 +56,14 @@ func (s *Service) newTeam(name, slug string) (Team, error) {
 func (s *Service) insertTeam(ctx context.Context, t Team, ownerID string, exact bool) (Team, error) {
 	base := t.Slug
 	for n := 2; ; n++ {
-		ok, err := s.store.InsertTeam(ctx, t)
-		if err != nil {
-			return Team{}, fmt.Errorf("storing a team: %w", err)
-		}
-		if ok {
-			break
+		if !pages[t.Slug] {
+			ok, err := s.store.InsertTeam(ctx, t)
+			if err != nil {
+				return Team{}, fmt.Errorf("storing a team: %w", err)
+			}
+			if ok {
+				break
+			}
 		}
 		if exact || n > 1000 {
 			return Team{}, fault.New(fault.Conflict, "slug_taken", "Another team has the short name %q. Choose another one.", base).With("field", "slug")

@@ -87,6 +87,12 @@ func TestTeamsAndTheirSlugs(t *testing.T) {
 		}
 		_, err := h.CreateTeam(ctx, ada, "Other", "analytical-engines")
 		wantCode(t, err, "slug_taken")
+		// The web app's own pages lie beside the teams'.
+		_, err = h.CreateTeam(ctx, ada, "Other", "login")
+		wantCode(t, err, "slug_taken")
+		if team, err := h.CreateTeam(ctx, ada, "Reset", ""); err != nil || team.Slug != "reset-2" {
+			t.Errorf("a team named as a page: %q, %v", team.Slug, err)
+		}
 		for _, bad := range []string{"A", "a b", "-a", "a-", "ä", strings.Repeat("a", 41), "a/b", ".."} {
 			_, err := h.CreateTeam(ctx, ada, "Other", bad)
 			wantCode(t, err, "invalid_slug")
@@ -95,7 +101,7 @@ func TestTeamsAndTheirSlugs(t *testing.T) {
 			t.Errorf("own slug: %+v, %v", team, err)
 		}
 		ada = h.actor(t, ada.User.ID)
-		if len(ada.Memberships) != 7 {
+		if len(ada.Memberships) != 8 {
 			t.Errorf("%d memberships", len(ada.Memberships))
 		}
 		if _, ok := ada.TeamBySlug("own"); !ok {
