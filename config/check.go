@@ -33,6 +33,10 @@ func (d *decoder) check(c *Config) {
 	}
 	d.checkLeast("accounts.sessionIdleHours", c.Accounts.SessionIdleHours, 1)
 	d.checkLeast("accounts.sessionMaxHours", c.Accounts.SessionMaxHours, c.Accounts.SessionIdleHours)
+	d.checkLeast("audit.keepDays", c.Audit.KeepDays, 0)
+	if c.Audit.KeepDays > 36500 {
+		d.problem("audit.keepDays", "must be at most 36500")
+	}
 	d.checkMiB("history.maxSession", c.History.MaxSession)
 	d.checkMiB("history.maxTeam", c.History.MaxTeam)
 	d.checkLeast("history.keepDays", c.History.KeepDays, 0)

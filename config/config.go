@@ -9,6 +9,7 @@ type Config struct {
 	Database   Database         `json:"database"`
 	Log        Log              `json:"log"`
 	Accounts   Accounts         `json:"accounts"`
+	Audit      Audit            `json:"audit"`
 	History    History          `json:"history"`
 	Projects   Projects         `json:"projects"`
 	Agents     map[string]Agent `json:"agents"`
@@ -48,6 +49,11 @@ type Log struct {
 type Accounts struct {
 	SessionIdleHours int `json:"sessionIdleHours"`
 	SessionMaxHours  int `json:"sessionMaxHours"`
+}
+
+// Audit is how long is remembered who did what.
+type Audit struct {
+	KeepDays int `json:"keepDays"` // 0 = for ever
 }
 
 // History is how much of what sessions printed is kept; 0 = no cap.

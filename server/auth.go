@@ -69,6 +69,7 @@ func (s *Server) authenticate(ctx context.Context, c credential) (accounts.Actor
 
 // signIn gives the browser its session cookie.
 func (s *Server) signIn(call *call, cookie string, expiresAt int64) {
+	call.begun = cookie
 	http.SetCookie(call.writer, s.cookie(call.request, cookie, time.UnixMilli(expiresAt)))
 }
 

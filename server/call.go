@@ -19,6 +19,7 @@ type call struct {
 	status int    // for the log, where it is not the answer's own
 
 	cred  credential
+	begun string         // the cookie of the login session that the call began
 	actor accounts.Actor // the zero Actor on public operations of people who are not signed in
 
 	// What the path names; the guard has read it to find the team, so that nobody reads it again.

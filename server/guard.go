@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -22,20 +23,34 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 		r.body = maxJSON
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
+		return func(c echo.Context) (err error) {
 			if !known {
 				return fault.New(fault.Internal, "internal", "This operation has no rule.")
 			}
-			ctx := c.Request().Context()
-			call := callOf(ctx)
+			call := callOf(c.Request().Context())
 			call.writer = c.Response()
+			if word := auditWord(op, c.Request().Method); word != "" {
+				ctx, rec := audit.Begin(c.Request().Context())
+				c.SetRequest(c.Request().WithContext(ctx))
+				call.request = c.Request()
+				defer func() {
+					if p := recover(); p != nil {
+						s.record(c, call, rec, op, word, broken(p))
+						panic(p)
+					}
+					s.record(c, call, rec, op, word, err)
+				}()
+			}
+			ctx := c.Request().Context()
 			if err := s.enter(ctx, c, op, r, call); err != nil {
 				return err
 			}
 			call.op = op
+			ctx = audit.By(ctx, s.sourceOf(call))
 			if id := call.actor.User.ID; id != "" {
-				c.SetRequest(c.Request().WithContext(executors.By(ctx, id)))
+				ctx = executors.By(ctx, id)
 			}
+			c.SetRequest(c.Request().WithContext(ctx))
 			limitBody(c, r.body)
 			call.request = c.Request()
 			if key := c.Request().Header.Get("Idempotency-Key"); key != "" && r.repeat {

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
@@ -91,6 +92,14 @@ func notifying(h *house) *notify.Service {
 		Client: egress.New(egress.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})})
 }
 
+// auditing makes accounts with their audit in db.
+func auditing(db *store.DB, cfg accounts.Config) (*accounts.Service, *audit.Log) {
+	rooms := accounts.New(cfg)
+	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: rooms})
+	cfg.Audit = log
+	return accounts.New(cfg), log
+}
+
 // newHouse joins the rooms. Nothing runs; tune changes the server's configuration.
 // baseSettings are what config.json says of places.
 var baseSettings = settings.Values{DefaultExecutor: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
@@ -101,7 +110,8 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	h := &house{t: t, db: storetest.SQLite(t), dir: t.TempDir(), bus: events.New()}
 	world := fake.NewWorld(filepath.Join(h.dir, "guests"), nil)
 	t.Cleanup(world.Close)
-	h.rooms = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
+	var log *audit.Log
+	h.rooms, log = auditing(h.db, accounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
 	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Events: h.bus, Enabled: true})
 	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
 	kept := store.NewExecutors(h.db)
@@ -131,7 +141,7 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	}
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	h.cfg = Config{Version: "test", Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
-		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db),
+		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
 	for _, fn := range tune {

@@ -345,17 +345,18 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 		return err
 	}
 	if err := accounts.Can(call.actor, r.action, object); err != nil {
+		call.namesTeam(err, object)
 		if fault.Is(err, fault.NotFound) {
 			return errNotFound
 		}
 		return err
 	}
+	call.object = object
 	if r.works {
 		if err := s.works(ctx, call); err != nil {
 			return err
 		}
 	}
-	call.object = object
 	for _, m := range call.actor.Memberships {
 		if m.Team.ID == object.TeamID {
 			call.team = m.Team

@@ -59,6 +59,7 @@ type Config struct {
 	Network    *network.Service
 	Events     *events.Bus
 	Answers    Answers
+	Audit      Auditor
 
 	Image    string            // what containers are made from unless a project says otherwise
 	Policies PolicyStore       // what teams say about their places
@@ -77,7 +78,7 @@ type Config struct {
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
 	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
-		c.Events == nil || c.Answers == nil || c.Policies == nil || c.Settings == nil {
+		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}
 	if c.UI == nil {

@@ -137,6 +137,7 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 			{name: "gate", run: h.gate.Run}, {name: "network", run: h.network.Run},
 			{name: "limits", run: h.meters.Run}, {name: "executors", run: h.places.Run},
 			{name: "machines", run: h.machines.Run}, // what leads to them has ended by then
+			{name: "audit", run: h.audit.Run},
 		} {
 			stages = append(stages, start(s))
 		}

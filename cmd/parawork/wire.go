@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
@@ -46,6 +47,7 @@ type house struct {
 
 	db         *store.DB
 	line       *pg.Line // nil beside SQLite
+	audit      *audit.Log
 	accounts   *accounts.Service
 	docker     *docker.Executor // nil when switched off
 	e2b        *e2b.Executor
@@ -100,7 +102,8 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		h.line = pg.New(pg.Config{URL: cfg.Database.URL, Bus: bus, Log: log.With("room", "events")})
 		publisher = h.line
 	}
-	h.accounts = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: key,
+	h.buildAudit()
+	h.accounts = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: key, Audit: h.audit,
 		Idle: time.Duration(cfg.Accounts.SessionIdleHours) * time.Hour, Absolute: time.Duration(cfg.Accounts.SessionMaxHours) * time.Hour,
 		Changed:    h.recheck,
 		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }})
@@ -256,7 +259,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Machines: h.machines, Downloads: h.downloads, Events: bus, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }

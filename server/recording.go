@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"unicode"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Auditor remembers what was done. audit.Log is one.
+type Auditor interface {
+	audit.Appender
+	// Record adds the entry of an operation that ended; often marks one that comes many times for one thing.
+	Record(ctx context.Context, e audit.Entry, often bool) error
+	List(ctx context.Context, q audit.Query, cursor string) (rows []audit.Row, next string, err error)
+	Each(ctx context.Context, q audit.Query, fn func(rows []audit.Row) error) error
+}
+
+// quiet is the audit word of operations that leave no entry though they change something: a person's own view of things.
+const quiet = "-"
+
+// auditWords are what operations are called in the audit, where the word made of their name does not say it well, or where they
+// change nothing and are remembered all the same.
+var auditWords = map[string]string{
+	"setup":          "instance.set_up",
+	"login":          "user.sign_in",
+	"logout":         "user.sign_out",
+	"changePassword": "password.change",
+	"redeliver":      "webhook.redeliver",
+	"fallBack":       "workspace.fall_back",
+	"testE2B":        "e2b.test",
+	"sendInput":      "session.input",
+
+	"testPushSubscription": quiet,
+	"correctState":         quiet,
+	"snoozeInboxItem":      quiet,
+	"finishInboxItem":      quiet,
+	"reopenInboxItem":      quiet,
+}
+
+// oftenDone are operations that people and programs repeat many times about one thing: they are recorded once in a while.
+var oftenDone = map[string]bool{"sendInput": true, "writeFile": true, "deleteFile": true, "syncWorkspace": true}
+
+// auditWord is what an operation is called in the audit; "" when it leaves no entry.
+func auditWord(op, method string) string {
+	switch word := auditWords[op]; {
+	case word == quiet:
+		return ""
+	case word != "":
+		return word
+	case method == http.MethodGet || method == http.MethodHead:
+		return ""
+	}
+	return wordOf(op)
+}
+
+// wordOf makes the word of an operation's name: deleteWorkspace is workspace.delete.
+func wordOf(op string) string {
+	var parts []string
+	start := 0
+	for i, r := range op {
+		if unicode.IsUpper(r) && i > start && !unicode.IsUpper(rune(op[i-1])) {
+			parts = append(parts, strings.ToLower(op[start:i]))
+			start = i
+		}
+	}
+	parts = append(parts, strings.ToLower(op[start:]))
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return strings.Join(parts[1:], "_") + "." + parts[0]
+}
+
+// sourceOf says who makes a call.
+func (s *Server) sourceOf(call *call) audit.Source {
+	src := audit.Source{Kind: audit.ByNobody, IP: s.echo.IPExtractor(call.request), RequestID: call.id}
+	if u := call.actor.User; u.ID != "" {
+		src.Kind, src.ActorID, src.ActorName, src.Credential = audit.ByUser, u.ID, u.Email, call.actor.SessionID
+		if call.actor.TokenID != "" {
+			src.Kind, src.Credential = audit.ByToken, call.actor.TokenID
+		}
+	}
+	return src
+}
+
+// record makes the entry of a call that has ended with err. It is there before the client has the whole answer.
+func (s *Server) record(c echo.Context, call *call, rec *audit.Record, op, word string, err error) {
+	e := audit.Entry{Chain: audit.Instance, Action: word}
+	e.Result, e.Code = resultOf(err)
+	switch {
+	case e.Result == audit.Done && (rec.Told() || c.Response().Header().Get("Idempotent-Replayed") != ""):
+		return
+	case e.Code == errStarting.Code, e.Code == errStopping.Code:
+		return
+	}
+	ctx := c.Request().Context()
+	src := s.sourceOf(call)
+	switch as := rec.Source(); {
+	case as.Kind != "":
+		as.IP, as.RequestID = src.IP, src.RequestID
+		src = as
+	case call.begun != "": // who signs in is nobody until then
+		if actor, err := s.cfg.Accounts.Authenticate(context.WithoutCancel(ctx), call.begun); err == nil {
+			src.Kind, src.ActorID, src.ActorName, src.Credential = audit.ByUser, actor.User.ID, actor.User.Email, actor.SessionID
+		}
+	}
+	e.TargetKind, e.TargetID, e.TargetName = targetOf(c, call)
+	if call.object.TeamID != "" {
+		e.Chain = call.object.TeamID
+	}
+	rec.Complete(&e)
+	if rerr := s.cfg.Audit.Record(audit.By(ctx, src), e, oftenDone[op]); rerr != nil {
+		s.log.ErrorContext(ctx, "the audit could not be written", "request_id", call.id, "operation", op, "error", rerr)
+	}
+}
+
+// resultOf says how a call ended, for the audit.
+func resultOf(err error) (audit.Result, string) {
+	if err == nil {
+		return audit.Done, ""
+	}
+	p := translate(err)
+	if p.status >= 500 {
+		return audit.Failed, p.body.Code
+	}
+	return audit.Refused, p.body.Code
+}
+
+// targetOf says what a call is about, by what its path names.
+func targetOf(c echo.Context, call *call) (kind, id, name string) {
+	switch {
+	case call.session.ID != "":
+		return "session", call.session.ID, call.session.Agent
+	case call.command.ID != "":
+		return "command", call.command.ID, ""
+	case call.workspace.ID != "":
+		return "workspace", call.workspace.ID, call.workspace.Name
+	case call.project.ID != "":
+		return "project", call.project.ID, call.project.Name
+	case call.machine.ID != "":
+		return "machine", call.machine.ID, call.machine.Name
+	}
+	if id := c.Param("id"); id != "" {
+		return kindOfPath(c.Path()), id, ""
+	}
+	if call.team.ID != "" {
+		return "team", call.team.ID, call.team.Name
+	}
+	return "", "", ""
+}
+
+// kindOfPath is what the id in a route's path names: of /webhooks/:id a webhook.
+func kindOfPath(path string) string {
+	before, _, _ := strings.Cut(path, "/:id")
+	kind := before[strings.LastIndex(before, "/")+1:]
+	kind = strings.ReplaceAll(kind, "-", "_")
+	if k, ok := strings.CutSuffix(kind, "ies"); ok {
+		return k + "y"
+	}
+	return strings.TrimSuffix(kind, "s")
+}
+
+// namesTeam remembers for the audit which team a call concerned, where one of its members was refused: what an outsider tried stays
+// out of a team's own chain.
+func (call *call) namesTeam(err error, object accounts.Object) {
+	if fault.Is(err, fault.Forbidden) {
+		call.object = object
+	}
+}
