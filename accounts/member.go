@@ -60,6 +60,11 @@ func (s *Service) SetRole(ctx context.Context, actor Actor, teamID, userID strin
 		}
 		after = m
 		after.Role = role
+		if !role.AtLeast(policy[InviteMember]) { // else they come back by a link they made before
+			if err := s.store.RevokeInvitesBy(ctx, teamID, userID, s.now()); err != nil {
+				return err
+			}
+		}
 		return s.store.SetRole(ctx, teamID, userID, role)
 	})
 	if err != nil {
@@ -72,7 +77,7 @@ func (s *Service) SetRole(ctx context.Context, actor Actor, teamID, userID strin
 // RemoveMember ends a membership. Members may end their own; the last owner stays.
 func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID string) error {
 	leaving := actor.User.ID == userID
-	need := ManageTeam
+	need := ManageMember
 	if leaving {
 		need = ViewTeam
 	}
@@ -90,6 +95,12 @@ func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID 
 			}
 		}
 		if err := keepsOwner(m, owners); err != nil {
+			return err
+		}
+		if err := s.store.RevokeInvitesBy(ctx, teamID, userID, s.now()); err != nil { // else they come back by a link they made before
+			return err
+		}
+		if err := s.store.DeleteTeamTokens(ctx, userID, teamID); err != nil {
 			return err
 		}
 		return s.store.DeleteMember(ctx, teamID, userID)
@@ -131,14 +142,14 @@ func keepsOwner(m TeamMember, owners int) error {
 
 // mayGive decides whether actor may give or take role in the team.
 func mayGive(actor Actor, teamID string, role Role) error {
-	if err := Can(actor, ManageTeam, InTeam(teamID)); err != nil {
+	if err := Can(actor, ManageMember, InTeam(teamID)); err != nil {
 		return err
 	}
 	if err := checkRole(role); err != nil {
 		return err
 	}
 	if role == Owner && actor.RoleIn(teamID) != Owner {
-		return fault.New(fault.Forbidden, "forbidden", "Only an owner of the team may make, change or remove owners.").With("action", string(ManageTeam))
+		return fault.New(fault.Forbidden, "forbidden", "Only an owner of the team may make, change or remove owners.").With("action", string(ManageMember))
 	}
 	return nil
 }

@@ -72,6 +72,9 @@ func Can(actor Actor, action Action, o Object) error {
 	if o.TeamID == "" || !role.Valid() || o.Private && (o.OwnerID == "" || o.OwnerID != actor.User.ID) {
 		return fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
 	}
+	if actor.User.SuspendedAt != 0 { // also what is taken up in their name
+		return errSuspended
+	}
 	least, known := policy[action]
 	if known && role.AtLeast(least) {
 		return admitted(actor, action, o.TeamID)

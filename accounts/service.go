@@ -17,6 +17,8 @@ type Store interface {
 	TeamStore
 	SessionStore
 	TokenStore
+	InviteStore
+	OperatorStore
 	SecretStore
 	AgentAccountStore
 	SettingStore
@@ -124,8 +126,12 @@ type Config struct {
 	Changed func(userID string)
 	// Audit remembers what is done outside requests, or must not be done without its entry. May be nil.
 	Audit audit.Appender
-	Now   func() time.Time // nil = time.Now
-	Rand  io.Reader        // nil = crypto/rand
+	// Mailer sends mail; nil = none is sent.
+	Mailer Mailer
+	// PublicURL is the address people use, for links in mails; "" = not known, and no links are mailed.
+	PublicURL string
+	Now       func() time.Time // nil = time.Now
+	Rand      io.Reader        // nil = crypto/rand
 }
 
 // Service is the door of the room. Safe for concurrent use; it starts nothing.

@@ -66,8 +66,9 @@ type SetupRequest struct {
 	Token, Name, Email, Password, Team string
 }
 
-// NewUser asks for a user. Password may be empty only through CreateUser of a trusted caller that sets one later.
+// NewUser asks for a user.
 type NewUser struct {
 	Email, Name, Password string
 	Operator              bool
+	NoPassword            bool // who chooses one later, by a link, or signs in another way
 }

@@ -63,7 +63,7 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 
 func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, call *call) error {
 	req := c.Request()
-	if r.access != anyone || op == "setup" || op == "login" || op == "getSetup" || op == "enrolRunner" || op == "connectRunner" {
+	if r.access != anyone || op == "setup" || op == "login" || op == "lookInvite" || op == "acceptInvite" || op == "getSetup" || op == "enrolRunner" || op == "connectRunner" {
 		if err := s.ready(); err != nil {
 			return err
 		}

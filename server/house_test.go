@@ -286,6 +286,10 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := os.MkdirAll(ws.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	inv := accounts.Invite{ID: id.New("inv"), TeamID: team.ID, Role: accounts.Member, CreatedBy: userID, CreatedAt: 1, ExpiresAt: 1 << 60}
+	if err := store.NewAccounts(h.db).InsertInvite(ctx, inv, inv.ID); err != nil {
+		t.Fatal(err)
+	}
 	token, _, err := h.cfg.Machines.NewToken(ctx, team.ID, userID, "t", false)
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +298,7 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID, "invite": inv.ID}
 }
 
 // answer is what the guard says.
@@ -344,6 +348,8 @@ func kindOf(op string) string {
 	switch op {
 	case "getRunner", "updateRunner", "revokeRunner", "regenerateRunner", "listRunnerHistory", "listRunnerFolders":
 		return "runner"
+	case "revokeInvite":
+		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
 	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch", "getProjectImage", "listImageBuilds", "buildImage":
@@ -374,7 +380,7 @@ func kindOf(op string) string {
 func allows(r rule, role string) bool {
 	least := map[accounts.Action]string{accounts.ViewTeam: "viewer", accounts.ViewProject: "viewer", accounts.ViewWorkspace: "viewer", accounts.ViewTerminal: "viewer",
 		accounts.CreateWorkspace: "member", accounts.EditWorkspace: "member", accounts.MergeWorkspace: "member", accounts.TypeTerminal: "member", accounts.AnswerQuestion: "member",
-		accounts.ManageProject: "admin", accounts.ManageTeam: "admin", accounts.AllowHost: "admin"}
+		accounts.ManageProject: "admin", accounts.ManageTeam: "admin", accounts.AllowHost: "admin", accounts.InviteMember: "admin", accounts.ManageMember: "admin"}
 	rank := map[string]int{"viewer": 1, "member": 2, "admin": 3, "owner": 4}
 	return rank[role] >= rank[least[r.action]]
 }

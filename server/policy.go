@@ -61,7 +61,12 @@ var policy = map[string]rule{
 	"setup":     {access: anyone},
 	"login":     {access: anyone},
 	"getSpec":   {access: anyone},
-	"getDocs":   {access: anyone},
+
+	// The invite itself is the right to join.
+	"lookInvite":   {access: anyone, body: 16 << 10},
+	"acceptInvite": {access: anyone, body: 16 << 10},
+
+	"getDocs": {access: anyone},
 
 	// Machines say who they are with a token or a key of their own.
 	"enrolRunner":         {access: anyone, body: 1 << 20},
@@ -96,6 +101,19 @@ var policy = map[string]rule{
 	"setInstancePlaces": {access: operators},
 	"testE2B":           {access: operators},
 
+	"listUsers":          {access: operators},
+	"createUser":         {access: operators},
+	"getUser":            {access: operators},
+	"updateUser":         {access: operators},
+	"suspendUser":        {access: operators},
+	"restoreUser":        {access: operators},
+	"createResetLink":    {access: operators},
+	"resetFactors":       {access: operators},
+	"listInstanceTeams":  {access: operators},
+	"createInstanceTeam": {access: operators},
+	"suspendTeam":        {access: operators},
+	"restoreTeam":        {access: operators},
+
 	"listInstanceRunners":  {access: operators},
 	"revokeInstanceRunner": {access: operators},
 
@@ -113,13 +131,16 @@ var policy = map[string]rule{
 
 	"getTeam":         of(accounts.ViewTeam, byTeam),
 	"updateTeam":      of(accounts.ManageTeam, byTeam),
+	"listInvites":     of(accounts.InviteMember, byTeam),
+	"createInvite":    of(accounts.InviteMember, byTeam),
+	"revokeInvite":    of(accounts.InviteMember, byInvite),
 	"getTeamCaches":   of(accounts.ViewTeam, byTeam),
 	"emptyTeamCaches": of(accounts.ManageTeam, byTeam),
 	"getTeamPlaces":   of(accounts.ViewTeam, byTeam),
 	"setTeamPlaces":   of(accounts.ManageTeam, byTeam),
 	"listMembers":     of(accounts.ViewTeam, byTeam),
-	"addMember":       of(accounts.ManageTeam, byTeam),
-	"updateMember":    of(accounts.ManageTeam, byTeam),
+	"addMember":       of(accounts.ManageMember, byTeam),
+	"updateMember":    of(accounts.ManageMember, byTeam),
 	"removeMember":    of(accounts.ViewTeam, byTeam), // members may leave; the room asks for more to remove another
 	"listExecutors":   of(accounts.ViewTeam, byTeam),
 	"listAgents":      of(accounts.ViewTeam, byTeam),
@@ -331,6 +352,11 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 		}
 		if !call.actor.User.Operator {
 			return fault.New(fault.Forbidden, "operators_only", "Only operators of this server may do this. Ask one of them.")
+		}
+		if c.Param("id") != "" {
+			if _, err := pathID(c); err != nil {
+				return err
+			}
 		}
 		return accounts.NeedAccount(call.actor)
 	case member:

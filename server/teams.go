@@ -10,6 +10,7 @@ import (
 
 func teamOf(m accounts.Membership) api.Team {
 	return api.Team{Id: m.Team.ID, Slug: m.Team.Slug, Name: m.Team.Name, Role: api.Role(m.Role), CreatedAt: m.Team.CreatedAt,
+		Suspended: m.Team.SuspendedAt != 0, SecondFactor: m.Team.SecondFactor,
 		Actions: list(accounts.Actions(m.Role), func(a accounts.Action) string { return string(a) })}
 }
 
@@ -36,6 +37,12 @@ func (h handlers) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObjec
 	if req.Body.Name != nil {
 		var err error
 		if t, err = h.cfg.Accounts.UpdateTeam(ctx, call.actor, t.ID, *req.Body.Name); err != nil {
+			return nil, err
+		}
+	}
+	if req.Body.SecondFactor != nil {
+		var err error
+		if t, err = h.cfg.Accounts.SetSecondFactor(ctx, call.actor, t.ID, *req.Body.SecondFactor); err != nil {
 			return nil, err
 		}
 	}

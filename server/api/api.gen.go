@@ -2579,6 +2579,72 @@ type InstancePlacesPatch struct {
 	} `json:"pool,omitempty"`
 }
 
+// InstanceTeam defines model for InstanceTeam.
+type InstanceTeam struct {
+	CreatedAt int64    `json:"created_at"`
+	Id        string   `json:"id"`
+	Members   int      `json:"members"`
+	Name      string   `json:"name"`
+	Owners    []Person `json:"owners"`
+
+	// Sandboxes That have not ended; of a suspended team those still being saved
+	Sandboxes int `json:"sandboxes"`
+
+	// SecondFactor Its members need one
+	SecondFactor bool   `json:"second_factor"`
+	Slug         string `json:"slug"`
+	SuspendedAt  *int64 `json:"suspended_at"`
+	Workspaces   int    `json:"workspaces"`
+}
+
+// InstanceTeamList defines model for InstanceTeamList.
+type InstanceTeamList struct {
+	Items      []InstanceTeam `json:"items"`
+	NextCursor *string        `json:"next_cursor"`
+}
+
+// InstanceUser defines model for InstanceUser.
+type InstanceUser struct {
+	CreatedAt   int64  `json:"created_at"`
+	Email       string `json:"email"`
+	HasPassword bool   `json:"has_password"`
+	Id          string `json:"id"`
+
+	// LastSeenAt Newest use of a login session or API token that still counts
+	LastSeenAt *int64 `json:"last_seen_at"`
+	Name       string `json:"name"`
+	Operator   bool   `json:"operator"`
+
+	// SecondFactor Has an authenticator app or a passkey
+	SecondFactor bool   `json:"second_factor"`
+	SuspendedAt  *int64 `json:"suspended_at"`
+	Teams        []struct {
+		Id   string `json:"id"`
+		Name string `json:"name"`
+		Role Role   `json:"role"`
+		Slug string `json:"slug"`
+	} `json:"teams"`
+}
+
+// InstanceUserList defines model for InstanceUserList.
+type InstanceUserList struct {
+	Items      []InstanceUser `json:"items"`
+	NextCursor *string        `json:"next_cursor"`
+}
+
+// InstanceUserMade defines model for InstanceUserMade.
+type InstanceUserMade struct {
+	Link ResetLink    `json:"link"`
+	User InstanceUser `json:"user"`
+}
+
+// InstanceUserPatch defines model for InstanceUserPatch.
+type InstanceUserPatch struct {
+	Email    *string `json:"email,omitempty"`
+	Name     *string `json:"name,omitempty"`
+	Operator *bool   `json:"operator,omitempty"`
+}
+
 // InterruptRequest defines model for InterruptRequest.
 type InterruptRequest struct {
 	// Force Also when the agent says that it is idle
@@ -2600,6 +2666,75 @@ type Interruption struct {
 
 // InterruptionOutcome sent: the program does not tell whether it works
 type InterruptionOutcome string
+
+// Invite defines model for Invite.
+type Invite struct {
+	CreatedAt int64  `json:"created_at"`
+	CreatedBy Person `json:"created_by"`
+
+	// Email Only a user with this address may accept; empty = whoever has the link
+	Email     string `json:"email"`
+	ExpiresAt int64  `json:"expires_at"`
+	Id        string `json:"id"`
+
+	// Mailed The link was mailed to the address
+	Mailed bool `json:"mailed"`
+	Role   Role `json:"role"`
+}
+
+// InviteAccept defines model for InviteAccept.
+type InviteAccept struct {
+	// Email Of a new user, where the invite names no address
+	Email *string `json:"email,omitempty"`
+
+	// Name Of a new user
+	Name *string `json:"name,omitempty"`
+
+	// Password Of a new user
+	Password *string `json:"password,omitempty"`
+	Token    string  `json:"token"`
+}
+
+// InviteList defines model for InviteList.
+type InviteList struct {
+	Items      []Invite `json:"items"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
+// InviteLook defines model for InviteLook.
+type InviteLook struct {
+	// Email Only a user with this address may accept; empty = whoever has the link
+	Email     string `json:"email"`
+	ExpiresAt int64  `json:"expires_at"`
+
+	// Inviter Name of who invites
+	Inviter string `json:"inviter"`
+	Role    Role   `json:"role"`
+	Team    struct {
+		Name string `json:"name"`
+		Slug string `json:"slug"`
+	} `json:"team"`
+}
+
+// InviteMade defines model for InviteMade.
+type InviteMade struct {
+	CreatedAt int64  `json:"created_at"`
+	CreatedBy Person `json:"created_by"`
+	Email     string `json:"email"`
+	ExpiresAt int64  `json:"expires_at"`
+	Id        string `json:"id"`
+	Mailed    bool   `json:"mailed"`
+	Role      Role   `json:"role"`
+
+	// Url The link; shown this one time
+	Url string `json:"url"`
+}
+
+// InviteToken defines model for InviteToken.
+type InviteToken struct {
+	// Token What stands behind the # of the link
+	Token string `json:"token"`
+}
 
 // JournalEntry defines model for JournalEntry.
 type JournalEntry struct {
@@ -2815,6 +2950,32 @@ type NewAttempt struct {
 type NewImageBuild struct {
 	// Source Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen
 	Source *string `json:"source,omitempty"`
+}
+
+// NewInstanceTeam defines model for NewInstanceTeam.
+type NewInstanceTeam struct {
+	Name string `json:"name"`
+
+	// Owner E-mail address of the user who owns it; without one it is you
+	Owner *string `json:"owner,omitempty"`
+	Slug  *string `json:"slug,omitempty"`
+}
+
+// NewInstanceUser defines model for NewInstanceUser.
+type NewInstanceUser struct {
+	Email    string `json:"email"`
+	Name     string `json:"name"`
+	Operator *bool  `json:"operator,omitempty"`
+	Role     *Role  `json:"role,omitempty"`
+
+	// Team Slug of a team the user joins
+	Team *string `json:"team,omitempty"`
+}
+
+// NewInvite defines model for NewInvite.
+type NewInvite struct {
+	Email *string `json:"email,omitempty"`
+	Role  Role    `json:"role"`
 }
 
 // NewMember defines model for NewMember.
@@ -3043,6 +3204,14 @@ type NumberSetting struct {
 type PasswordChange struct {
 	CurrentPassword string `json:"current_password"`
 	NewPassword     string `json:"new_password"`
+}
+
+// Person defines model for Person.
+type Person struct {
+	Id string `json:"id"`
+
+	// Name Empty where nobody knows any more
+	Name string `json:"name"`
 }
 
 // PlaceChange defines model for PlaceChange.
@@ -3436,6 +3605,15 @@ type RefusedHost struct {
 
 // RefusedHostReason defines model for RefusedHost.Reason.
 type RefusedHostReason string
+
+// ResetLink defines model for ResetLink.
+type ResetLink struct {
+	ExpiresAt int64 `json:"expires_at"`
+	Mailed    bool  `json:"mailed"`
+
+	// Url The link; shown this one time
+	Url string `json:"url"`
+}
 
 // ResourceLimits Limits of a sandbox; 0 or absent = none of its own
 type ResourceLimits struct {
@@ -4188,7 +4366,13 @@ type Team struct {
 	Id        string   `json:"id"`
 	Name      string   `json:"name"`
 	Role      Role     `json:"role"`
-	Slug      string   `json:"slug"`
+
+	// SecondFactor Its members need one
+	SecondFactor bool   `json:"second_factor"`
+	Slug         string `json:"slug"`
+
+	// Suspended Operators let nobody work in it
+	Suspended bool `json:"suspended"`
 }
 
 // TeamCache defines model for TeamCache.
@@ -4231,6 +4415,9 @@ type TeamList struct {
 // TeamPatch defines model for TeamPatch.
 type TeamPatch struct {
 	Name *string `json:"name,omitempty"`
+
+	// SecondFactor Whether its members need a second factor to work in it
+	SecondFactor *bool `json:"second_factor,omitempty"`
 }
 
 // TeamPlaces defines model for TeamPlaces.
@@ -4666,6 +4853,22 @@ type ListInstanceRunnersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListInstanceTeamsParams defines parameters for ListInstanceTeams.
+type ListInstanceTeamsParams struct {
+	// Q Part of a name
+	Q      *string `form:"q,omitempty" json:"q,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListUsersParams defines parameters for ListUsers.
+type ListUsersParams struct {
+	// Q Part of a name or an e-mail address
+	Q      *string `form:"q,omitempty" json:"q,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // SuggestBranchParams defines parameters for SuggestBranch.
 type SuggestBranchParams struct {
 	Name string `form:"name" json:"name"`
@@ -4967,6 +5170,21 @@ type SetInstancePlacesJSONRequestBody = InstancePlacesPatch
 // TestE2BJSONRequestBody defines body for TestE2B for application/json ContentType.
 type TestE2BJSONRequestBody = E2BTrial
 
+// CreateInstanceTeamJSONRequestBody defines body for CreateInstanceTeam for application/json ContentType.
+type CreateInstanceTeamJSONRequestBody = NewInstanceTeam
+
+// CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
+type CreateUserJSONRequestBody = NewInstanceUser
+
+// UpdateUserJSONRequestBody defines body for UpdateUser for application/json ContentType.
+type UpdateUserJSONRequestBody = InstanceUserPatch
+
+// AcceptInviteJSONRequestBody defines body for AcceptInvite for application/json ContentType.
+type AcceptInviteJSONRequestBody = InviteAccept
+
+// LookInviteJSONRequestBody defines body for LookInvite for application/json ContentType.
+type LookInviteJSONRequestBody = InviteToken
+
 // LoginJSONRequestBody defines body for Login for application/json ContentType.
 type LoginJSONRequestBody = LoginRequest
 
@@ -5035,6 +5253,9 @@ type UpdateTeamJSONRequestBody = TeamPatch
 
 // AddTeamAgentAccountJSONRequestBody defines body for AddTeamAgentAccount for application/json ContentType.
 type AddTeamAgentAccountJSONRequestBody = NewAgentAccount
+
+// CreateInviteJSONRequestBody defines body for CreateInvite for application/json ContentType.
+type CreateInviteJSONRequestBody = NewInvite
 
 // AddMemberJSONRequestBody defines body for AddMember for application/json ContentType.
 type AddMemberJSONRequestBody = NewMember
@@ -5143,6 +5364,51 @@ type ServerInterface interface {
 	// RevokeInstanceRunner Revoke a machine of any team
 	// (DELETE /instance/runners/{id})
 	RevokeInstanceRunner(ctx echo.Context, id Id) error
+	// ListInstanceTeams The teams of this instance, newest first; operators
+	// (GET /instance/teams)
+	ListInstanceTeams(ctx echo.Context, params ListInstanceTeamsParams) error
+	// CreateInstanceTeam Make a team for a user, who owns it; operators
+	// (POST /instance/teams)
+	CreateInstanceTeam(ctx echo.Context) error
+	// RestoreTeam Let a suspended team work again; operators
+	// (POST /instance/teams/{id}/restore)
+	RestoreTeam(ctx echo.Context, id Id) error
+	// SuspendTeam Let nobody work in a team; operators
+	// (POST /instance/teams/{id}/suspend)
+	SuspendTeam(ctx echo.Context, id Id) error
+	// ListUsers The users of this instance, newest first; operators
+	// (GET /instance/users)
+	ListUsers(ctx echo.Context, params ListUsersParams) error
+	// CreateUser Make a user; operators
+	// (POST /instance/users)
+	CreateUser(ctx echo.Context) error
+	// GetUser A user; operators
+	// (GET /instance/users/{id})
+	GetUser(ctx echo.Context, id Id) error
+	// UpdateUser Change a user's name or address, or make them an operator; operators
+	// (PATCH /instance/users/{id})
+	UpdateUser(ctx echo.Context, id Id) error
+	// ResetFactors Forget a user's authenticator app, recovery codes and passkeys; operators
+	// (POST /instance/users/{id}/reset-factors)
+	ResetFactors(ctx echo.Context, id Id) error
+	// CreateResetLink Make a link by which a user chooses a new password; operators
+	// (POST /instance/users/{id}/reset-link)
+	CreateResetLink(ctx echo.Context, id Id) error
+	// RestoreUser Let a suspended user in again; operators
+	// (POST /instance/users/{id}/restore)
+	RestoreUser(ctx echo.Context, id Id) error
+	// SuspendUser Keep a user out; operators
+	// (POST /instance/users/{id}/suspend)
+	SuspendUser(ctx echo.Context, id Id) error
+	// AcceptInvite Join a team by an invite
+	// (POST /invites/accept)
+	AcceptInvite(ctx echo.Context) error
+	// LookInvite What an invite is for
+	// (POST /invites/look)
+	LookInvite(ctx echo.Context) error
+	// RevokeInvite Take an invite back; owners and admins
+	// (DELETE /invites/{id})
+	RevokeInvite(ctx echo.Context, id Id) error
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx echo.Context) error
@@ -5359,6 +5625,12 @@ type ServerInterface interface {
 	// GetInbox What waits for a person
 	// (GET /teams/{team}/inbox)
 	GetInbox(ctx echo.Context, team TeamSlug) error
+	// ListInvites Invites that wait to be accepted, newest first; owners and admins
+	// (GET /teams/{team}/invites)
+	ListInvites(ctx echo.Context, team TeamSlug) error
+	// CreateInvite Invite somebody to the team; owners and admins
+	// (POST /teams/{team}/invites)
+	CreateInvite(ctx echo.Context, team TeamSlug) error
 	// ListMembers Who belongs to the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx echo.Context, team TeamSlug) error
@@ -5823,6 +6095,250 @@ func (w *ServerInterfaceWrapper) RevokeInstanceRunner(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.RevokeInstanceRunner(ctx, id)
+	return err
+}
+
+// ListInstanceTeams converts echo context to params.
+func (w *ServerInterfaceWrapper) ListInstanceTeams(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInstanceTeamsParams
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListInstanceTeams(ctx, params)
+	return err
+}
+
+// CreateInstanceTeam converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateInstanceTeam(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateInstanceTeam(ctx)
+	return err
+}
+
+// RestoreTeam converts echo context to params.
+func (w *ServerInterfaceWrapper) RestoreTeam(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RestoreTeam(ctx, id)
+	return err
+}
+
+// SuspendTeam converts echo context to params.
+func (w *ServerInterfaceWrapper) SuspendTeam(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SuspendTeam(ctx, id)
+	return err
+}
+
+// ListUsers converts echo context to params.
+func (w *ServerInterfaceWrapper) ListUsers(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListUsersParams
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListUsers(ctx, params)
+	return err
+}
+
+// CreateUser converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateUser(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateUser(ctx)
+	return err
+}
+
+// GetUser converts echo context to params.
+func (w *ServerInterfaceWrapper) GetUser(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetUser(ctx, id)
+	return err
+}
+
+// UpdateUser converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateUser(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateUser(ctx, id)
+	return err
+}
+
+// ResetFactors converts echo context to params.
+func (w *ServerInterfaceWrapper) ResetFactors(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResetFactors(ctx, id)
+	return err
+}
+
+// CreateResetLink converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateResetLink(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateResetLink(ctx, id)
+	return err
+}
+
+// RestoreUser converts echo context to params.
+func (w *ServerInterfaceWrapper) RestoreUser(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RestoreUser(ctx, id)
+	return err
+}
+
+// SuspendUser converts echo context to params.
+func (w *ServerInterfaceWrapper) SuspendUser(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SuspendUser(ctx, id)
+	return err
+}
+
+// AcceptInvite converts echo context to params.
+func (w *ServerInterfaceWrapper) AcceptInvite(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AcceptInvite(ctx)
+	return err
+}
+
+// LookInvite converts echo context to params.
+func (w *ServerInterfaceWrapper) LookInvite(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.LookInvite(ctx)
+	return err
+}
+
+// RevokeInvite converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeInvite(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeInvite(ctx, id)
 	return err
 }
 
@@ -7180,6 +7696,38 @@ func (w *ServerInterfaceWrapper) GetInbox(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetInbox(ctx, team)
+	return err
+}
+
+// ListInvites converts echo context to params.
+func (w *ServerInterfaceWrapper) ListInvites(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListInvites(ctx, team)
+	return err
+}
+
+// CreateInvite converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateInvite(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateInvite(ctx, team)
 	return err
 }
 
@@ -8720,6 +9268,23 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/teams/:team/members", wrapper.AddMember, options.OperationMiddlewares["addMember"]...)
 	router.DELETE(options.BaseURL+"/teams/:team/members/:id", wrapper.RemoveMember, options.OperationMiddlewares["removeMember"]...)
 	router.PATCH(options.BaseURL+"/teams/:team/members/:id", wrapper.UpdateMember, options.OperationMiddlewares["updateMember"]...)
+	router.GET(options.BaseURL+"/teams/:team/invites", wrapper.ListInvites, options.OperationMiddlewares["listInvites"]...)
+	router.POST(options.BaseURL+"/teams/:team/invites", wrapper.CreateInvite, options.OperationMiddlewares["createInvite"]...)
+	router.DELETE(options.BaseURL+"/invites/:id", wrapper.RevokeInvite, options.OperationMiddlewares["revokeInvite"]...)
+	router.POST(options.BaseURL+"/invites/look", wrapper.LookInvite, options.OperationMiddlewares["lookInvite"]...)
+	router.POST(options.BaseURL+"/invites/accept", wrapper.AcceptInvite, options.OperationMiddlewares["acceptInvite"]...)
+	router.GET(options.BaseURL+"/instance/users", wrapper.ListUsers, options.OperationMiddlewares["listUsers"]...)
+	router.POST(options.BaseURL+"/instance/users", wrapper.CreateUser, options.OperationMiddlewares["createUser"]...)
+	router.GET(options.BaseURL+"/instance/users/:id", wrapper.GetUser, options.OperationMiddlewares["getUser"]...)
+	router.PATCH(options.BaseURL+"/instance/users/:id", wrapper.UpdateUser, options.OperationMiddlewares["updateUser"]...)
+	router.POST(options.BaseURL+"/instance/users/:id/suspend", wrapper.SuspendUser, options.OperationMiddlewares["suspendUser"]...)
+	router.POST(options.BaseURL+"/instance/users/:id/restore", wrapper.RestoreUser, options.OperationMiddlewares["restoreUser"]...)
+	router.POST(options.BaseURL+"/instance/users/:id/reset-link", wrapper.CreateResetLink, options.OperationMiddlewares["createResetLink"]...)
+	router.POST(options.BaseURL+"/instance/users/:id/reset-factors", wrapper.ResetFactors, options.OperationMiddlewares["resetFactors"]...)
+	router.GET(options.BaseURL+"/instance/teams", wrapper.ListInstanceTeams, options.OperationMiddlewares["listInstanceTeams"]...)
+	router.POST(options.BaseURL+"/instance/teams", wrapper.CreateInstanceTeam, options.OperationMiddlewares["createInstanceTeam"]...)
+	router.POST(options.BaseURL+"/instance/teams/:id/suspend", wrapper.SuspendTeam, options.OperationMiddlewares["suspendTeam"]...)
+	router.POST(options.BaseURL+"/instance/teams/:id/restore", wrapper.RestoreTeam, options.OperationMiddlewares["restoreTeam"]...)
 	router.GET(options.BaseURL+"/teams/:team/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
 	router.GET(options.BaseURL+"/teams/:team/places", wrapper.GetTeamPlaces, options.OperationMiddlewares["getTeamPlaces"]...)
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
@@ -9515,6 +10080,596 @@ type RevokeInstanceRunnerdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response RevokeInstanceRunnerdefaultApplicationProblemPlusJSONResponse) VisitRevokeInstanceRunnerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInstanceTeamsRequestObject struct {
+	Params ListInstanceTeamsParams
+}
+
+type ListInstanceTeamsResponseObject interface {
+	VisitListInstanceTeamsResponse(w http.ResponseWriter) error
+}
+
+type ListInstanceTeams200JSONResponse InstanceTeamList
+
+func (response ListInstanceTeams200JSONResponse) VisitListInstanceTeamsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInstanceTeamsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListInstanceTeamsdefaultApplicationProblemPlusJSONResponse) VisitListInstanceTeamsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInstanceTeamRequestObject struct {
+	Body *CreateInstanceTeamJSONRequestBody
+}
+
+type CreateInstanceTeamResponseObject interface {
+	VisitCreateInstanceTeamResponse(w http.ResponseWriter) error
+}
+
+type CreateInstanceTeam201JSONResponse InstanceTeam
+
+func (response CreateInstanceTeam201JSONResponse) VisitCreateInstanceTeamResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInstanceTeamdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateInstanceTeamdefaultApplicationProblemPlusJSONResponse) VisitCreateInstanceTeamResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreTeamRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RestoreTeamResponseObject interface {
+	VisitRestoreTeamResponse(w http.ResponseWriter) error
+}
+
+type RestoreTeam200JSONResponse InstanceTeam
+
+func (response RestoreTeam200JSONResponse) VisitRestoreTeamResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreTeamdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RestoreTeamdefaultApplicationProblemPlusJSONResponse) VisitRestoreTeamResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendTeamRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type SuspendTeamResponseObject interface {
+	VisitSuspendTeamResponse(w http.ResponseWriter) error
+}
+
+type SuspendTeam200JSONResponse InstanceTeam
+
+func (response SuspendTeam200JSONResponse) VisitSuspendTeamResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendTeamdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SuspendTeamdefaultApplicationProblemPlusJSONResponse) VisitSuspendTeamResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsersRequestObject struct {
+	Params ListUsersParams
+}
+
+type ListUsersResponseObject interface {
+	VisitListUsersResponse(w http.ResponseWriter) error
+}
+
+type ListUsers200JSONResponse InstanceUserList
+
+func (response ListUsers200JSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListUsersdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListUsersdefaultApplicationProblemPlusJSONResponse) VisitListUsersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUserRequestObject struct {
+	Body *CreateUserJSONRequestBody
+}
+
+type CreateUserResponseObject interface {
+	VisitCreateUserResponse(w http.ResponseWriter) error
+}
+
+type CreateUser201JSONResponse InstanceUserMade
+
+func (response CreateUser201JSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateUserdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateUserdefaultApplicationProblemPlusJSONResponse) VisitCreateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUserRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetUserResponseObject interface {
+	VisitGetUserResponse(w http.ResponseWriter) error
+}
+
+type GetUser200JSONResponse InstanceUser
+
+func (response GetUser200JSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUserdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetUserdefaultApplicationProblemPlusJSONResponse) VisitGetUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUserRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateUserJSONRequestBody
+}
+
+type UpdateUserResponseObject interface {
+	VisitUpdateUserResponse(w http.ResponseWriter) error
+}
+
+type UpdateUser200JSONResponse InstanceUser
+
+func (response UpdateUser200JSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateUserdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateUserdefaultApplicationProblemPlusJSONResponse) VisitUpdateUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResetFactorsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ResetFactorsResponseObject interface {
+	VisitResetFactorsResponse(w http.ResponseWriter) error
+}
+
+type ResetFactors200JSONResponse InstanceUser
+
+func (response ResetFactors200JSONResponse) VisitResetFactorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResetFactorsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ResetFactorsdefaultApplicationProblemPlusJSONResponse) VisitResetFactorsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateResetLinkRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type CreateResetLinkResponseObject interface {
+	VisitCreateResetLinkResponse(w http.ResponseWriter) error
+}
+
+type CreateResetLink200JSONResponse ResetLink
+
+func (response CreateResetLink200JSONResponse) VisitCreateResetLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateResetLinkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateResetLinkdefaultApplicationProblemPlusJSONResponse) VisitCreateResetLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreUserRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RestoreUserResponseObject interface {
+	VisitRestoreUserResponse(w http.ResponseWriter) error
+}
+
+type RestoreUser200JSONResponse InstanceUser
+
+func (response RestoreUser200JSONResponse) VisitRestoreUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreUserdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RestoreUserdefaultApplicationProblemPlusJSONResponse) VisitRestoreUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendUserRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type SuspendUserResponseObject interface {
+	VisitSuspendUserResponse(w http.ResponseWriter) error
+}
+
+type SuspendUser200JSONResponse InstanceUser
+
+func (response SuspendUser200JSONResponse) VisitSuspendUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SuspendUserdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SuspendUserdefaultApplicationProblemPlusJSONResponse) VisitSuspendUserResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptInviteRequestObject struct {
+	Body *AcceptInviteJSONRequestBody
+}
+
+type AcceptInviteResponseObject interface {
+	VisitAcceptInviteResponse(w http.ResponseWriter) error
+}
+
+type AcceptInvite200ResponseHeaders struct {
+	SetCookie *string
+}
+
+type AcceptInvite200JSONResponse struct {
+	Body    Me
+	Headers AcceptInvite200ResponseHeaders
+}
+
+func (response AcceptInvite200JSONResponse) VisitAcceptInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.SetCookie != nil {
+		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptInvitedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AcceptInvitedefaultApplicationProblemPlusJSONResponse) VisitAcceptInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LookInviteRequestObject struct {
+	Body *LookInviteJSONRequestBody
+}
+
+type LookInviteResponseObject interface {
+	VisitLookInviteResponse(w http.ResponseWriter) error
+}
+
+type LookInvite200JSONResponse InviteLook
+
+func (response LookInvite200JSONResponse) VisitLookInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LookInvitedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response LookInvitedefaultApplicationProblemPlusJSONResponse) VisitLookInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeInviteRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RevokeInviteResponseObject interface {
+	VisitRevokeInviteResponse(w http.ResponseWriter) error
+}
+
+type RevokeInvite204Response struct {
+}
+
+func (response RevokeInvite204Response) VisitRevokeInviteResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokeInvitedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeInvitedefaultApplicationProblemPlusJSONResponse) VisitRevokeInviteResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -12365,6 +13520,85 @@ func (response GetInboxdefaultApplicationProblemPlusJSONResponse) VisitGetInboxR
 	return err
 }
 
+type ListInvitesRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListInvitesResponseObject interface {
+	VisitListInvitesResponse(w http.ResponseWriter) error
+}
+
+type ListInvites200JSONResponse InviteList
+
+func (response ListInvites200JSONResponse) VisitListInvitesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInvitesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListInvitesdefaultApplicationProblemPlusJSONResponse) VisitListInvitesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInviteRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *CreateInviteJSONRequestBody
+}
+
+type CreateInviteResponseObject interface {
+	VisitCreateInviteResponse(w http.ResponseWriter) error
+}
+
+type CreateInvite201JSONResponse InviteMade
+
+func (response CreateInvite201JSONResponse) VisitCreateInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateInvitedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateInvitedefaultApplicationProblemPlusJSONResponse) VisitCreateInviteResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListMembersRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -14954,6 +16188,51 @@ type StrictServerInterface interface {
 	// RevokeInstanceRunner Revoke a machine of any team
 	// (DELETE /instance/runners/{id})
 	RevokeInstanceRunner(ctx context.Context, request RevokeInstanceRunnerRequestObject) (RevokeInstanceRunnerResponseObject, error)
+	// ListInstanceTeams The teams of this instance, newest first; operators
+	// (GET /instance/teams)
+	ListInstanceTeams(ctx context.Context, request ListInstanceTeamsRequestObject) (ListInstanceTeamsResponseObject, error)
+	// CreateInstanceTeam Make a team for a user, who owns it; operators
+	// (POST /instance/teams)
+	CreateInstanceTeam(ctx context.Context, request CreateInstanceTeamRequestObject) (CreateInstanceTeamResponseObject, error)
+	// RestoreTeam Let a suspended team work again; operators
+	// (POST /instance/teams/{id}/restore)
+	RestoreTeam(ctx context.Context, request RestoreTeamRequestObject) (RestoreTeamResponseObject, error)
+	// SuspendTeam Let nobody work in a team; operators
+	// (POST /instance/teams/{id}/suspend)
+	SuspendTeam(ctx context.Context, request SuspendTeamRequestObject) (SuspendTeamResponseObject, error)
+	// ListUsers The users of this instance, newest first; operators
+	// (GET /instance/users)
+	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
+	// CreateUser Make a user; operators
+	// (POST /instance/users)
+	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
+	// GetUser A user; operators
+	// (GET /instance/users/{id})
+	GetUser(ctx context.Context, request GetUserRequestObject) (GetUserResponseObject, error)
+	// UpdateUser Change a user's name or address, or make them an operator; operators
+	// (PATCH /instance/users/{id})
+	UpdateUser(ctx context.Context, request UpdateUserRequestObject) (UpdateUserResponseObject, error)
+	// ResetFactors Forget a user's authenticator app, recovery codes and passkeys; operators
+	// (POST /instance/users/{id}/reset-factors)
+	ResetFactors(ctx context.Context, request ResetFactorsRequestObject) (ResetFactorsResponseObject, error)
+	// CreateResetLink Make a link by which a user chooses a new password; operators
+	// (POST /instance/users/{id}/reset-link)
+	CreateResetLink(ctx context.Context, request CreateResetLinkRequestObject) (CreateResetLinkResponseObject, error)
+	// RestoreUser Let a suspended user in again; operators
+	// (POST /instance/users/{id}/restore)
+	RestoreUser(ctx context.Context, request RestoreUserRequestObject) (RestoreUserResponseObject, error)
+	// SuspendUser Keep a user out; operators
+	// (POST /instance/users/{id}/suspend)
+	SuspendUser(ctx context.Context, request SuspendUserRequestObject) (SuspendUserResponseObject, error)
+	// AcceptInvite Join a team by an invite
+	// (POST /invites/accept)
+	AcceptInvite(ctx context.Context, request AcceptInviteRequestObject) (AcceptInviteResponseObject, error)
+	// LookInvite What an invite is for
+	// (POST /invites/look)
+	LookInvite(ctx context.Context, request LookInviteRequestObject) (LookInviteResponseObject, error)
+	// RevokeInvite Take an invite back; owners and admins
+	// (DELETE /invites/{id})
+	RevokeInvite(ctx context.Context, request RevokeInviteRequestObject) (RevokeInviteResponseObject, error)
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx context.Context, request LoginRequestObject) (LoginResponseObject, error)
@@ -15170,6 +16449,12 @@ type StrictServerInterface interface {
 	// GetInbox What waits for a person
 	// (GET /teams/{team}/inbox)
 	GetInbox(ctx context.Context, request GetInboxRequestObject) (GetInboxResponseObject, error)
+	// ListInvites Invites that wait to be accepted, newest first; owners and admins
+	// (GET /teams/{team}/invites)
+	ListInvites(ctx context.Context, request ListInvitesRequestObject) (ListInvitesResponseObject, error)
+	// CreateInvite Invite somebody to the team; owners and admins
+	// (POST /teams/{team}/invites)
+	CreateInvite(ctx context.Context, request CreateInviteRequestObject) (CreateInviteResponseObject, error)
 	// ListMembers Who belongs to the team
 	// (GET /teams/{team}/members)
 	ListMembers(ctx context.Context, request ListMembersRequestObject) (ListMembersResponseObject, error)
@@ -15900,6 +17185,488 @@ func (sh *strictHandler) RevokeInstanceRunner(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(RevokeInstanceRunnerResponseObject); ok {
 		return validResponse.VisitRevokeInstanceRunnerResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListInstanceTeams operation middleware
+func (sh *strictHandler) ListInstanceTeams(ctx echo.Context, params ListInstanceTeamsParams) error {
+	var request ListInstanceTeamsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListInstanceTeams(ctx.Request().Context(), request.(ListInstanceTeamsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListInstanceTeams")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListInstanceTeamsResponseObject); ok {
+		return validResponse.VisitListInstanceTeamsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateInstanceTeam operation middleware
+func (sh *strictHandler) CreateInstanceTeam(ctx echo.Context) error {
+	var request CreateInstanceTeamRequestObject
+
+	var body CreateInstanceTeamJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateInstanceTeam(ctx.Request().Context(), request.(CreateInstanceTeamRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateInstanceTeam")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateInstanceTeamResponseObject); ok {
+		return validResponse.VisitCreateInstanceTeamResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RestoreTeam operation middleware
+func (sh *strictHandler) RestoreTeam(ctx echo.Context, id Id) error {
+	var request RestoreTeamRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RestoreTeam(ctx.Request().Context(), request.(RestoreTeamRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RestoreTeam")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RestoreTeamResponseObject); ok {
+		return validResponse.VisitRestoreTeamResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SuspendTeam operation middleware
+func (sh *strictHandler) SuspendTeam(ctx echo.Context, id Id) error {
+	var request SuspendTeamRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SuspendTeam(ctx.Request().Context(), request.(SuspendTeamRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SuspendTeam")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SuspendTeamResponseObject); ok {
+		return validResponse.VisitSuspendTeamResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListUsers operation middleware
+func (sh *strictHandler) ListUsers(ctx echo.Context, params ListUsersParams) error {
+	var request ListUsersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListUsers(ctx.Request().Context(), request.(ListUsersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListUsers")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListUsersResponseObject); ok {
+		return validResponse.VisitListUsersResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateUser operation middleware
+func (sh *strictHandler) CreateUser(ctx echo.Context) error {
+	var request CreateUserRequestObject
+
+	var body CreateUserJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateUser(ctx.Request().Context(), request.(CreateUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateUser")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateUserResponseObject); ok {
+		return validResponse.VisitCreateUserResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetUser operation middleware
+func (sh *strictHandler) GetUser(ctx echo.Context, id Id) error {
+	var request GetUserRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetUser(ctx.Request().Context(), request.(GetUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetUser")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetUserResponseObject); ok {
+		return validResponse.VisitGetUserResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateUser operation middleware
+func (sh *strictHandler) UpdateUser(ctx echo.Context, id Id) error {
+	var request UpdateUserRequestObject
+
+	request.Id = id
+
+	var body UpdateUserJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateUser(ctx.Request().Context(), request.(UpdateUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateUser")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateUserResponseObject); ok {
+		return validResponse.VisitUpdateUserResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ResetFactors operation middleware
+func (sh *strictHandler) ResetFactors(ctx echo.Context, id Id) error {
+	var request ResetFactorsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResetFactors(ctx.Request().Context(), request.(ResetFactorsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResetFactors")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ResetFactorsResponseObject); ok {
+		return validResponse.VisitResetFactorsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateResetLink operation middleware
+func (sh *strictHandler) CreateResetLink(ctx echo.Context, id Id) error {
+	var request CreateResetLinkRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateResetLink(ctx.Request().Context(), request.(CreateResetLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateResetLink")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateResetLinkResponseObject); ok {
+		return validResponse.VisitCreateResetLinkResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RestoreUser operation middleware
+func (sh *strictHandler) RestoreUser(ctx echo.Context, id Id) error {
+	var request RestoreUserRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RestoreUser(ctx.Request().Context(), request.(RestoreUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RestoreUser")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RestoreUserResponseObject); ok {
+		return validResponse.VisitRestoreUserResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SuspendUser operation middleware
+func (sh *strictHandler) SuspendUser(ctx echo.Context, id Id) error {
+	var request SuspendUserRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SuspendUser(ctx.Request().Context(), request.(SuspendUserRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SuspendUser")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SuspendUserResponseObject); ok {
+		return validResponse.VisitSuspendUserResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AcceptInvite operation middleware
+func (sh *strictHandler) AcceptInvite(ctx echo.Context) error {
+	var request AcceptInviteRequestObject
+
+	var body AcceptInviteJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AcceptInvite(ctx.Request().Context(), request.(AcceptInviteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AcceptInvite")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AcceptInviteResponseObject); ok {
+		return validResponse.VisitAcceptInviteResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// LookInvite operation middleware
+func (sh *strictHandler) LookInvite(ctx echo.Context) error {
+	var request LookInviteRequestObject
+
+	var body LookInviteJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.LookInvite(ctx.Request().Context(), request.(LookInviteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "LookInvite")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(LookInviteResponseObject); ok {
+		return validResponse.VisitLookInviteResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RevokeInvite operation middleware
+func (sh *strictHandler) RevokeInvite(ctx echo.Context, id Id) error {
+	var request RevokeInviteRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeInvite(ctx.Request().Context(), request.(RevokeInviteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeInvite")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RevokeInviteResponseObject); ok {
+		return validResponse.VisitRevokeInviteResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -18220,6 +19987,79 @@ func (sh *strictHandler) GetInbox(ctx echo.Context, team TeamSlug) error {
 		return err
 	} else if validResponse, ok := response.(GetInboxResponseObject); ok {
 		return validResponse.VisitGetInboxResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListInvites operation middleware
+func (sh *strictHandler) ListInvites(ctx echo.Context, team TeamSlug) error {
+	var request ListInvitesRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListInvites(ctx.Request().Context(), request.(ListInvitesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListInvites")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListInvitesResponseObject); ok {
+		return validResponse.VisitListInvitesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateInvite operation middleware
+func (sh *strictHandler) CreateInvite(ctx echo.Context, team TeamSlug) error {
+	var request CreateInviteRequestObject
+
+	request.Team = team
+
+	var body CreateInviteJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateInvite(ctx.Request().Context(), request.(CreateInviteRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateInvite")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateInviteResponseObject); ok {
+		return validResponse.VisitCreateInviteResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -270,6 +270,250 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/teams": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The teams of this instance, newest first; operators */
+        get: operations["listInstanceTeams"];
+        put?: never;
+        /** Make a team for a user, who owns it; operators */
+        post: operations["createInstanceTeam"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/teams/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a suspended team work again; operators */
+        post: operations["restoreTeam"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/teams/{id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let nobody work in a team; operators
+         * @description Its members' sockets close at once and their machines are cut off; its sandboxes end once what is in them has been saved. Nothing is deleted.
+         */
+        post: operations["suspendTeam"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The users of this instance, newest first; operators */
+        get: operations["listUsers"];
+        put?: never;
+        /**
+         * Make a user; operators
+         * @description The answer holds a link by which the user chooses a password. It is shown this one time, and mailed where the server sends mail.
+         */
+        post: operations["createUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/users/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** A user; operators */
+        get: operations["getUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /** Change a user's name or address, or make them an operator; operators */
+        patch: operations["updateUser"];
+        trace?: never;
+    };
+    "/instance/users/{id}/reset-factors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Forget a user's authenticator app, recovery codes and passkeys; operators
+         * @description For who lost them. The user's login sessions end; the password stays.
+         */
+        post: operations["resetFactors"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/users/{id}/reset-link": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a link by which a user chooses a new password; operators
+         * @description An earlier link of the user stops working. The link is shown this one time, and mailed where the server sends mail.
+         */
+        post: operations["createResetLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/users/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a suspended user in again; operators */
+        post: operations["restoreUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/users/{id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep a user out; operators
+         * @description Login sessions, API tokens and invites of the user end for good, and open sockets at once. Their agents are stopped and the sandboxes of their workspaces ended; the work is saved first. Nothing of it is deleted.
+         */
+        post: operations["suspendUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/invites/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Take an invite back; owners and admins */
+        delete: operations["revokeInvite"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/invites/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Join a team by an invite
+         * @description Who is signed in joins as that user and sends the token alone. Anybody else becomes a user with `name`, `password` and, where the invite names none, `email`, and is signed in.
+         */
+        post: operations["acceptInvite"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/invites/look": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What an invite is for
+         * @description An invite that was used, taken back, or has ended answers 410 `invite_ended`, as one that never was.
+         */
+        post: operations["lookInvite"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/login": {
         parameters: {
             query?: never;
@@ -1488,6 +1732,30 @@ export interface paths {
         get: operations["getInbox"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/invites": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** Invites that wait to be accepted, newest first; owners and admins */
+        get: operations["listInvites"];
+        put?: never;
+        /**
+         * Invite somebody to the team; owners and admins
+         * @description The answer holds the link, which works once and for seven days; it is shown this one time. With `email` only a user with that address may accept, an earlier invite to it ends, and where the server sends mail the link is mailed there, too. Only owners invite owners.
+         */
+        post: operations["createInvite"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3154,6 +3422,63 @@ export interface components {
                 min?: number;
             };
         };
+        InstanceTeam: {
+            /** Format: int64 */
+            created_at: number;
+            id: string;
+            members: number;
+            name: string;
+            owners: components["schemas"]["Person"][];
+            /** @description That have not ended; of a suspended team those still being saved */
+            sandboxes: number;
+            /** @description Its members need one */
+            second_factor: boolean;
+            slug: string;
+            /** Format: int64 */
+            suspended_at: number | null;
+            workspaces: number;
+        };
+        InstanceTeamList: {
+            items: components["schemas"]["InstanceTeam"][];
+            next_cursor: string | null;
+        };
+        InstanceUser: {
+            /** Format: int64 */
+            created_at: number;
+            email: string;
+            has_password: boolean;
+            id: string;
+            /**
+             * Format: int64
+             * @description Newest use of a login session or API token that still counts
+             */
+            last_seen_at: number | null;
+            name: string;
+            operator: boolean;
+            /** @description Has an authenticator app or a passkey */
+            second_factor: boolean;
+            /** Format: int64 */
+            suspended_at: number | null;
+            teams: {
+                id: string;
+                name: string;
+                role: components["schemas"]["Role"];
+                slug: string;
+            }[];
+        };
+        InstanceUserList: {
+            items: components["schemas"]["InstanceUser"][];
+            next_cursor: string | null;
+        };
+        InstanceUserMade: {
+            link: components["schemas"]["ResetLink"];
+            user: components["schemas"]["InstanceUser"];
+        };
+        InstanceUserPatch: {
+            email?: string;
+            name?: string;
+            operator?: boolean;
+        };
         Interruption: {
             /** @description Prompts of the queue that wait for a person now */
             held: number;
@@ -3169,6 +3494,62 @@ export interface components {
         InterruptRequest: {
             /** @description Also when the agent says that it is idle */
             force?: boolean;
+        };
+        Invite: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: components["schemas"]["Person"];
+            /** @description Only a user with this address may accept; empty = whoever has the link */
+            email: string;
+            /** Format: int64 */
+            expires_at: number;
+            id: string;
+            /** @description The link was mailed to the address */
+            mailed: boolean;
+            role: components["schemas"]["Role"];
+        };
+        InviteAccept: {
+            /** @description Of a new user, where the invite names no address */
+            email?: string;
+            /** @description Of a new user */
+            name?: string;
+            /** @description Of a new user */
+            password?: string;
+            token: string;
+        };
+        InviteList: {
+            items: components["schemas"]["Invite"][];
+            next_cursor: string | null;
+        };
+        InviteLook: {
+            /** @description Only a user with this address may accept; empty = whoever has the link */
+            email: string;
+            /** Format: int64 */
+            expires_at: number;
+            /** @description Name of who invites */
+            inviter: string;
+            role: components["schemas"]["Role"];
+            team: {
+                name: string;
+                slug: string;
+            };
+        };
+        InviteMade: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: components["schemas"]["Person"];
+            email: string;
+            /** Format: int64 */
+            expires_at: number;
+            id: string;
+            mailed: boolean;
+            role: components["schemas"]["Role"];
+            /** @description The link; shown this one time */
+            url: string;
+        };
+        InviteToken: {
+            /** @description What stands behind the # of the link */
+            token: string;
         };
         JournalEntry: {
             /** Format: int64 */
@@ -3334,6 +3715,24 @@ export interface components {
         NewImageBuild: {
             /** @description Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen */
             source?: string;
+        };
+        NewInstanceTeam: {
+            name: string;
+            /** @description E-mail address of the user who owns it; without one it is you */
+            owner?: string;
+            slug?: string;
+        };
+        NewInstanceUser: {
+            email: string;
+            name: string;
+            operator?: boolean;
+            role?: components["schemas"]["Role"];
+            /** @description Slug of a team the user joins */
+            team?: string;
+        };
+        NewInvite: {
+            email?: string;
+            role: components["schemas"]["Role"];
         };
         NewMember: {
             email: string;
@@ -3505,6 +3904,11 @@ export interface components {
         PasswordChange: {
             current_password: string;
             new_password: string;
+        };
+        Person: {
+            id: string;
+            /** @description Empty where nobody knows any more */
+            name: string;
         };
         PlaceChange: {
             /** @description What moving there changes, a sentence each; empty where it lives */
@@ -3843,6 +4247,13 @@ export interface components {
             times: number;
             /** @description Why */
             words: string;
+        };
+        ResetLink: {
+            /** Format: int64 */
+            expires_at: number;
+            mailed: boolean;
+            /** @description The link; shown this one time */
+            url: string;
         };
         /** @description Limits of a sandbox; 0 or absent = none of its own */
         ResourceLimits: {
@@ -4509,7 +4920,11 @@ export interface components {
             id: string;
             name: string;
             role: components["schemas"]["Role"];
+            /** @description Its members need one */
+            second_factor: boolean;
             slug: string;
+            /** @description Operators let nobody work in it */
+            suspended: boolean;
         };
         TeamCache: {
             /** Format: int64 */
@@ -4546,6 +4961,8 @@ export interface components {
         };
         TeamPatch: {
             name?: string;
+            /** @description Whether its members need a second factor to work in it */
+            second_factor?: boolean;
         };
         TeamPlaces: {
             /** @description The team lets its members choose; else its place is everybody's */
@@ -5328,6 +5745,368 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listInstanceTeams: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                /** @description Part of a name */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Teams */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceTeamList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createInstanceTeam: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewInstanceTeam"];
+            };
+        };
+        responses: {
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceTeam"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    restoreTeam: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The team */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceTeam"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    suspendTeam: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The team */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceTeam"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listUsers: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+                /** @description Part of a name or an e-mail address */
+                q?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Users */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceUserList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewInstanceUser"];
+            };
+        };
+        responses: {
+            /** @description Made */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceUserMade"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceUser"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InstanceUserPatch"];
+            };
+        };
+        responses: {
+            /** @description The user */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceUser"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    resetFactors: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceUser"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createResetLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The link */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResetLink"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    restoreUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceUser"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    suspendUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceUser"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    revokeInvite: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Taken back */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    acceptInvite: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InviteAccept"];
+            };
+        };
+        responses: {
+            /** @description Joined */
+            200: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    lookInvite: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InviteToken"];
+            };
+        };
+        responses: {
+            /** @description The invite */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InviteLook"];
+                };
             };
             default: components["responses"]["Problem"];
         };
@@ -7196,6 +7975,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Inbox"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listInvites: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Invites */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InviteList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createInvite: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewInvite"];
+            };
+        };
+        responses: {
+            /** @description Invited */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InviteMade"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,305 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// Invite lets somebody join a team, once.
+type Invite struct {
+	ID          string
+	TeamID      string
+	Role        Role
+	Email       string // only a user with this address may accept; "" = whoever has the link
+	CreatedBy   string
+	CreatorName string // "" = nobody knows any more; not stored
+	CreatedAt   int64  // ms UTC
+	ExpiresAt   int64
+	MailedAt    int64 // when the mail with the link was queued, 0 = never
+	UsedAt      int64
+	UsedBy      string
+	RevokedAt   int64
+}
+
+// NewInvite asks for an invite.
+type NewInvite struct {
+	Role  Role
+	Email string // "" = whoever has the link
+}
+
+// Bounds of invites.
+const (
+	inviteFor     = 7 * 24 * time.Hour
+	maxInvites    = 100 // that wait, of one team
+	maxInvitesDay = 200 // made in a day, of one team: each may be a mail
+)
+
+// InviteStore keeps invites by the hash of their token.
+type InviteStore interface {
+	InsertInvite(ctx context.Context, i Invite, tokenHash string) error
+	InviteByHash(ctx context.Context, tokenHash string) (Invite, error)
+	Invite(ctx context.Context, id string) (Invite, error)
+	// PendingInvites are those that can still be accepted, newest first.
+	PendingInvites(ctx context.Context, teamID string, now int64) ([]Invite, error)
+	// CountInvites counts those made since a time, whatever became of them.
+	CountInvites(ctx context.Context, teamID string, since int64) (int, error)
+	// UseInvite marks one as accepted; false when it cannot be any more.
+	UseInvite(ctx context.Context, teamID, id, userID string, now int64) (bool, error)
+	// RevokeInvite takes one back; false when it was used, taken back or has ended.
+	RevokeInvite(ctx context.Context, teamID, id string, now int64) (bool, error)
+	// RevokeInvitesBy takes back those a user made; teamID "" = in every team.
+	RevokeInvitesBy(ctx context.Context, teamID, userID string, now int64) error
+}
+
+var errInviteEnded = fault.New(fault.Gone, "invite_ended",
+	"This invite has been used or taken back, or is older than seven days. Ask who invited you for a new one.")
+
+// CreateInvite invites somebody to a team. The token is returned once; only a hash is kept. An earlier invite to the same address ends.
+func (s *Service) CreateInvite(ctx context.Context, actor Actor, teamID string, req NewInvite) (Invite, string, error) {
+	if err := mayInvite(actor, teamID, req.Role); err != nil {
+		return Invite{}, "", err
+	}
+	now := s.cfg.Now()
+	i := Invite{ID: id.New("inv"), TeamID: teamID, Role: req.Role, CreatedBy: actor.User.ID, CreatorName: actor.User.Name, CreatedAt: now.UnixMilli(),
+		ExpiresAt: now.Add(inviteFor).UnixMilli()}
+	var err error
+	if req.Email != "" {
+		if i.Email, err = cleanEmail(req.Email); err != nil {
+			return Invite{}, "", err
+		}
+		if s.mails() {
+			i.MailedAt = i.CreatedAt
+		}
+	}
+	token, err := s.secret(32)
+	if err != nil {
+		return Invite{}, "", err
+	}
+	err = s.store.Tx(ctx, func(ctx context.Context) error {
+		if err := s.roomForInvite(ctx, i); err != nil {
+			return err
+		}
+		if err := s.store.InsertInvite(ctx, i, hashOf(token)); err != nil {
+			return err
+		}
+		if i.MailedAt == 0 {
+			return nil
+		}
+		team, err := s.store.TeamByID(ctx, teamID)
+		if err != nil {
+			return err
+		}
+		return s.cfg.Mailer.Queue(ctx, inviteMail(i, team, Link(s.cfg.PublicURL, "join", token)))
+	})
+	if err != nil {
+		return Invite{}, "", fmt.Errorf("inviting: %w", err)
+	}
+	return i, token, nil
+}
+
+// roomForInvite refuses an invite that makes no sense or is one too many, and ends an earlier one to the same address.
+func (s *Service) roomForInvite(ctx context.Context, i Invite) error {
+	pending, err := s.store.PendingInvites(ctx, i.TeamID, i.CreatedAt)
+	if err != nil {
+		return err
+	}
+	made, err := s.store.CountInvites(ctx, i.TeamID, i.CreatedAt-(24*time.Hour).Milliseconds())
+	if err != nil {
+		return err
+	}
+	if len(pending) >= maxInvites || made >= maxInvitesDay {
+		return fault.New(fault.Conflict, "too_many_invites",
+			"The team has invited as many as it may: %d can wait, and %d can be made in a day. Take some back, or wait.", maxInvites, maxInvitesDay)
+	}
+	if i.Email == "" {
+		return nil
+	}
+	members, err := s.store.Members(ctx, i.TeamID)
+	if err != nil {
+		return err
+	}
+	for _, m := range members {
+		if m.User.Email == i.Email {
+			return fault.New(fault.Conflict, "already_member", "%s is a member of the team already.", i.Email).With("field", "email")
+		}
+	}
+	for _, p := range pending {
+		if p.Email == i.Email {
+			if _, err := s.store.RevokeInvite(ctx, i.TeamID, p.ID, i.CreatedAt); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func inviteMail(i Invite, t Team, link string) Mail {
+	return Mail{TeamID: t.ID, Kind: "invite", To: i.Email, Subject: "Join " + t.Name + " on Parawork",
+		Text: fmt.Sprintf("%s invites you to the team %s on Parawork, as %s.\n\nOpen this link to join. It works once, for you alone, until %s:\n\n%s\n\n"+
+			"If you do not know who this is, do nothing: without the link nobody joins.\n",
+			i.CreatorName, t.Name, i.Role, time.UnixMilli(i.ExpiresAt).UTC().Format("2 January 2006, 15:04 UTC"), link)}
+}
+
+// Invites returns the invites of a team that can still be accepted, newest first.
+func (s *Service) Invites(ctx context.Context, actor Actor, teamID string) ([]Invite, error) {
+	if err := Can(actor, InviteMember, InTeam(teamID)); err != nil {
+		return nil, err
+	}
+	return s.store.PendingInvites(ctx, teamID, s.now())
+}
+
+// Invite returns an invite, for whoever asks whether its team is theirs. Errors: not_found.
+func (s *Service) Invite(ctx context.Context, inviteID string) (Invite, error) {
+	return s.store.Invite(ctx, inviteID)
+}
+
+// RevokeInvite takes an invite back. Errors: not_found, invite_ended.
+func (s *Service) RevokeInvite(ctx context.Context, actor Actor, inviteID string) error {
+	i, err := s.store.Invite(ctx, inviteID)
+	if err != nil {
+		return err
+	}
+	if err := mayInvite(actor, i.TeamID, i.Role); err != nil {
+		return err
+	}
+	ok, err := s.store.RevokeInvite(ctx, i.TeamID, i.ID, s.now())
+	if err != nil {
+		return fmt.Errorf("taking an invite back: %w", err)
+	}
+	if !ok {
+		return fault.New(fault.Gone, "invite_ended", "The invite was used or taken back before, or has ended.")
+	}
+	return nil
+}
+
+// LookInvite says what an invite is for, to whoever has its token. Errors: invite_ended, team_suspended.
+func (s *Service) LookInvite(ctx context.Context, token string) (Invite, Team, error) {
+	if len(token) < 20 || len(token) > 200 {
+		return Invite{}, Team{}, errInviteEnded
+	}
+	ctx = tenant.All(ctx, "who has an invite's token may see its team's name")
+	i, err := s.store.InviteByHash(ctx, hashOf(token))
+	if fault.Is(err, fault.NotFound) {
+		return Invite{}, Team{}, errInviteEnded
+	}
+	if err != nil {
+		return Invite{}, Team{}, fmt.Errorf("reading an invite: %w", err)
+	}
+	if i.UsedAt != 0 || i.RevokedAt != 0 || s.now() >= i.ExpiresAt {
+		return Invite{}, Team{}, errInviteEnded
+	}
+	t, err := s.store.TeamByID(ctx, i.TeamID)
+	if err != nil {
+		return Invite{}, Team{}, fmt.Errorf("reading a team: %w", err)
+	}
+	if t.SuspendedAt != 0 {
+		return Invite{}, Team{}, fault.New(fault.Forbidden, "team_suspended", "The team %s is suspended: nobody can join it. Ask an operator of this server.", t.Name)
+	}
+	return i, t, nil
+}
+
+// Join makes the actor a member of the team an invite is for. Errors: invite_ended, team_suspended, invite_other_email,
+// already_member, token_not_allowed.
+func (s *Service) Join(ctx context.Context, actor Actor, token string) (Team, error) {
+	if actor.TokenID != "" {
+		return Team{}, fault.New(fault.Forbidden, "token_not_allowed", "An invite is accepted in the web app, not with an API token.")
+	}
+	var joined Team
+	err := s.store.Tx(tenant.All(ctx, "joining a team"), func(ctx context.Context) error {
+		i, t, err := s.LookInvite(ctx, token)
+		if err != nil {
+			return err
+		}
+		if i.Email != "" && i.Email != actor.User.Email {
+			return fault.New(fault.Forbidden, "invite_other_email", "This invite is for %s, and you are signed in as %s. Sign in as that user, or ask for an invite of your own.",
+				i.Email, actor.User.Email).With("email", i.Email)
+		}
+		joined = t
+		return s.use(ctx, i, actor.User)
+	})
+	if err != nil {
+		return Team{}, fmt.Errorf("accepting an invite: %w", err)
+	}
+	return joined, nil
+}
+
+// use makes u a member by an invite, which ends with it.
+func (s *Service) use(ctx context.Context, i Invite, u User) error {
+	now := s.now()
+	if ok, err := s.store.InsertMember(ctx, i.TeamID, u.ID, i.Role, now); err != nil {
+		return err
+	} else if !ok {
+		return fault.New(fault.Conflict, "already_member", "You are a member of this team already.")
+	}
+	if ok, err := s.store.UseInvite(ctx, i.TeamID, i.ID, u.ID, now); err != nil {
+		return err
+	} else if !ok { // somebody was faster
+		return errInviteEnded
+	}
+	return nil
+}
+
+// SignUp makes a user by an invite, who is a member of its team. Errors: invite_ended, team_suspended, invite_other_email, email_taken,
+// and what is wrong with req.
+func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Meta) (User, Team, error) {
+	// Each try costs a hash, and says whether an address has an account: so few that it is no way to search.
+	if err := s.limits.begin("invite\x00"+hashOf(token), meta.IP); err != nil {
+		return User{}, Team{}, err
+	}
+	i, _, err := s.LookInvite(ctx, token)
+	if err != nil {
+		return User{}, Team{}, err
+	}
+	req.Operator = false
+	if req.Email == "" {
+		req.Email = i.Email
+	}
+	if clean, err := cleanEmail(req.Email); err != nil {
+		return User{}, Team{}, err
+	} else if i.Email != "" && clean != i.Email {
+		return User{}, Team{}, fault.New(fault.Forbidden, "invite_other_email", "This invite is for %s. Use that address, or ask for an invite of your own.", i.Email).
+			With("field", "email").With("email", i.Email)
+	}
+	u, err := s.newUser(ctx, req)
+	if err != nil {
+		return User{}, Team{}, err
+	}
+	var joined Team
+	err = s.store.Tx(tenant.All(ctx, "joining a team"), func(ctx context.Context) error {
+		i, t, err := s.LookInvite(ctx, token)
+		if err != nil {
+			return err
+		}
+		if ok, err := s.store.InsertUser(ctx, u); err != nil {
+			return err
+		} else if !ok {
+			return fault.New(fault.Conflict, "email_taken", "A user with this e-mail address exists already. Sign in as that user, then open the link again.").With("field", "email")
+		}
+		joined = t
+		return s.use(ctx, i, u)
+	})
+	if err != nil {
+		return User{}, Team{}, fmt.Errorf("joining by an invite: %w", err)
+	}
+	s.limits.succeeded("invite\x00"+hashOf(token), meta.IP)
+	return u, joined, nil
+}
+
+// mayInvite decides whether actor may let somebody in with a role. Only owners make owners.
+func mayInvite(actor Actor, teamID string, role Role) error {
+	if err := Can(actor, InviteMember, InTeam(teamID)); err != nil {
+		return err
+	}
+	if err := checkRole(role); err != nil {
+		return err
+	}
+	if role == Owner && actor.RoleIn(teamID) != Owner {
+		return fault.New(fault.Forbidden, "forbidden", "Only an owner of the team may invite owners.").With("action", string(InviteMember))
+	}
+	return nil
+}

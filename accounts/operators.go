@@ -1,0 +1,237 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+)
+
+// UserInfo is a user as operators see them.
+type UserInfo struct {
+	User         User // without PasswordHash
+	HasPassword  bool
+	SecondFactor bool  // has an authenticator app or a passkey
+	LastSeenAt   int64 // ms UTC, of what still counts; 0 = never, or long ago
+	Memberships  []Membership
+}
+
+// TeamInfo is a team as operators see it.
+type TeamInfo struct {
+	Team       Team
+	Owners     []User // without PasswordHash
+	Members    int
+	Workspaces int
+	Sandboxes  int // that have not ended
+}
+
+// OperatorStore keeps what operators look at and change.
+type OperatorStore interface {
+	// Users are newest first; q is part of a name or address, "" = all.
+	Users(ctx context.Context, q string, pg page.Page) ([]UserInfo, string, error)
+	UserInfo(ctx context.Context, userID string) (UserInfo, error)
+	// Teams are newest first; q is part of a name, "" = all.
+	Teams(ctx context.Context, q string, pg page.Page) ([]TeamInfo, string, error)
+	TeamInfo(ctx context.Context, teamID string) (TeamInfo, error)
+	// UpdateUser writes name, address and operator; false when the address is taken.
+	UpdateUser(ctx context.Context, u User) (bool, error)
+	// CountOperators counts those who are not suspended.
+	CountOperators(ctx context.Context) (int, error)
+	SetUserSuspended(ctx context.Context, userID string, at int64) error
+	SetTeamSuspended(ctx context.Context, teamID string, at int64) error
+	SetTeamSecondFactor(ctx context.Context, teamID string, needed bool) error
+	// EndCredentials ends a user's login sessions and tokens, and what leads to new ones: links and ceremonies.
+	EndCredentials(ctx context.Context, userID string) error
+	// DeleteFactors forgets a user's authenticator app, recovery codes and passkeys.
+	DeleteFactors(ctx context.Context, userID string) error
+	// DeleteTeamTokens ends a user's API tokens that act in one team alone.
+	DeleteTeamTokens(ctx context.Context, userID, teamID string) error
+	// InsertPasswordLink keeps a link by the hash of its token; the user's earlier ones end.
+	InsertPasswordLink(ctx context.Context, userID, tokenHash, by string, at, expiresAt int64) error
+}
+
+// Users returns a page of all users. The caller is an operator, or the command line: so with everything in this file.
+func (s *Service) Users(ctx context.Context, q string, pg page.Page) ([]UserInfo, string, error) {
+	return s.store.Users(ctx, q, pg)
+}
+
+// UserInfo returns one user. Errors: not_found.
+func (s *Service) UserInfo(ctx context.Context, userID string) (UserInfo, error) {
+	return s.store.UserInfo(ctx, userID)
+}
+
+// Teams returns a page of all teams.
+func (s *Service) Teams(ctx context.Context, q string, pg page.Page) ([]TeamInfo, string, error) {
+	return s.store.Teams(ctx, q, pg)
+}
+
+// TeamInfo returns one team. Errors: not_found.
+func (s *Service) TeamInfo(ctx context.Context, teamID string) (TeamInfo, error) {
+	return s.store.TeamInfo(ctx, teamID)
+}
+
+// UserChange changes a user; nil leaves a thing as it is.
+type UserChange struct {
+	Name     *string
+	Email    *string
+	Operator *bool
+}
+
+// UpdateUser changes a user's name, address and whether they are an operator. Errors: not_found, invalid_name, invalid_email, email_taken,
+// last_operator.
+func (s *Service) UpdateUser(ctx context.Context, userID string, ch UserChange) (User, error) {
+	var after User
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		u, err := s.store.UserByID(ctx, userID)
+		if err != nil {
+			return err
+		}
+		before := u
+		if ch.Name != nil {
+			if u.Name, err = cleanName("name", *ch.Name); err != nil {
+				return err
+			}
+		}
+		if ch.Email != nil {
+			if u.Email, err = cleanEmail(*ch.Email); err != nil {
+				return err
+			}
+		}
+		if ch.Operator != nil {
+			if u.Operator = *ch.Operator; !u.Operator {
+				if err := s.keepsOperator(ctx, before); err != nil {
+					return err
+				}
+			}
+		}
+		after = u
+		if ok, err := s.store.UpdateUser(ctx, u); err != nil {
+			return err
+		} else if !ok {
+			return fault.New(fault.Conflict, "email_taken", "A user with this e-mail address exists already.").With("field", "email")
+		}
+		return nil
+	})
+	if err != nil {
+		return User{}, fmt.Errorf("changing a user: %w", err)
+	}
+	s.changed(userID)
+	return after, nil
+}
+
+// ResetFactors forgets what a user lost: authenticator app, recovery codes and passkeys. All login sessions of the user end, since what
+// they rest on counts no more.
+func (s *Service) ResetFactors(ctx context.Context, userID string) (User, error) {
+	var u User
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		var err error
+		if u, err = s.store.UserByID(ctx, userID); err != nil {
+			return err
+		}
+		if err := s.store.DeleteFactors(ctx, userID); err != nil {
+			return err
+		}
+		return s.store.DeleteSessions(ctx, userID, "")
+	})
+	if err != nil {
+		return User{}, fmt.Errorf("resetting the second factor of a user: %w", err)
+	}
+	s.changed(userID)
+	return u, nil
+}
+
+// passwordLinkFor is how long a link to set a password works that an operator made.
+const passwordLinkFor = 24 * time.Hour
+
+// ResetLink makes a link's token by which a user chooses a new password, and mails the link where mail is sent. by is the operator's id,
+// "" for the command line. An earlier link of the user ends. fresh says that the user has just been made.
+func (s *Service) ResetLink(ctx context.Context, by, userID string, fresh bool) (token string, expiresAt int64, mailed bool, err error) {
+	if token, err = s.secret(32); err != nil {
+		return "", 0, false, err
+	}
+	now := s.cfg.Now()
+	expiresAt, mailed = now.Add(passwordLinkFor).UnixMilli(), s.mails()
+	err = s.store.Tx(ctx, func(ctx context.Context) error {
+		u, err := s.store.UserByID(ctx, userID)
+		if err != nil {
+			return err
+		}
+		if u.SuspendedAt != 0 {
+			return fault.New(fault.Conflict, "user_suspended", "%s is suspended. Restore the user first.", u.Name)
+		}
+		if err := s.store.InsertPasswordLink(ctx, userID, hashOf(token), by, now.UnixMilli(), expiresAt); err != nil {
+			return err
+		}
+		if !mailed {
+			return nil
+		}
+		return s.cfg.Mailer.Queue(ctx, resetMail(u, Link(s.cfg.PublicURL, "reset", token), expiresAt, fresh))
+	})
+	if err != nil {
+		return "", 0, false, fmt.Errorf("making a link to set a password: %w", err)
+	}
+	return token, expiresAt, mailed, nil
+}
+
+func resetMail(u User, link string, expiresAt int64, fresh bool) Mail {
+	until := time.UnixMilli(expiresAt).UTC().Format("2 January 2006, 15:04 UTC")
+	if fresh {
+		return Mail{Kind: "welcome", To: u.Email, Subject: "Your account on Parawork",
+			Text: fmt.Sprintf("An operator of Parawork has made an account for you, %s.\n\nOpen this link to choose a password. It works once, until %s:\n\n%s\n", u.Name, until, link)}
+	}
+	return Mail{Kind: "reset", To: u.Email, Subject: "Choose a new password for Parawork",
+		Text: fmt.Sprintf("An operator of Parawork has made this link for you, %s, to choose a new password. It works once, until %s:\n\n%s\n\n"+
+			"If you did not ask for it, do nothing: your password stays as it is.\n", u.Name, until, link)}
+}
+
+// InviteUser makes a user who has no password yet, and joins them to a team when one is given.
+func (s *Service) InviteUser(ctx context.Context, req NewUser, teamSlug string, role Role) (User, error) {
+	req.NoPassword = true
+	u, err := s.newUser(ctx, req)
+	if err != nil {
+		return User{}, err
+	}
+	err = s.store.Tx(ctx, func(ctx context.Context) error {
+		if ok, err := s.store.InsertUser(ctx, u); err != nil {
+			return err
+		} else if !ok {
+			return fault.New(fault.Conflict, "email_taken", "A user with this e-mail address exists already.").With("field", "email")
+		}
+		if teamSlug == "" {
+			return nil
+		}
+		if role == "" {
+			role = Member
+		}
+		if err := checkRole(role); err != nil {
+			return err
+		}
+		t, err := s.store.TeamBySlug(ctx, teamSlug)
+		if fault.Is(err, fault.NotFound) {
+			return fault.New(fault.Invalid, "team_not_found", "This server has no team %q.", teamSlug).With("field", "team")
+		}
+		if err != nil {
+			return err
+		}
+		_, err = s.store.InsertMember(ctx, t.ID, u.ID, role, u.CreatedAt)
+		return err
+	})
+	if err != nil {
+		return User{}, fmt.Errorf("making a user: %w", err)
+	}
+	return u, nil
+}
+
+// CreateTeamFor makes a team that the user with an address owns.
+func (s *Service) CreateTeamFor(ctx context.Context, ownerEmail, name, slug string) (Team, error) {
+	u, err := s.UserByEmail(ctx, ownerEmail)
+	if err != nil {
+		if fault.Is(err, fault.NotFound) {
+			return Team{}, fault.New(fault.Invalid, "user_not_found", "No user of this server has that e-mail address. Make the user first.").With("field", "owner")
+		}
+		return Team{}, err
+	}
+	return s.CreateTeam(ctx, Actor{User: u}, name, slug)
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+)
+
+func byInvite(s *Server, ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	i, err := s.cfg.Accounts.Invite(ctx, id)
+	return accounts.InTeam(i.TeamID), err
+}
+
+func inviteOf(i accounts.Invite) api.Invite {
+	return api.Invite{Id: i.ID, Role: api.Role(i.Role), Email: i.Email, CreatedBy: api.Person{Id: i.CreatedBy, Name: i.CreatorName}, CreatedAt: i.CreatedAt,
+		ExpiresAt: i.ExpiresAt, Mailed: i.MailedAt != 0}
+}
+
+func (h handlers) ListInvites(ctx context.Context, _ api.ListInvitesRequestObject) (api.ListInvitesResponseObject, error) {
+	call := callOf(ctx)
+	all, err := h.cfg.Accounts.Invites(ctx, call.actor, call.team.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListInvites200JSONResponse{Items: list(all, inviteOf)}, nil
+}
+
+func (h handlers) CreateInvite(ctx context.Context, req api.CreateInviteRequestObject) (api.CreateInviteResponseObject, error) {
+	call := callOf(ctx)
+	i, token, err := h.cfg.Accounts.CreateInvite(ctx, call.actor, call.team.ID, accounts.NewInvite{Role: accounts.Role(req.Body.Role), Email: val(req.Body.Email)})
+	if err != nil {
+		return nil, err
+	}
+	v := inviteOf(i)
+	return api.CreateInvite201JSONResponse{Id: v.Id, Role: v.Role, Email: v.Email, CreatedBy: v.CreatedBy, CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Mailed: v.Mailed,
+		Url: accounts.Link(h.here(call.request), "join", token)}, nil
+}
+
+func (h handlers) RevokeInvite(ctx context.Context, req api.RevokeInviteRequestObject) (api.RevokeInviteResponseObject, error) {
+	if err := h.cfg.Accounts.RevokeInvite(ctx, callOf(ctx).actor, req.Id); err != nil {
+		return nil, err
+	}
+	return api.RevokeInvite204Response{}, nil
+}
+
+func (h handlers) LookInvite(ctx context.Context, req api.LookInviteRequestObject) (api.LookInviteResponseObject, error) {
+	i, t, err := h.cfg.Accounts.LookInvite(ctx, req.Body.Token)
+	if err != nil {
+		return nil, err
+	}
+	out := api.LookInvite200JSONResponse{Role: api.Role(i.Role), Email: i.Email, Inviter: i.CreatorName, ExpiresAt: i.ExpiresAt}
+	out.Team.Name, out.Team.Slug = t.Name, t.Slug
+	return out, nil
+}
+
+// AcceptInvite is open to who is not signed in: the invite itself is the right to join.
+func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestObject) (api.AcceptInviteResponseObject, error) {
+	call := callOf(ctx)
+	if !call.cred.none() {
+		actor, err := h.authenticate(ctx, call.cred)
+		if err == nil {
+			call.actor = actor
+			if _, err := h.cfg.Accounts.Join(ctx, actor, req.Body.Token); err != nil {
+				return nil, err
+			}
+			return h.joined(ctx, actor)
+		}
+		if !fault.Is(err, fault.Unauthorized) || call.cred.bearer != "" {
+			return nil, err
+		} // a cookie whose session has ended is nobody's: the browser still sends it
+	}
+	if req.Body.Name == nil && req.Body.Password == nil {
+		return nil, errSignedOut
+	}
+	user, _, err := h.cfg.Accounts.SignUp(ctx, req.Body.Token, accounts.NewUser{Email: val(req.Body.Email), Name: val(req.Body.Name), Password: val(req.Body.Password)}, h.meta(call))
+	if err != nil {
+		return nil, err
+	}
+	cookie, expires, err := h.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: []string{accounts.ProofPassword}, Meta: h.meta(call)})
+	if err != nil {
+		return nil, err
+	}
+	me, err := h.me(ctx, user.ID)
+	if err != nil {
+		return nil, err
+	}
+	h.signIn(call, cookie, expires)
+	return api.AcceptInvite200JSONResponse{Body: me}, nil
+}
+
+// joined is who the actor is, now that they belong to one more team.
+func (h handlers) joined(ctx context.Context, was accounts.Actor) (api.AcceptInviteResponseObject, error) {
+	now, err := h.cfg.Accounts.Actor(ctx, was.User.ID)
+	if err != nil {
+		return nil, err
+	}
+	was.User, was.Memberships = now.User, now.Memberships
+	return api.AcceptInvite200JSONResponse{Body: meOf(was)}, nil
+}

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/server/api"
+)
+
+func instanceUserOf(i accounts.UserInfo) api.InstanceUser {
+	out := api.InstanceUser{Id: i.User.ID, Email: i.User.Email, Name: i.User.Name, Operator: i.User.Operator, SuspendedAt: ptr(i.User.SuspendedAt), CreatedAt: i.User.CreatedAt,
+		LastSeenAt: ptr(i.LastSeenAt), SecondFactor: i.SecondFactor, HasPassword: i.HasPassword}
+	out.Teams = make([]struct {
+		Id   string   `json:"id"`
+		Name string   `json:"name"`
+		Role api.Role `json:"role"`
+		Slug string   `json:"slug"`
+	}, len(i.Memberships))
+	for n, m := range i.Memberships {
+		t := &out.Teams[n]
+		t.Id, t.Name, t.Role, t.Slug = m.Team.ID, m.Team.Name, api.Role(m.Role), m.Team.Slug
+	}
+	return out
+}
+
+func instanceTeamOf(i accounts.TeamInfo) api.InstanceTeam {
+	t := i.Team
+	return api.InstanceTeam{Id: t.ID, Slug: t.Slug, Name: t.Name, CreatedAt: t.CreatedAt, SuspendedAt: ptr(t.SuspendedAt), SecondFactor: t.SecondFactor, Members: i.Members,
+		Owners: list(i.Owners, func(u accounts.User) api.Person { return api.Person{Id: u.ID, Name: u.Name} }), Workspaces: i.Workspaces, Sandboxes: i.Sandboxes}
+}
+
+// userInfo reads a user anew, as operators see them.
+func (h handlers) userInfo(ctx context.Context, userID string) (api.InstanceUser, error) {
+	i, err := h.cfg.Accounts.UserInfo(ctx, userID)
+	if err != nil {
+		return api.InstanceUser{}, err
+	}
+	return instanceUserOf(i), nil
+}
+
+func (h handlers) teamInfo(ctx context.Context, teamID string) (api.InstanceTeam, error) {
+	i, err := h.cfg.Accounts.TeamInfo(ctx, teamID)
+	if err != nil {
+		return api.InstanceTeam{}, err
+	}
+	return instanceTeamOf(i), nil
+}
+
+func (h handlers) ListUsers(ctx context.Context, req api.ListUsersRequestObject) (api.ListUsersResponseObject, error) {
+	all, next, err := h.cfg.Accounts.Users(ctx, val(req.Params.Q), pageOf(req.Params.Limit, req.Params.Cursor))
+	if err != nil {
+		return nil, err
+	}
+	return api.ListUsers200JSONResponse{Items: list(all, instanceUserOf), NextCursor: text(next)}, nil
+}
+
+func (h handlers) GetUser(ctx context.Context, req api.GetUserRequestObject) (api.GetUserResponseObject, error) {
+	u, err := h.userInfo(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetUser200JSONResponse(u), nil
+}
+
+func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObject) (api.CreateUserResponseObject, error) {
+	role := accounts.Role("")
+	if req.Body.Role != nil {
+		role = accounts.Role(*req.Body.Role)
+	}
+	u, err := h.cfg.Accounts.InviteUser(ctx, accounts.NewUser{Email: req.Body.Email, Name: req.Body.Name, Operator: val(req.Body.Operator)}, val(req.Body.Team), role)
+	if err != nil {
+		return nil, err
+	}
+	link, err := h.resetLink(ctx, u.ID, true)
+	if err != nil {
+		return nil, err
+	}
+	info, err := h.userInfo(ctx, u.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateUser201JSONResponse{User: info, Link: link}, nil
+}
+
+// resetLink makes a link by which a user chooses a password.
+func (h handlers) resetLink(ctx context.Context, userID string, fresh bool) (api.ResetLink, error) {
+	call := callOf(ctx)
+	token, expires, mailed, err := h.cfg.Accounts.ResetLink(ctx, call.actor.User.ID, userID, fresh)
+	if err != nil {
+		return api.ResetLink{}, err
+	}
+	return api.ResetLink{Url: accounts.Link(h.here(call.request), "reset", token), ExpiresAt: expires, Mailed: mailed}, nil
+}
+
+func (h handlers) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
+	_, err := h.cfg.Accounts.UpdateUser(ctx, req.Id, accounts.UserChange{Name: req.Body.Name, Email: req.Body.Email, Operator: req.Body.Operator})
+	if err != nil {
+		return nil, err
+	}
+	u, err := h.userInfo(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.UpdateUser200JSONResponse(u), nil
+}
+
+func (h handlers) SuspendUser(ctx context.Context, req api.SuspendUserRequestObject) (api.SuspendUserResponseObject, error) {
+	if _, err := h.cfg.Accounts.SuspendUser(ctx, callOf(ctx).actor, req.Id); err != nil {
+		return nil, err
+	}
+	u, err := h.userInfo(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.SuspendUser200JSONResponse(u), nil
+}
+
+func (h handlers) RestoreUser(ctx context.Context, req api.RestoreUserRequestObject) (api.RestoreUserResponseObject, error) {
+	if _, err := h.cfg.Accounts.RestoreUser(ctx, req.Id); err != nil {
+		return nil, err
+	}
+	u, err := h.userInfo(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.RestoreUser200JSONResponse(u), nil
+}
+
+func (h handlers) CreateResetLink(ctx context.Context, req api.CreateResetLinkRequestObject) (api.CreateResetLinkResponseObject, error) {
+	link, err := h.resetLink(ctx, req.Id, false)
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateResetLink200JSONResponse(link), nil
+}
+
+func (h handlers) ResetFactors(ctx context.Context, req api.ResetFactorsRequestObject) (api.ResetFactorsResponseObject, error) {
+	if _, err := h.cfg.Accounts.ResetFactors(ctx, req.Id); err != nil {
+		return nil, err
+	}
+	u, err := h.userInfo(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.ResetFactors200JSONResponse(u), nil
+}
+
+func (h handlers) ListInstanceTeams(ctx context.Context, req api.ListInstanceTeamsRequestObject) (api.ListInstanceTeamsResponseObject, error) {
+	all, next, err := h.cfg.Accounts.Teams(ctx, val(req.Params.Q), pageOf(req.Params.Limit, req.Params.Cursor))
+	if err != nil {
+		return nil, err
+	}
+	return api.ListInstanceTeams200JSONResponse{Items: list(all, instanceTeamOf), NextCursor: text(next)}, nil
+}
+
+func (h handlers) CreateInstanceTeam(ctx context.Context, req api.CreateInstanceTeamRequestObject) (api.CreateInstanceTeamResponseObject, error) {
+	owner := val(req.Body.Owner)
+	if owner == "" {
+		owner = callOf(ctx).actor.User.Email
+	}
+	t, err := h.cfg.Accounts.CreateTeamFor(ctx, owner, req.Body.Name, val(req.Body.Slug))
+	if err != nil {
+		return nil, err
+	}
+	info, err := h.teamInfo(ctx, t.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.CreateInstanceTeam201JSONResponse(info), nil
+}
+
+func (h handlers) SuspendTeam(ctx context.Context, req api.SuspendTeamRequestObject) (api.SuspendTeamResponseObject, error) {
+	if _, err := h.cfg.Accounts.SuspendTeam(ctx, req.Id); err != nil {
+		return nil, err
+	}
+	t, err := h.teamInfo(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.SuspendTeam200JSONResponse(t), nil
+}
+
+func (h handlers) RestoreTeam(ctx context.Context, req api.RestoreTeamRequestObject) (api.RestoreTeamResponseObject, error) {
+	if _, err := h.cfg.Accounts.RestoreTeam(ctx, req.Id); err != nil {
+		return nil, err
+	}
+	t, err := h.teamInfo(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.RestoreTeam200JSONResponse(t), nil
+}
