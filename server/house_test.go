@@ -380,7 +380,9 @@ func kindOf(op string) string {
 func allows(r rule, role string) bool {
 	least := map[accounts.Action]string{accounts.ViewTeam: "viewer", accounts.ViewProject: "viewer", accounts.ViewWorkspace: "viewer", accounts.ViewTerminal: "viewer",
 		accounts.CreateWorkspace: "member", accounts.EditWorkspace: "member", accounts.MergeWorkspace: "member", accounts.TypeTerminal: "member", accounts.AnswerQuestion: "member",
-		accounts.ManageProject: "admin", accounts.ManageTeam: "admin", accounts.AllowHost: "admin", accounts.InviteMember: "admin", accounts.ManageMember: "admin"}
+		accounts.ShareSession: "member", accounts.ConnectRunner: "member", accounts.ViewCosts: "member",
+		accounts.ManageProject: "admin", accounts.ManageTeam: "admin", accounts.AllowHost: "admin", accounts.InviteMember: "admin", accounts.ManageMember: "admin",
+		accounts.ManageQuotas: "admin", accounts.ManageSecrets: "admin", accounts.ReadAudit: "admin"}
 	rank := map[string]int{"viewer": 1, "member": 2, "admin": 3, "owner": 4}
 	return rank[role] >= rank[least[r.action]]
 }

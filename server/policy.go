@@ -150,6 +150,11 @@ var policy = map[string]rule{
 
 	"followEvents": of(accounts.ViewTeam, byTeam),
 
+	"listTeamAudit":       of(accounts.ReadAudit, byTeam),
+	"exportTeamAudit":     of(accounts.ReadAudit, byTeam),
+	"listInstanceAudit":   {access: operators},
+	"exportInstanceAudit": {access: operators},
+
 	"listWebhooks":   of(accounts.ManageTeam, byTeam),
 	"createWebhook":  of(accounts.ManageTeam, byTeam),
 	"updateWebhook":  of(accounts.ManageTeam, byWebhook),

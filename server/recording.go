@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"unicode"
@@ -19,7 +20,8 @@ type Auditor interface {
 	// Record adds the entry of an operation that ended; often marks one that comes many times for one thing.
 	Record(ctx context.Context, e audit.Entry, often bool) error
 	List(ctx context.Context, q audit.Query, cursor string) (rows []audit.Row, next string, err error)
-	Each(ctx context.Context, q audit.Query, fn func(rows []audit.Row) error) error
+	// Export writes all that q asks for, oldest first. Nothing is written before the first entries were read.
+	Export(ctx context.Context, w io.Writer, q audit.Query, f audit.Format) error
 }
 
 // quiet is the audit word of operations that leave no entry though they change something: a person's own view of things.
@@ -36,6 +38,10 @@ var auditWords = map[string]string{
 	"fallBack":       "workspace.fall_back",
 	"testE2B":        "e2b.test",
 	"sendInput":      "session.input",
+
+	// Who reads all of it at once is remembered.
+	"exportTeamAudit":     "audit.export",
+	"exportInstanceAudit": "audit.export",
 
 	"testPushSubscription": quiet,
 	"correctState":         quiet,

@@ -143,3 +143,61 @@ func TestAuditWords(t *testing.T) {
 		}
 	}
 }
+
+func TestAuditIsReadAndExported(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.people(t)
+	h.serve()
+	as := func(who string) []string { return []string{"Authorization", "Bearer " + p.tokens[who]} }
+	for _, name := range []string{"one", "two", "=three"} {
+		if r := h.do(http.MethodPatch, "/api/v1/workspaces/"+p.ids["workspace"], `{"name":"`+name+`"}`, as("member")...); r.StatusCode != 200 {
+			t.Fatal(r.StatusCode, string(r.body))
+		}
+	}
+	var page struct {
+		Items []struct {
+			Seq    int64
+			Action string
+			Actor  struct{ Kind, Name string }
+		}
+		NextCursor *string `json:"next_cursor"`
+	}
+	base := "/api/v1/teams/" + p.ids["team"] + "/audit"
+	r := h.do(http.MethodGet, base+"?action=workspace&actor=member@&limit=2", "", as("admin")...)
+	if r.into(t, &page); r.StatusCode != 200 || len(page.Items) != 2 || page.NextCursor == nil || page.Items[0].Actor.Name != "member@example.com" {
+		t.Fatalf("%d %s", r.StatusCode, r.body)
+	}
+	r = h.do(http.MethodGet, base+"?action=workspace&actor=member@&limit=2&cursor="+*page.NextCursor, "", as("admin")...)
+	if r.into(t, &page); len(page.Items) != 1 || page.NextCursor != nil {
+		t.Fatalf("%s", r.body)
+	}
+	for who, want := range map[string]int{"member": 403, "viewer": 403, "outsider": 404, "operator": 404, "owner": 200} {
+		if r := h.do(http.MethodGet, base, "", as(who)...); r.StatusCode != want {
+			t.Errorf("%s: %d", who, r.StatusCode)
+		}
+	}
+	for who, want := range map[string]int{"owner": 403, "operator": 200} {
+		if r := h.do(http.MethodGet, "/api/v1/instance/audit", "", as(who)...); r.StatusCode != want {
+			t.Errorf("%s: %d", who, r.StatusCode)
+		}
+	}
+	r = h.do(http.MethodGet, base+"/export?format=csv", "", as("owner")...)
+	if r.StatusCode != 200 || !strings.HasPrefix(r.Header.Get("Content-Disposition"), `attachment; filename="parawork-audit-`) || !strings.HasPrefix(string(r.body), "time,seq,") {
+		t.Fatalf("%d %v %.100s", r.StatusCode, r.Header, r.body)
+	}
+	if got := h.newest(t, p.team.ID); got.Action != "audit.export" || got.Data["format"] != "csv" || got.ActorName != "owner@example.com" {
+		t.Errorf("%+v", got)
+	}
+	r = h.do(http.MethodGet, base+"/export", "", as("owner")...)
+	report, err := h.cfg.Audit.(*audit.Log).VerifyExport(t.Context(), strings.NewReader(string(r.body)))
+	if err != nil || report.Chain != p.team.ID || report.Entries < 4 || len(report.Findings) > 0 {
+		t.Errorf("%+v %v", report, err)
+	}
+	if r := h.do(http.MethodGet, base+"/export?format=odd", "", as("owner")...); r.StatusCode != 400 {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+	if r := h.do(http.MethodGet, "/api/v1/instance/audit/export?format=json", "", as("operator")...); r.StatusCode != 200 {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+}

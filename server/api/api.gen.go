@@ -215,6 +215,27 @@ func (e AttentionReason) Valid() bool {
 	}
 }
 
+// Defines values for AuditEntryResult.
+const (
+	AuditEntryResultDone    AuditEntryResult = "done"
+	AuditEntryResultFailed  AuditEntryResult = "failed"
+	AuditEntryResultRefused AuditEntryResult = "refused"
+)
+
+// Valid indicates whether the value is a known member of the AuditEntryResult enum.
+func (e AuditEntryResult) Valid() bool {
+	switch e {
+	case AuditEntryResultDone:
+		return true
+	case AuditEntryResultFailed:
+		return true
+	case AuditEntryResultRefused:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Boundary.
 const (
 	BoundaryContainer Boundary = "container"
@@ -1691,6 +1712,87 @@ func (e WorkspaceLimitsApplied) Valid() bool {
 	}
 }
 
+// Defines values for AuditResult.
+const (
+	AuditResultDone    AuditResult = "done"
+	AuditResultFailed  AuditResult = "failed"
+	AuditResultRefused AuditResult = "refused"
+)
+
+// Valid indicates whether the value is a known member of the AuditResult enum.
+func (e AuditResult) Valid() bool {
+	switch e {
+	case AuditResultDone:
+		return true
+	case AuditResultFailed:
+		return true
+	case AuditResultRefused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListInstanceAuditParamsResult.
+const (
+	ListInstanceAuditParamsResultDone    ListInstanceAuditParamsResult = "done"
+	ListInstanceAuditParamsResultFailed  ListInstanceAuditParamsResult = "failed"
+	ListInstanceAuditParamsResultRefused ListInstanceAuditParamsResult = "refused"
+)
+
+// Valid indicates whether the value is a known member of the ListInstanceAuditParamsResult enum.
+func (e ListInstanceAuditParamsResult) Valid() bool {
+	switch e {
+	case ListInstanceAuditParamsResultDone:
+		return true
+	case ListInstanceAuditParamsResultFailed:
+		return true
+	case ListInstanceAuditParamsResultRefused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExportInstanceAuditParamsFormat.
+const (
+	ExportInstanceAuditParamsFormatCsv  ExportInstanceAuditParamsFormat = "csv"
+	ExportInstanceAuditParamsFormatJson ExportInstanceAuditParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ExportInstanceAuditParamsFormat enum.
+func (e ExportInstanceAuditParamsFormat) Valid() bool {
+	switch e {
+	case ExportInstanceAuditParamsFormatCsv:
+		return true
+	case ExportInstanceAuditParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExportInstanceAuditParamsResult.
+const (
+	ExportInstanceAuditParamsResultDone    ExportInstanceAuditParamsResult = "done"
+	ExportInstanceAuditParamsResultFailed  ExportInstanceAuditParamsResult = "failed"
+	ExportInstanceAuditParamsResultRefused ExportInstanceAuditParamsResult = "refused"
+)
+
+// Valid indicates whether the value is a known member of the ExportInstanceAuditParamsResult enum.
+func (e ExportInstanceAuditParamsResult) Valid() bool {
+	switch e {
+	case ExportInstanceAuditParamsResultDone:
+		return true
+	case ExportInstanceAuditParamsResultFailed:
+		return true
+	case ExportInstanceAuditParamsResultRefused:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ExportSessionParamsFormat.
 const (
 	ExportSessionParamsFormatAsciicast ExportSessionParamsFormat = "asciicast"
@@ -1724,6 +1826,66 @@ func (e GetScrollbackParamsStyle) Valid() bool {
 	case Plain:
 		return true
 	case Sgr:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListTeamAuditParamsResult.
+const (
+	ListTeamAuditParamsResultDone    ListTeamAuditParamsResult = "done"
+	ListTeamAuditParamsResultFailed  ListTeamAuditParamsResult = "failed"
+	ListTeamAuditParamsResultRefused ListTeamAuditParamsResult = "refused"
+)
+
+// Valid indicates whether the value is a known member of the ListTeamAuditParamsResult enum.
+func (e ListTeamAuditParamsResult) Valid() bool {
+	switch e {
+	case ListTeamAuditParamsResultDone:
+		return true
+	case ListTeamAuditParamsResultFailed:
+		return true
+	case ListTeamAuditParamsResultRefused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExportTeamAuditParamsFormat.
+const (
+	ExportTeamAuditParamsFormatCsv  ExportTeamAuditParamsFormat = "csv"
+	ExportTeamAuditParamsFormatJson ExportTeamAuditParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the ExportTeamAuditParamsFormat enum.
+func (e ExportTeamAuditParamsFormat) Valid() bool {
+	switch e {
+	case ExportTeamAuditParamsFormatCsv:
+		return true
+	case ExportTeamAuditParamsFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ExportTeamAuditParamsResult.
+const (
+	ExportTeamAuditParamsResultDone    ExportTeamAuditParamsResult = "done"
+	ExportTeamAuditParamsResultFailed  ExportTeamAuditParamsResult = "failed"
+	ExportTeamAuditParamsResultRefused ExportTeamAuditParamsResult = "refused"
+)
+
+// Valid indicates whether the value is a known member of the ExportTeamAuditParamsResult enum.
+func (e ExportTeamAuditParamsResult) Valid() bool {
+	switch e {
+	case ExportTeamAuditParamsResultDone:
+		return true
+	case ExportTeamAuditParamsResultFailed:
+		return true
+	case ExportTeamAuditParamsResultRefused:
 		return true
 	default:
 		return false
@@ -1940,6 +2102,52 @@ type Attention struct {
 
 // AttentionReason defines model for Attention.Reason.
 type AttentionReason string
+
+// AuditEntry defines model for AuditEntry.
+type AuditEntry struct {
+	// Action Such as member.update
+	Action string     `json:"action"`
+	Actor  AuditParty `json:"actor"`
+	At     int64      `json:"at"`
+
+	// Code Of the error
+	Code string `json:"code"`
+
+	// Credential Id of the login session, token or link
+	Credential string            `json:"credential"`
+	Data       map[string]string `json:"data"`
+	Id         string            `json:"id"`
+	Ip         string            `json:"ip"`
+	RequestId  string            `json:"request_id"`
+	Result     AuditEntryResult  `json:"result"`
+
+	// Seal HMAC-SHA-256 of all above and of the seal before
+	Seal string `json:"seal"`
+
+	// Seq Its place in the chain: 1, 2, ... without gaps
+	Seq    int64      `json:"seq"`
+	Target AuditParty `json:"target"`
+}
+
+// AuditEntryResult defines model for AuditEntry.Result.
+type AuditEntryResult string
+
+// AuditList defines model for AuditList.
+type AuditList struct {
+	Items      []AuditEntry `json:"items"`
+	NextCursor *string      `json:"next_cursor"`
+}
+
+// AuditParty defines model for AuditParty.
+type AuditParty struct {
+	Id string `json:"id"`
+
+	// Kind Of who did it: user, token, link, command_line, system or nobody; else of what it was about, such as workspace
+	Kind string `json:"kind"`
+
+	// Name As it was then
+	Name string `json:"name"`
+}
 
 // Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
 type Boundary string
@@ -4824,6 +5032,24 @@ type YesSetting struct {
 // AgentName defines model for AgentName.
 type AgentName = string
 
+// AuditAction defines model for AuditAction.
+type AuditAction = string
+
+// AuditActor defines model for AuditActor.
+type AuditActor = string
+
+// AuditFrom defines model for AuditFrom.
+type AuditFrom = int64
+
+// AuditResult defines model for AuditResult.
+type AuditResult string
+
+// AuditTarget defines model for AuditTarget.
+type AuditTarget = string
+
+// AuditTo defines model for AuditTo.
+type AuditTo = int64
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -4846,6 +5072,57 @@ type TeamSlug = string
 type RemoveAgentAccountParams struct {
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
 }
+
+// ListInstanceAuditParams defines parameters for ListInstanceAudit.
+type ListInstanceAuditParams struct {
+	// From Not before this time, ms UTC
+	From *AuditFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Before this time, ms UTC
+	To *AuditTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Actor Who did it: an id, or part of a name or e-mail address
+	Actor *AuditActor `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Action What was done: member.update, or member for all that was done with members
+	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
+
+	// Target What it was about: an id, a kind such as workspace, or part of a name
+	Target *AuditTarget                   `form:"target,omitempty" json:"target,omitempty"`
+	Result *ListInstanceAuditParamsResult `form:"result,omitempty" json:"result,omitempty"`
+	Limit  *Limit                         `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor                        `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListInstanceAuditParamsResult defines parameters for ListInstanceAudit.
+type ListInstanceAuditParamsResult string
+
+// ExportInstanceAuditParams defines parameters for ExportInstanceAudit.
+type ExportInstanceAuditParams struct {
+	Format *ExportInstanceAuditParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// From Not before this time, ms UTC
+	From *AuditFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Before this time, ms UTC
+	To *AuditTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Actor Who did it: an id, or part of a name or e-mail address
+	Actor *AuditActor `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Action What was done: member.update, or member for all that was done with members
+	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
+
+	// Target What it was about: an id, a kind such as workspace, or part of a name
+	Target *AuditTarget                     `form:"target,omitempty" json:"target,omitempty"`
+	Result *ExportInstanceAuditParamsResult `form:"result,omitempty" json:"result,omitempty"`
+}
+
+// ExportInstanceAuditParamsFormat defines parameters for ExportInstanceAudit.
+type ExportInstanceAuditParamsFormat string
+
+// ExportInstanceAuditParamsResult defines parameters for ExportInstanceAudit.
+type ExportInstanceAuditParamsResult string
 
 // ListInstanceRunnersParams defines parameters for ListInstanceRunners.
 type ListInstanceRunnersParams struct {
@@ -4995,6 +5272,57 @@ type ListAgentsParams struct {
 	// Refresh Look for the programs again
 	Refresh *bool `form:"refresh,omitempty" json:"refresh,omitempty"`
 }
+
+// ListTeamAuditParams defines parameters for ListTeamAudit.
+type ListTeamAuditParams struct {
+	// From Not before this time, ms UTC
+	From *AuditFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Before this time, ms UTC
+	To *AuditTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Actor Who did it: an id, or part of a name or e-mail address
+	Actor *AuditActor `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Action What was done: member.update, or member for all that was done with members
+	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
+
+	// Target What it was about: an id, a kind such as workspace, or part of a name
+	Target *AuditTarget               `form:"target,omitempty" json:"target,omitempty"`
+	Result *ListTeamAuditParamsResult `form:"result,omitempty" json:"result,omitempty"`
+	Limit  *Limit                     `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor                    `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListTeamAuditParamsResult defines parameters for ListTeamAudit.
+type ListTeamAuditParamsResult string
+
+// ExportTeamAuditParams defines parameters for ExportTeamAudit.
+type ExportTeamAuditParams struct {
+	Format *ExportTeamAuditParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+
+	// From Not before this time, ms UTC
+	From *AuditFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Before this time, ms UTC
+	To *AuditTo `form:"to,omitempty" json:"to,omitempty"`
+
+	// Actor Who did it: an id, or part of a name or e-mail address
+	Actor *AuditActor `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Action What was done: member.update, or member for all that was done with members
+	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
+
+	// Target What it was about: an id, a kind such as workspace, or part of a name
+	Target *AuditTarget                 `form:"target,omitempty" json:"target,omitempty"`
+	Result *ExportTeamAuditParamsResult `form:"result,omitempty" json:"result,omitempty"`
+}
+
+// ExportTeamAuditParamsFormat defines parameters for ExportTeamAudit.
+type ExportTeamAuditParamsFormat string
+
+// ExportTeamAuditParamsResult defines parameters for ExportTeamAudit.
+type ExportTeamAuditParamsResult string
 
 // ListExecutorsParams defines parameters for ListExecutors.
 type ListExecutorsParams struct {
@@ -5346,6 +5674,12 @@ type ServerInterface interface {
 	// SnoozeInboxItem Hide an item from your inbox until a time
 	// (POST /inbox/{id}/snooze)
 	SnoozeInboxItem(ctx echo.Context, id Id) error
+	// ListInstanceAudit Who did what that concerns no one team, newest first
+	// (GET /instance/audit)
+	ListInstanceAudit(ctx echo.Context, params ListInstanceAuditParams) error
+	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
+	// (GET /instance/audit/export)
+	ExportInstanceAudit(ctx echo.Context, params ExportInstanceAuditParams) error
 	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
 	// (GET /instance/metrics)
 	GetInstanceMetrics(ctx echo.Context) error
@@ -5607,6 +5941,12 @@ type ServerInterface interface {
 	// ListAgents Which agents can be started: installed, version, account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx echo.Context, team TeamSlug, params ListAgentsParams) error
+	// ListTeamAudit Who did what in the team, newest first
+	// (GET /teams/{team}/audit)
+	ListTeamAudit(ctx echo.Context, team TeamSlug, params ListTeamAuditParams) error
+	// ExportTeamAudit Who did what in the team, as a file, oldest first
+	// (GET /teams/{team}/audit/export)
+	ExportTeamAudit(ctx echo.Context, team TeamSlug, params ExportTeamAuditParams) error
 	// EmptyTeamCaches Empty the team's caches; owners and admins
 	// (DELETE /teams/{team}/caches)
 	EmptyTeamCaches(ctx echo.Context, team TeamSlug) error
@@ -6018,6 +6358,133 @@ func (w *ServerInterfaceWrapper) SnoozeInboxItem(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SnoozeInboxItem(ctx, id)
+	return err
+}
+
+// ListInstanceAudit converts echo context to params.
+func (w *ServerInterfaceWrapper) ListInstanceAudit(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInstanceAuditParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", ctx.QueryParams(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter actor: %s", err))
+	}
+
+	// ------------- Optional query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "action", ctx.QueryParams(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter action: %s", err))
+	}
+
+	// ------------- Optional query parameter "target" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "target", ctx.QueryParams(), &params.Target, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter target: %s", err))
+	}
+
+	// ------------- Optional query parameter "result" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "result", ctx.QueryParams(), &params.Result, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter result: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListInstanceAudit(ctx, params)
+	return err
+}
+
+// ExportInstanceAudit converts echo context to params.
+func (w *ServerInterfaceWrapper) ExportInstanceAudit(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportInstanceAuditParams
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", ctx.QueryParams(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter actor: %s", err))
+	}
+
+	// ------------- Optional query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "action", ctx.QueryParams(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter action: %s", err))
+	}
+
+	// ------------- Optional query parameter "target" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "target", ctx.QueryParams(), &params.Target, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter target: %s", err))
+	}
+
+	// ------------- Optional query parameter "result" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "result", ctx.QueryParams(), &params.Result, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter result: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExportInstanceAudit(ctx, params)
 	return err
 }
 
@@ -7573,6 +8040,147 @@ func (w *ServerInterfaceWrapper) ListAgents(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListAgents(ctx, team, params)
+	return err
+}
+
+// ListTeamAudit converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTeamAudit(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTeamAuditParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", ctx.QueryParams(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter actor: %s", err))
+	}
+
+	// ------------- Optional query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "action", ctx.QueryParams(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter action: %s", err))
+	}
+
+	// ------------- Optional query parameter "target" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "target", ctx.QueryParams(), &params.Target, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter target: %s", err))
+	}
+
+	// ------------- Optional query parameter "result" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "result", ctx.QueryParams(), &params.Result, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter result: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTeamAudit(ctx, team, params)
+	return err
+}
+
+// ExportTeamAudit converts echo context to params.
+func (w *ServerInterfaceWrapper) ExportTeamAudit(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExportTeamAuditParams
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", ctx.QueryParams(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter actor: %s", err))
+	}
+
+	// ------------- Optional query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "action", ctx.QueryParams(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter action: %s", err))
+	}
+
+	// ------------- Optional query parameter "target" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "target", ctx.QueryParams(), &params.Target, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter target: %s", err))
+	}
+
+	// ------------- Optional query parameter "result" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "result", ctx.QueryParams(), &params.Result, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter result: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ExportTeamAudit(ctx, team, params)
 	return err
 }
 
@@ -9253,6 +9861,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/instance/runners/:id", wrapper.RevokeInstanceRunner, options.OperationMiddlewares["revokeInstanceRunner"]...)
 	router.POST(options.BaseURL+"/runner/enrol", wrapper.EnrolRunner, options.OperationMiddlewares["enrolRunner"]...)
 	router.GET(options.BaseURL+"/runner/downloads", wrapper.ListRunnerDownloads, options.OperationMiddlewares["listRunnerDownloads"]...)
+	router.GET(options.BaseURL+"/teams/:team/audit", wrapper.ListTeamAudit, options.OperationMiddlewares["listTeamAudit"]...)
+	router.GET(options.BaseURL+"/teams/:team/audit/export", wrapper.ExportTeamAudit, options.OperationMiddlewares["exportTeamAudit"]...)
+	router.GET(options.BaseURL+"/instance/audit", wrapper.ListInstanceAudit, options.OperationMiddlewares["listInstanceAudit"]...)
+	router.GET(options.BaseURL+"/instance/audit/export", wrapper.ExportInstanceAudit, options.OperationMiddlewares["exportInstanceAudit"]...)
 	router.GET(options.BaseURL+"/teams/:team/webhooks", wrapper.ListWebhooks, options.OperationMiddlewares["listWebhooks"]...)
 	router.POST(options.BaseURL+"/teams/:team/webhooks", wrapper.CreateWebhook, options.OperationMiddlewares["createWebhook"]...)
 	router.DELETE(options.BaseURL+"/webhooks/:id", wrapper.DeleteWebhook, options.OperationMiddlewares["deleteWebhook"]...)
@@ -9854,6 +10466,90 @@ type SnoozeInboxItemdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SnoozeInboxItemdefaultApplicationProblemPlusJSONResponse) VisitSnoozeInboxItemResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInstanceAuditRequestObject struct {
+	Params ListInstanceAuditParams
+}
+
+type ListInstanceAuditResponseObject interface {
+	VisitListInstanceAuditResponse(w http.ResponseWriter) error
+}
+
+type ListInstanceAudit200JSONResponse AuditList
+
+func (response ListInstanceAudit200JSONResponse) VisitListInstanceAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInstanceAuditdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListInstanceAuditdefaultApplicationProblemPlusJSONResponse) VisitListInstanceAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportInstanceAuditRequestObject struct {
+	Params ExportInstanceAuditParams
+}
+
+type ExportInstanceAuditResponseObject interface {
+	VisitExportInstanceAuditResponse(w http.ResponseWriter) error
+}
+
+type ExportInstanceAudit200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportInstanceAudit200ApplicationoctetStreamResponse) VisitExportInstanceAuditResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportInstanceAuditdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExportInstanceAuditdefaultApplicationProblemPlusJSONResponse) VisitExportInstanceAuditResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13283,6 +13979,92 @@ func (response ListAgentsdefaultApplicationProblemPlusJSONResponse) VisitListAge
 	return err
 }
 
+type ListTeamAuditRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ListTeamAuditParams
+}
+
+type ListTeamAuditResponseObject interface {
+	VisitListTeamAuditResponse(w http.ResponseWriter) error
+}
+
+type ListTeamAudit200JSONResponse AuditList
+
+func (response ListTeamAudit200JSONResponse) VisitListTeamAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamAuditdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTeamAuditdefaultApplicationProblemPlusJSONResponse) VisitListTeamAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExportTeamAuditRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ExportTeamAuditParams
+}
+
+type ExportTeamAuditResponseObject interface {
+	VisitExportTeamAuditResponse(w http.ResponseWriter) error
+}
+
+type ExportTeamAudit200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response ExportTeamAudit200ApplicationoctetStreamResponse) VisitExportTeamAuditResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type ExportTeamAuditdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ExportTeamAuditdefaultApplicationProblemPlusJSONResponse) VisitExportTeamAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type EmptyTeamCachesRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -16170,6 +16952,12 @@ type StrictServerInterface interface {
 	// SnoozeInboxItem Hide an item from your inbox until a time
 	// (POST /inbox/{id}/snooze)
 	SnoozeInboxItem(ctx context.Context, request SnoozeInboxItemRequestObject) (SnoozeInboxItemResponseObject, error)
+	// ListInstanceAudit Who did what that concerns no one team, newest first
+	// (GET /instance/audit)
+	ListInstanceAudit(ctx context.Context, request ListInstanceAuditRequestObject) (ListInstanceAuditResponseObject, error)
+	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
+	// (GET /instance/audit/export)
+	ExportInstanceAudit(ctx context.Context, request ExportInstanceAuditRequestObject) (ExportInstanceAuditResponseObject, error)
 	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
 	// (GET /instance/metrics)
 	GetInstanceMetrics(ctx context.Context, request GetInstanceMetricsRequestObject) (GetInstanceMetricsResponseObject, error)
@@ -16431,6 +17219,12 @@ type StrictServerInterface interface {
 	// ListAgents Which agents can be started: installed, version, account
 	// (GET /teams/{team}/agents)
 	ListAgents(ctx context.Context, request ListAgentsRequestObject) (ListAgentsResponseObject, error)
+	// ListTeamAudit Who did what in the team, newest first
+	// (GET /teams/{team}/audit)
+	ListTeamAudit(ctx context.Context, request ListTeamAuditRequestObject) (ListTeamAuditResponseObject, error)
+	// ExportTeamAudit Who did what in the team, as a file, oldest first
+	// (GET /teams/{team}/audit/export)
+	ExportTeamAudit(ctx context.Context, request ExportTeamAuditRequestObject) (ExportTeamAuditResponseObject, error)
 	// EmptyTeamCaches Empty the team's caches; owners and admins
 	// (DELETE /teams/{team}/caches)
 	EmptyTeamCaches(ctx context.Context, request EmptyTeamCachesRequestObject) (EmptyTeamCachesResponseObject, error)
@@ -16997,6 +17791,56 @@ func (sh *strictHandler) SnoozeInboxItem(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(SnoozeInboxItemResponseObject); ok {
 		return validResponse.VisitSnoozeInboxItemResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListInstanceAudit operation middleware
+func (sh *strictHandler) ListInstanceAudit(ctx echo.Context, params ListInstanceAuditParams) error {
+	var request ListInstanceAuditRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListInstanceAudit(ctx.Request().Context(), request.(ListInstanceAuditRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListInstanceAudit")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListInstanceAuditResponseObject); ok {
+		return validResponse.VisitListInstanceAuditResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExportInstanceAudit operation middleware
+func (sh *strictHandler) ExportInstanceAudit(ctx echo.Context, params ExportInstanceAuditParams) error {
+	var request ExportInstanceAuditRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportInstanceAudit(ctx.Request().Context(), request.(ExportInstanceAuditRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportInstanceAudit")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExportInstanceAuditResponseObject); ok {
+		return validResponse.VisitExportInstanceAuditResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -19834,6 +20678,58 @@ func (sh *strictHandler) ListAgents(ctx echo.Context, team TeamSlug, params List
 		return err
 	} else if validResponse, ok := response.(ListAgentsResponseObject); ok {
 		return validResponse.VisitListAgentsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListTeamAudit operation middleware
+func (sh *strictHandler) ListTeamAudit(ctx echo.Context, team TeamSlug, params ListTeamAuditParams) error {
+	var request ListTeamAuditRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTeamAudit(ctx.Request().Context(), request.(ListTeamAuditRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTeamAudit")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListTeamAuditResponseObject); ok {
+		return validResponse.VisitListTeamAuditResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ExportTeamAudit operation middleware
+func (sh *strictHandler) ExportTeamAudit(ctx echo.Context, team TeamSlug, params ExportTeamAuditParams) error {
+	var request ExportTeamAuditRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ExportTeamAudit(ctx.Request().Context(), request.(ExportTeamAuditRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExportTeamAudit")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ExportTeamAuditResponseObject); ok {
+		return validResponse.VisitExportTeamAuditResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -170,6 +170,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who did what that concerns no one team, newest first */
+        get: operations["listInstanceAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who did what that concerns no one team, as a file, oldest first
+         * @description JSON holds the seals, so that `parawork doctor --audit-file` can check the file. In CSV, text that a spreadsheet would take for a formula begins with an apostrophe.
+         */
+        get: operations["exportInstanceAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/instance/metrics": {
         parameters: {
             query?: never;
@@ -1609,6 +1646,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** Who did what in the team, newest first */
+        get: operations["listTeamAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Who did what in the team, as a file, oldest first
+         * @description JSON holds the seals, so that `parawork doctor --audit-file` can check the file. In CSV, text that a spreadsheet would take for a formula begins with an apostrophe.
+         */
+        get: operations["exportTeamAudit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/caches": {
         parameters: {
             query?: never;
@@ -2875,6 +2955,44 @@ export interface components {
             session_id?: string;
             text: string;
         } | null;
+        AuditEntry: {
+            /** @description Such as member.update */
+            action: string;
+            actor: components["schemas"]["AuditParty"];
+            /** Format: int64 */
+            at: number;
+            /** @description Of the error */
+            code: string;
+            /** @description Id of the login session, token or link */
+            credential: string;
+            data: {
+                [key: string]: string;
+            };
+            id: string;
+            ip: string;
+            request_id: string;
+            /** @enum {string} */
+            result: "done" | "refused" | "failed";
+            /** @description HMAC-SHA-256 of all above and of the seal before */
+            seal: string;
+            /**
+             * Format: int64
+             * @description Its place in the chain: 1, 2, ... without gaps
+             */
+            seq: number;
+            target: components["schemas"]["AuditParty"];
+        };
+        AuditList: {
+            items: components["schemas"]["AuditEntry"][];
+            next_cursor: string | null;
+        };
+        AuditParty: {
+            id: string;
+            /** @description Of who did it: user, token, link, command_line, system or nobody; else of what it was about, such as workspace */
+            kind: string;
+            /** @description As it was then */
+            name: string;
+        };
         /**
          * @description How strongly a place keeps an agent in, weakest first; empty = not known, or not said
          * @enum {string}
@@ -5313,6 +5431,17 @@ export interface components {
     };
     parameters: {
         AgentName: string;
+        /** @description What was done: member.update, or member for all that was done with members */
+        AuditAction: string;
+        /** @description Who did it: an id, or part of a name or e-mail address */
+        AuditActor: string;
+        /** @description Not before this time, ms UTC */
+        AuditFrom: number;
+        AuditResult: "done" | "refused" | "failed";
+        /** @description What it was about: an id, a kind such as workspace, or part of a name */
+        AuditTarget: string;
+        /** @description Before this time, ms UTC */
+        AuditTo: number;
         Cursor: string;
         /** @description Relative to the worktree's root */
         FilePath: string;
@@ -5608,6 +5737,75 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listInstanceAudit: {
+        parameters: {
+            query?: {
+                /** @description What was done: member.update, or member for all that was done with members */
+                action?: components["parameters"]["AuditAction"];
+                /** @description Who did it: an id, or part of a name or e-mail address */
+                actor?: components["parameters"]["AuditActor"];
+                cursor?: components["parameters"]["Cursor"];
+                /** @description Not before this time, ms UTC */
+                from?: components["parameters"]["AuditFrom"];
+                limit?: components["parameters"]["Limit"];
+                result?: components["parameters"]["AuditResult"];
+                /** @description What it was about: an id, a kind such as workspace, or part of a name */
+                target?: components["parameters"]["AuditTarget"];
+                /** @description Before this time, ms UTC */
+                to?: components["parameters"]["AuditTo"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Entries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    exportInstanceAudit: {
+        parameters: {
+            query?: {
+                /** @description What was done: member.update, or member for all that was done with members */
+                action?: components["parameters"]["AuditAction"];
+                /** @description Who did it: an id, or part of a name or e-mail address */
+                actor?: components["parameters"]["AuditActor"];
+                format?: "csv" | "json";
+                /** @description Not before this time, ms UTC */
+                from?: components["parameters"]["AuditFrom"];
+                result?: components["parameters"]["AuditResult"];
+                /** @description What it was about: an id, a kind such as workspace, or part of a name */
+                target?: components["parameters"]["AuditTarget"];
+                /** @description Before this time, ms UTC */
+                to?: components["parameters"]["AuditTo"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
             };
             default: components["responses"]["Problem"];
         };
@@ -7799,6 +7997,81 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTeamAudit: {
+        parameters: {
+            query?: {
+                /** @description What was done: member.update, or member for all that was done with members */
+                action?: components["parameters"]["AuditAction"];
+                /** @description Who did it: an id, or part of a name or e-mail address */
+                actor?: components["parameters"]["AuditActor"];
+                cursor?: components["parameters"]["Cursor"];
+                /** @description Not before this time, ms UTC */
+                from?: components["parameters"]["AuditFrom"];
+                limit?: components["parameters"]["Limit"];
+                result?: components["parameters"]["AuditResult"];
+                /** @description What it was about: an id, a kind such as workspace, or part of a name */
+                target?: components["parameters"]["AuditTarget"];
+                /** @description Before this time, ms UTC */
+                to?: components["parameters"]["AuditTo"];
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Entries */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    exportTeamAudit: {
+        parameters: {
+            query?: {
+                /** @description What was done: member.update, or member for all that was done with members */
+                action?: components["parameters"]["AuditAction"];
+                /** @description Who did it: an id, or part of a name or e-mail address */
+                actor?: components["parameters"]["AuditActor"];
+                format?: "csv" | "json";
+                /** @description Not before this time, ms UTC */
+                from?: components["parameters"]["AuditFrom"];
+                result?: components["parameters"]["AuditResult"];
+                /** @description What it was about: an id, a kind such as workspace, or part of a name */
+                target?: components["parameters"]["AuditTarget"];
+                /** @description Before this time, ms UTC */
+                to?: components["parameters"]["AuditTo"];
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             default: components["responses"]["Problem"];

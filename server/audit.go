@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/server/api"
+)
+
+func auditEntryOf(r audit.Row) api.AuditEntry {
+	data := r.Data
+	if data == nil {
+		data = map[string]string{}
+	}
+	return api.AuditEntry{Id: r.ID, Seq: r.Seq, At: r.At, Actor: api.AuditParty{Kind: r.Kind, Id: r.ActorID, Name: r.ActorName}, Credential: r.Credential, Ip: r.IP,
+		Action: r.Action, Target: api.AuditParty{Kind: r.TargetKind, Id: r.TargetID, Name: r.TargetName}, Result: api.AuditEntryResult(r.Result), Code: r.Code,
+		RequestId: r.RequestID, Data: data, Seal: r.Seal}
+}
+
+func (h handlers) listAudit(ctx context.Context, q audit.Query, limit *int, cursor *string) (api.AuditList, error) {
+	q.Limit = val(limit)
+	rows, next, err := h.cfg.Audit.List(ctx, q, val(cursor))
+	return api.AuditList{Items: list(rows, auditEntryOf), NextCursor: text(next)}, err
+}
+
+// ListTeamAudit answers with what was done in a team.
+func (h handlers) ListTeamAudit(ctx context.Context, req api.ListTeamAuditRequestObject) (api.ListTeamAuditResponseObject, error) {
+	p := req.Params
+	page, err := h.listAudit(ctx, audit.Query{Chain: callOf(ctx).team.ID, From: val(p.From), To: val(p.To), Actor: val(p.Actor), Action: val(p.Action),
+		Target: val(p.Target), Result: audit.Result(val(p.Result))}, p.Limit, p.Cursor)
+	return api.ListTeamAudit200JSONResponse(page), err
+}
+
+// ListInstanceAudit answers with what concerns no one team.
+func (h handlers) ListInstanceAudit(ctx context.Context, req api.ListInstanceAuditRequestObject) (api.ListInstanceAuditResponseObject, error) {
+	p := req.Params
+	page, err := h.listAudit(ctx, audit.Query{Chain: audit.Instance, From: val(p.From), To: val(p.To), Actor: val(p.Actor), Action: val(p.Action),
+		Target: val(p.Target), Result: audit.Result(val(p.Result))}, p.Limit, p.Cursor)
+	return api.ListInstanceAudit200JSONResponse(page), err
+}
+
+// ExportTeamAudit answers with a file of what was done in a team.
+func (h handlers) ExportTeamAudit(ctx context.Context, req api.ExportTeamAuditRequestObject) (api.ExportTeamAuditResponseObject, error) {
+	p, team := req.Params, callOf(ctx).team
+	return h.exportAudit(ctx, audit.Query{Chain: team.ID, From: val(p.From), To: val(p.To), Actor: val(p.Actor), Action: val(p.Action),
+		Target: val(p.Target), Result: audit.Result(val(p.Result))}, val(p.Format), team.Slug), nil
+}
+
+// ExportInstanceAudit answers with a file of what concerns no one team.
+func (h handlers) ExportInstanceAudit(ctx context.Context, req api.ExportInstanceAuditRequestObject) (api.ExportInstanceAuditResponseObject, error) {
+	p := req.Params
+	return h.exportAudit(ctx, audit.Query{Chain: audit.Instance, From: val(p.From), To: val(p.To), Actor: val(p.Actor), Action: val(p.Action),
+		Target: val(p.Target), Result: audit.Result(val(p.Result))}, api.ExportTeamAuditParamsFormat(val(p.Format)), audit.Instance), nil
+}
+
+func (h handlers) exportAudit(ctx context.Context, q audit.Query, format api.ExportTeamAuditParamsFormat, name string) auditFile {
+	f := audit.Format(format)
+	if f == "" {
+		f = audit.JSON
+	}
+	audit.Note(ctx, "format", string(f))
+	return auditFile{ctx: ctx, log: h.cfg.Audit, q: q, format: f, name: audit.FileName(name, f, h.cfg.Now())}
+}
+
+// auditFile is a download that is read from the database while it is sent.
+type auditFile struct {
+	ctx    context.Context
+	log    Auditor
+	q      audit.Query
+	format audit.Format
+	name   string
+}
+
+// VisitExportTeamAuditResponse streams the file.
+func (f auditFile) VisitExportTeamAuditResponse(w http.ResponseWriter) error { return f.send(w) }
+
+// VisitExportInstanceAuditResponse streams the file.
+func (f auditFile) VisitExportInstanceAuditResponse(w http.ResponseWriter) error { return f.send(w) }
+
+// send writes the file. What fails before its first piece is a proper error; what fails later cuts the connection, since a short
+// file must not look like a whole one.
+func (f auditFile) send(w http.ResponseWriter) error {
+	out := &download{w: w, name: f.name, mime: "application/json"}
+	if f.format == audit.CSV {
+		out.mime = "text/csv; charset=utf-8"
+	}
+	err := f.log.Export(f.ctx, out, f.q, f.format)
+	if err != nil && out.begun {
+		panic(http.ErrAbortHandler)
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+	return err
+}
+
+// download begins its answer with the first piece.
+type download struct {
+	w          http.ResponseWriter
+	name, mime string
+	begun      bool
+}
+
+func (d *download) Write(p []byte) (int, error) {
+	if !d.begun {
+		d.begun = true
+		d.w.Header().Set("Content-Type", d.mime)
+		d.w.Header().Set("Content-Disposition", `attachment; filename="`+d.name+`"`)
+		d.w.WriteHeader(http.StatusOK)
+	}
+	_ = http.NewResponseController(d.w).SetWriteDeadline(time.Now().Add(streamPatience))
+	return d.w.Write(p)
+}
