@@ -80,6 +80,15 @@ func (a Actor) RoleIn(teamID string) Role {
 	return ""
 }
 
+// TeamIDs are the teams the actor belongs to.
+func (a Actor) TeamIDs() []string {
+	ids := make([]string, len(a.Memberships))
+	for i, m := range a.Memberships {
+		ids[i] = m.Team.ID
+	}
+	return ids
+}
+
 // TeamBySlug returns the team the actor belongs to under this slug.
 func (a Actor) TeamBySlug(slug string) (Team, bool) {
 	for _, m := range a.Memberships {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // pages are the first parts of the web app's own addresses. A team of such a name could not be reached in it.
@@ -71,7 +72,7 @@ func (s *Service) insertTeam(ctx context.Context, t Team, ownerID string, exact 
 		suffix := fmt.Sprintf("-%d", n)
 		t.Slug = strings.TrimRight(base[:min(len(base), 40-len(suffix))], "-") + suffix
 	}
-	if _, err := s.store.InsertMember(ctx, t.ID, ownerID, Owner, t.CreatedAt); err != nil {
+	if _, err := s.store.InsertMember(tenant.In(ctx, t.ID), t.ID, ownerID, Owner, t.CreatedAt); err != nil {
 		return Team{}, fmt.Errorf("storing the owner of a team: %w", err)
 	}
 	return t, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // freeBeat is how often it is written that something runs which costs nothing, ms.
@@ -182,11 +183,16 @@ func (w *writing) carry(ctx context.Context, s Segment, from, to int64, witness 
 	return s, w.insert(ctx, s)
 }
 
+// oneLedger is why what is noted of a sandbox does not keep to one team: segments of the pool are nobody's until a team takes them, and
+// a new day ends and begins everybody's.
+const oneLedger = "the ledger is one for all teams"
+
 // Began notes that a sandbox runs. An open segment goes on; a gap in its heartbeats was time it ran in, for it is found running.
 func (l *Ledger) Began(ctx context.Context, s executors.Stretch) error {
 	if s.PriceNano < 0 || s.PriceNano > mostPrice {
 		return fmt.Errorf("sandbox %s has a price of %d nano-USD an hour, which cannot be", s.SandboxID, s.PriceNano)
 	}
+	ctx = tenant.All(ctx, oneLedger)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, err := l.time(ctx)
@@ -267,6 +273,7 @@ func (w *writing) goOn(ctx context.Context, have Segment, s executors.Stretch, n
 
 // Beat notes that these sandboxes still run: all of it in one transaction. Then the budget is looked at.
 func (l *Ledger) Beat(ctx context.Context, sandboxIDs []string) error {
+	ctx = tenant.All(ctx, oneLedger)
 	now, paid, err := l.beat(ctx, sandboxIDs)
 	if err != nil {
 		return fmt.Errorf("noting which sandboxes run: %w", err)
@@ -326,6 +333,7 @@ func (l *Ledger) beat(ctx context.Context, sandboxIDs []string) (now int64, paid
 
 // Still notes that a sandbox does not run any more, by the word of by. A run that its place tells of, and nobody else saw, is noted whole.
 func (l *Ledger) Still(ctx context.Context, of executors.Stretch, at int64, by executors.StillBy) error {
+	ctx = tenant.All(ctx, oneLedger)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sandboxID := of.SandboxID
@@ -407,6 +415,7 @@ func segmentOf(s executors.Stretch) Segment {
 
 // Settle ends the segments of all sandboxes but these, by their last heartbeats: nobody would ever say when they ended.
 func (l *Ledger) Settle(ctx context.Context, sandboxIDs []string) error {
+	ctx = tenant.All(ctx, oneLedger)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := make(map[string]bool, len(sandboxIDs))

@@ -384,7 +384,7 @@ const heartbeat = 15 * second
 // A clock that was put back before anything ran concerns nothing that runs later, however often the server is started.
 func TestAClockPutBackBeforeAnythingRan(t *testing.T) {
 	t.Parallel()
-	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: filepath.Join(t.TempDir(), "d")})
+	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: filepath.Join(t.TempDir(), "d"), AllTeams: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,7 +409,7 @@ func TestAClockPutBackBeforeAnythingRan(t *testing.T) {
 }
 
 func addUp(t *testing.T, r *rand.Rand) {
-	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: filepath.Join(t.TempDir(), "d")})
+	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: filepath.Join(t.TempDir(), "d"), AllTeams: true})
 	if err != nil {
 		t.Fatal(err)
 	}

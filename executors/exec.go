@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // Limits of a command's time.
@@ -77,7 +78,7 @@ func NewCommands(cfg CommandsConfig) *Commands {
 		panic(err)
 	}
 	c := &Commands{cfg: cfg, live: make(map[string]*running)}
-	c.life, c.end = context.WithCancel(context.Background())
+	c.life, c.end = context.WithCancel(tenant.All(context.Background(), "commands go on when who asked has left"))
 	return c
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 const (
@@ -75,7 +76,7 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	life, end := context.WithCancel(context.Background())
+	life, end := context.WithCancel(tenant.All(context.Background(), "builds go on when who asked has left"))
 	return &Service{cfg: cfg, life: life, end: end, builds: make(map[string]*build)}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/runner/tunnel"
 	"github.com/parawork/parawork/runner/wire"
 )
@@ -69,7 +70,7 @@ func (s *Service) Sign(ctx context.Context, runnerID string, req *http.Request, 
 // Connect serves the connection of a machine until it ends: r asks for a WebSocket. An error was not answered yet. address is where it called
 // from. Errors: runners_disabled, runner_unknown, runner_revoked, runner_clock, runner_owner_gone, runner_protocol, runner_flood.
 func (s *Service) Connect(w http.ResponseWriter, r *http.Request, address string) error {
-	ctx := r.Context()
+	ctx := tenant.All(r.Context(), "the key says which team it is for")
 	if !s.cfg.Enabled {
 		return errDisabled
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/runner/wire"
 )
 
@@ -31,7 +32,7 @@ func (s *Service) Enrol(ctx context.Context, e wire.Enrol, address string) (wire
 	if err := s.limits.begin(address); err != nil {
 		return wire.Enrolled{}, err
 	}
-	done, err := s.enrol(ctx, e)
+	done, err := s.enrol(tenant.All(ctx, "the token says which team it is for"), e)
 	if err == nil {
 		s.limits.succeeded(address)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/runner/tunnel"
 	"github.com/parawork/parawork/runner/wire"
 )
@@ -172,7 +173,7 @@ func (s *Service) load(ctx context.Context) error {
 	if s.loaded {
 		return nil
 	}
-	rows, err := s.store.Runners(ctx)
+	rows, err := s.store.Runners(tenant.All(ctx, "memory holds the machines of all teams"))
 	if err != nil {
 		return err
 	}

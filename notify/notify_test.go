@@ -316,7 +316,7 @@ func TestFormatsSaySafely(t *testing.T) {
 func TestWebhookAddressesStaySecret(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: dir})
+	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: dir, AllTeams: true})
 	if err != nil {
 		t.Fatal(err)
 	}

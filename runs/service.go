@@ -16,6 +16,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // Limits of a run.
@@ -64,7 +65,7 @@ func New(cfg Config) *Service {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	life, end := context.WithCancel(context.Background())
+	life, end := context.WithCancel(tenant.All(context.Background(), "attempts go on when who asked has left"))
 	return &Service{cfg: cfg, life: life, end: end}
 }
 

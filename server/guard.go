@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/api"
 )
 
@@ -46,7 +47,7 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 				return err
 			}
 			call.op = op
-			ctx = audit.By(ctx, s.sourceOf(call))
+			ctx = audit.By(scoped(ctx, r, call), s.sourceOf(call))
 			if id := call.actor.User.ID; id != "" {
 				ctx = executors.By(ctx, id)
 			}
@@ -59,6 +60,19 @@ func (s *Server) guard(op string) echo.MiddlewareFunc {
 			return next(c)
 		}
 	}
+}
+
+// scoped returns the context of a call that was let in: it touches rows of the team it is about; of all its actor's teams where it is
+// about themselves; of every team where it is an operator's. One of somebody who is not signed in touches none, until a room that knows
+// the secret they hold says whose it is.
+func scoped(ctx context.Context, r rule, call *call) context.Context {
+	switch {
+	case r.access == member:
+		return tenant.In(ctx, call.object.TeamID)
+	case r.access == operators, r.access == scrapers:
+		return tenant.All(ctx, "an operator's call")
+	}
+	return tenant.In(ctx, call.actor.TeamIDs()...)
 }
 
 func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, call *call) error {
@@ -93,6 +107,7 @@ func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, c
 	if req.ContentLength > r.body {
 		return errTooLarge(nil)
 	}
+	ctx = tenant.In(ctx, call.actor.TeamIDs()...) // what the path names is looked for among these alone
 	return s.admit(ctx, c, r, call)
 }
 

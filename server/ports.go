@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/preview"
 	"github.com/parawork/parawork/server/api"
 )
@@ -59,7 +60,7 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	if err != nil {
 		return err
 	}
-	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	w, err := s.cfg.Workspaces.Workspace(tenant.In(ctx, actor.TeamIDs()...), workspaceID)
 	if err != nil {
 		return err
 	}
@@ -68,6 +69,7 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 
 // dialPort connects to a port of a workspace's sandbox.
 func (s *Server) dialPort(ctx context.Context, workspaceID string, port int, wake bool) (net.Conn, error) {
+	ctx = tenant.All(ctx, "whoever has the grant was let in by mayVisit")
 	place, live := s.cfg.Places.Live(workspaceID)
 	if wake {
 		var err error

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -190,7 +191,7 @@ func New(cfg Config) *Service {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	hard, end := context.WithCancelCause(context.Background())
+	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
 	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
 		searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),

@@ -108,34 +108,34 @@ func scanTeam(r *Row) (accounts.Team, error) {
 
 // InsertTeam stores a new team; false when the slug is taken.
 func (s *Accounts) InsertTeam(ctx context.Context, t accounts.Team) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO teams (`+teamColumns+`) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (slug) DO NOTHING`,
+	return inserted(s.db.Exec(ctx, `/* every team: it is being made */ INSERT INTO teams (`+teamColumns+`) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (slug) DO NOTHING`,
 		t.ID, t.Slug, t.Name, t.CreatedAt, t.SuspendedAt, t.SecondFactor))
 }
 
 // TeamByID returns a team.
 func (s *Accounts) TeamByID(ctx context.Context, id string) (accounts.Team, error) {
-	return scanTeam(s.db.QueryRow(ctx, `SELECT `+teamColumns+` FROM teams WHERE id = ?`, id))
+	return scanTeam(s.db.QueryRow(ctx, `SELECT `+teamColumns+` FROM teams WHERE id = {team?}`, id))
 }
 
 // TeamBySlug returns a team.
 func (s *Accounts) TeamBySlug(ctx context.Context, slug string) (accounts.Team, error) {
-	return scanTeam(s.db.QueryRow(ctx, `SELECT `+teamColumns+` FROM teams WHERE slug = ?`, slug))
+	return scanTeam(s.db.QueryRow(ctx, `/* every team: slugs are of the instance */ SELECT `+teamColumns+` FROM teams WHERE slug = ?`, slug))
 }
 
 // RenameTeam changes a team's name.
 func (s *Accounts) RenameTeam(ctx context.Context, teamID, name string) error {
-	return changed(s.db.Exec(ctx, `UPDATE teams SET name = ? WHERE id = ?`, name, teamID))
+	return changed(s.db.Exec(ctx, `UPDATE teams SET name = ? WHERE id = {team?}`, name, teamID))
 }
 
 // CountTeams returns how many teams there are.
 func (s *Accounts) CountTeams(ctx context.Context) (n int, err error) {
-	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM teams`).Scan(&n)
+	err = s.db.QueryRow(ctx, `/* every team: counted */ SELECT COUNT(*) FROM teams`).Scan(&n)
 	return n, err
 }
 
 // Memberships returns a user's teams by name.
 func (s *Accounts) Memberships(ctx context.Context, userID string) ([]accounts.Membership, error) {
-	rows, err := s.db.Query(ctx, `SELECT t.id, t.slug, t.name, t.created_at, t.suspended_at, t.second_factor, m.role FROM members m
+	rows, err := s.db.Query(ctx, `/* every team: which a user is in is what a scope is made of */ SELECT t.id, t.slug, t.name, t.created_at, t.suspended_at, t.second_factor, m.role FROM members m
 		JOIN teams t ON t.id = m.team_id WHERE m.user_id = ? ORDER BY t.name, t.id`, userID)
 	return collect(rows, err, func(r scanner) (m accounts.Membership, err error) {
 		err = r.Scan(&m.Team.ID, &m.Team.Slug, &m.Team.Name, &m.Team.CreatedAt, &m.Team.SuspendedAt, &m.Team.SecondFactor, &m.Role)
@@ -146,7 +146,7 @@ func (s *Accounts) Memberships(ctx context.Context, userID string) ([]accounts.M
 // Members returns a team's members in the order they joined, without password hashes.
 func (s *Accounts) Members(ctx context.Context, teamID string) ([]accounts.TeamMember, error) {
 	rows, err := s.db.Query(ctx, `SELECT u.id, u.email, u.name, u.operator, u.created_at, u.suspended_at, m.role, m.created_at FROM members m
-		JOIN users u ON u.id = m.user_id WHERE m.team_id = ? ORDER BY m.created_at, u.id`, teamID)
+		JOIN users u ON u.id = m.user_id WHERE m.team_id = {team?} ORDER BY m.created_at, u.id`, teamID)
 	return collect(rows, err, func(r scanner) (m accounts.TeamMember, err error) {
 		err = r.Scan(&m.User.ID, &m.User.Email, &m.User.Name, &m.User.Operator, &m.User.CreatedAt, &m.User.SuspendedAt, &m.Role, &m.JoinedAt)
 		return m, err
@@ -155,18 +155,18 @@ func (s *Accounts) Members(ctx context.Context, teamID string) ([]accounts.TeamM
 
 // InsertMember stores a member; false when the user is one already.
 func (s *Accounts) InsertMember(ctx context.Context, teamID, userID string, role accounts.Role, at int64) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO members (team_id, user_id, role, created_at) VALUES (?, ?, ?, ?)
+	return inserted(s.db.Exec(ctx, `INSERT INTO members (team_id, user_id, role, created_at) VALUES ({team?}, ?, ?, ?)
 		ON CONFLICT (team_id, user_id) DO NOTHING`, teamID, userID, string(role), at))
 }
 
 // SetRole changes a member's role.
 func (s *Accounts) SetRole(ctx context.Context, teamID, userID string, role accounts.Role) error {
-	return changed(s.db.Exec(ctx, `UPDATE members SET role = ? WHERE team_id = ? AND user_id = ?`, string(role), teamID, userID))
+	return changed(s.db.Exec(ctx, `UPDATE members SET role = ? WHERE team_id = {team?} AND user_id = ?`, string(role), teamID, userID))
 }
 
 // DeleteMember ends a membership.
 func (s *Accounts) DeleteMember(ctx context.Context, teamID, userID string) error {
-	return changed(s.db.Exec(ctx, `DELETE FROM members WHERE team_id = ? AND user_id = ?`, teamID, userID))
+	return changed(s.db.Exec(ctx, `DELETE FROM members WHERE team_id = {team?} AND user_id = ?`, teamID, userID))
 }
 
 const loginColumns = `id_hash, id, user_id, created_at, seen_at, expires_at, user_agent, ip, factors, provider, confirmed_at`

@@ -18,7 +18,7 @@ func null(id string) any {
 // InsertSecret stores a sealed value.
 func (s *Accounts) InsertSecret(ctx context.Context, k accounts.Secret, sealed []byte) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO secrets (id, user_id, team_id, name, sealed, key_version, last_four, created_by, created_at, updated_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		VALUES (?, ?, {team?}, ?, ?, ?, ?, ?, ?, ?)`,
 		k.ID, null(k.UserID), null(k.TeamID), k.Name, sealed, k.KeyVersion, k.LastFour, k.CreatedBy, k.CreatedAt, k.UpdatedAt)
 	return err
 }
@@ -26,7 +26,7 @@ func (s *Accounts) InsertSecret(ctx context.Context, k accounts.Secret, sealed [
 // Secret returns a sealed value and what is known of it.
 func (s *Accounts) Secret(ctx context.Context, id string) (k accounts.Secret, sealed []byte, err error) {
 	err = s.db.QueryRow(ctx, `SELECT id, COALESCE(user_id, ''), COALESCE(team_id, ''), name, sealed, key_version, last_four, created_by, created_at, updated_at
-		FROM secrets WHERE id = ?`, id).
+		FROM secrets WHERE id = ? AND {team|none}`, id).
 		Scan(&k.ID, &k.UserID, &k.TeamID, &k.Name, &sealed, &k.KeyVersion, &k.LastFour, &k.CreatedBy, &k.CreatedAt, &k.UpdatedAt)
 	if err != nil {
 		return k, nil, fmt.Errorf("reading a secret: %w", err)
@@ -36,18 +36,18 @@ func (s *Accounts) Secret(ctx context.Context, id string) (k accounts.Secret, se
 
 // ResealSecret replaces how a value is sealed, not the value.
 func (s *Accounts) ResealSecret(ctx context.Context, id string, keyVersion int, sealed []byte) error {
-	return changed(s.db.Exec(ctx, `UPDATE secrets SET sealed = ?, key_version = ? WHERE id = ?`, sealed, keyVersion, id))
+	return changed(s.db.Exec(ctx, `UPDATE secrets SET sealed = ?, key_version = ? WHERE id = ? AND {team|none}`, sealed, keyVersion, id))
 }
 
 // DeleteSecret forgets a value.
 func (s *Accounts) DeleteSecret(ctx context.Context, id string) error {
-	_, err := s.db.Exec(ctx, `DELETE FROM secrets WHERE id = ?`, id)
+	_, err := s.db.Exec(ctx, `DELETE FROM secrets WHERE id = ? AND {team|none}`, id)
 	return err
 }
 
 const agentAccountColumns = `a.id, COALESCE(a.user_id, ''), COALESCE(a.team_id, ''), a.agent, a.name, a.kind, COALESCE(a.secret_id, ''), COALESCE(k.last_four, ''),
 	a.base_url, a.is_default, a.in_home, a.created_by, a.created_at, a.updated_at,
-	(SELECT COUNT(*) FROM sessions WHERE account_id = a.id AND ended_at = 0)
+	(SELECT COUNT(*) FROM sessions WHERE account_id = a.id AND ended_at = 0 /* every team: an account of a person serves wherever they work */)
 	FROM agent_accounts a LEFT JOIN secrets k ON k.id = a.secret_id`
 
 func scanAgentAccount(r scanner) (a accounts.AgentAccount, err error) {
@@ -59,7 +59,7 @@ func scanAgentAccount(r scanner) (a accounts.AgentAccount, err error) {
 // InsertAgentAccount stores an account; false when its name is taken.
 func (s *Accounts) InsertAgentAccount(ctx context.Context, a accounts.AgentAccount) (bool, error) {
 	return inserted(s.db.Exec(ctx, `INSERT INTO agent_accounts (id, user_id, team_id, agent, name, kind, secret_id, base_url, is_default, in_home, created_by,
-		created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		created_at, updated_at) VALUES (?, ?, {team?}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		a.ID, null(a.UserID), null(a.TeamID), a.Agent, a.Name, string(a.Kind), null(a.SecretID), a.BaseURL, a.Default, a.InHome, a.CreatedBy,
 		a.CreatedAt, a.UpdatedAt))
 }
@@ -67,44 +67,44 @@ func (s *Accounts) InsertAgentAccount(ctx context.Context, a accounts.AgentAccou
 // UpdateAgentAccount writes what may change of an account; false when the name is taken.
 func (s *Accounts) UpdateAgentAccount(ctx context.Context, a accounts.AgentAccount) (bool, error) {
 	var taken int
-	err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM agent_accounts WHERE COALESCE(user_id, '') = ? AND COALESCE(team_id, '') = ? AND agent = ? AND name = ? AND id <> ?`,
+	err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM agent_accounts WHERE {team|none} AND COALESCE(user_id, '') = ? AND COALESCE(team_id, '') = ? AND agent = ? AND name = ? AND id <> ?`,
 		a.UserID, a.TeamID, a.Agent, a.Name, a.ID).Scan(&taken)
 	if err != nil || taken > 0 {
 		return false, err
 	}
-	return true, changed(s.db.Exec(ctx, `UPDATE agent_accounts SET name = ?, kind = ?, secret_id = ?, base_url = ?, is_default = ?, updated_at = ? WHERE id = ?`,
+	return true, changed(s.db.Exec(ctx, `UPDATE agent_accounts SET name = ?, kind = ?, secret_id = ?, base_url = ?, is_default = ?, updated_at = ? WHERE id = ? AND {team|none}`,
 		a.Name, string(a.Kind), null(a.SecretID), a.BaseURL, a.Default, a.UpdatedAt, a.ID))
 }
 
 // AgentAccount returns one account.
 func (s *Accounts) AgentAccount(ctx context.Context, id string) (accounts.AgentAccount, error) {
-	return scanAgentAccount(s.db.QueryRow(ctx, `SELECT `+agentAccountColumns+` WHERE a.id = ?`, id))
+	return scanAgentAccount(s.db.QueryRow(ctx, `SELECT `+agentAccountColumns+` WHERE a.id = ? AND {team|none:a}`, id))
 }
 
 // AgentAccounts returns the accounts of an owner, by agent and then by age.
 func (s *Accounts) AgentAccounts(ctx context.Context, o accounts.Holder) ([]accounts.AgentAccount, error) {
-	where, arg := `a.user_id = ?`, o.UserID
+	where, arg := `a.user_id = ? AND a.team_id IS NULL`, o.UserID
 	if o.TeamID != "" {
-		where, arg = `a.team_id = ?`, o.TeamID
+		where, arg = `a.team_id = {team?}`, o.TeamID
 	}
-	rows, err := s.db.Query(ctx, `SELECT `+agentAccountColumns+` WHERE `+where+` ORDER BY a.agent, a.created_at, a.id`, arg)
+	rows, err := s.db.Query(ctx, `SELECT `+agentAccountColumns+` WHERE {team|none:a} AND `+where+` ORDER BY a.agent, a.created_at, a.id`, arg)
 	return collect(rows, err, scanAgentAccount)
 }
 
 // AgentAccountsSealedBefore returns the accounts whose secret is sealed with an older key.
 func (s *Accounts) AgentAccountsSealedBefore(ctx context.Context, keyVersion int) ([]accounts.AgentAccount, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+agentAccountColumns+` WHERE k.key_version < ?`, keyVersion)
+	rows, err := s.db.Query(ctx, `SELECT `+agentAccountColumns+` WHERE {team|none:a} AND k.key_version < ?`, keyVersion)
 	return collect(rows, err, scanAgentAccount)
 }
 
 // ClearDefault leaves an owner's accounts of an agent without a default.
 func (s *Accounts) ClearDefault(ctx context.Context, o accounts.Holder, agent string) error {
 	_, err := s.db.Exec(ctx, `UPDATE agent_accounts SET is_default = FALSE
-		WHERE COALESCE(user_id, '') = ? AND COALESCE(team_id, '') = ? AND agent = ? AND is_default`, o.UserID, o.TeamID, agent)
+		WHERE {team|none} AND COALESCE(user_id, '') = ? AND COALESCE(team_id, '') = ? AND agent = ? AND is_default`, o.UserID, o.TeamID, agent)
 	return err
 }
 
 // DeleteAgentAccount forgets an account.
 func (s *Accounts) DeleteAgentAccount(ctx context.Context, id string) error {
-	return changed(s.db.Exec(ctx, `DELETE FROM agent_accounts WHERE id = ?`, id))
+	return changed(s.db.Exec(ctx, `DELETE FROM agent_accounts WHERE id = ? AND {team|none}`, id))
 }

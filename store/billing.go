@@ -35,13 +35,13 @@ func scanSegment(r scanner) (g billing.Segment, err error) {
 
 // OpenSegments returns the segments that have not ended.
 func (s *Billing) OpenSegments(ctx context.Context) ([]billing.Segment, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+segmentColumns+` FROM segments WHERE ended_at = 0 ORDER BY id`)
+	rows, err := s.db.Query(ctx, `SELECT `+segmentColumns+` FROM segments WHERE {team} AND ended_at = 0 ORDER BY id`)
 	return collect(rows, err, scanSegment)
 }
 
 // OpenSegment returns a sandbox's open segment; false when it has none.
 func (s *Billing) OpenSegment(ctx context.Context, sandboxID string) (billing.Segment, bool, error) {
-	g, err := scanSegment(s.db.QueryRow(ctx, `SELECT `+segmentColumns+` FROM segments WHERE sandbox_id = ? AND ended_at = 0`, sandboxID))
+	g, err := scanSegment(s.db.QueryRow(ctx, `SELECT `+segmentColumns+` FROM segments WHERE sandbox_id = ? AND {team} AND ended_at = 0`, sandboxID))
 	if errors.Is(err, ErrNotFound) {
 		return g, false, nil
 	}
@@ -50,13 +50,13 @@ func (s *Billing) OpenSegment(ctx context.Context, sandboxID string) (billing.Se
 
 // LastEnd is when a sandbox's latest segment ended; 0 = none has.
 func (s *Billing) LastEnd(ctx context.Context, sandboxID string) (at int64, err error) {
-	err = s.db.QueryRow(ctx, `SELECT COALESCE(MAX(ended_at), 0) FROM segments WHERE sandbox_id = ?`, sandboxID).Scan(&at)
+	err = s.db.QueryRow(ctx, `SELECT COALESCE(MAX(ended_at), 0) FROM segments WHERE sandbox_id = ? AND {team}`, sandboxID).Scan(&at)
 	return at, err
 }
 
 // LatestTime is the latest time any segment names.
 func (s *Billing) LatestTime(ctx context.Context) (at int64, err error) {
-	err = s.db.QueryRow(ctx, `SELECT COALESCE(MAX(CASE WHEN ended_at > seen_at THEN ended_at ELSE seen_at END), 0) FROM segments
+	err = s.db.QueryRow(ctx, `/* every team: the ledger has one time */ SELECT COALESCE(MAX(CASE WHEN ended_at > seen_at THEN ended_at ELSE seen_at END), 0) FROM segments
 		WHERE started_at >= (SELECT COALESCE(MAX(started_at), 0) FROM segments) - ?`, 2*dayMs).Scan(&at)
 	return at, err
 }
@@ -66,14 +66,14 @@ const dayMs = 24 * 60 * 60 * 1000
 
 // InsertSegment stores a new open segment.
 func (s *Billing) InsertSegment(ctx context.Context, g billing.Segment) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO segments (`+segmentColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, g.ID, g.TeamID, g.WorkspaceID,
+	_, err := s.db.Exec(ctx, `INSERT INTO segments (`+segmentColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?)`, g.ID, g.TeamID, g.WorkspaceID,
 		g.SandboxID, g.UserID, g.Executor, g.Purpose, g.CPUs, g.MemoryMB, g.PriceNano, g.StartedAt, g.SeenAt, g.EndedAt, g.Witness, g.CostNano)
 	return err
 }
 
 // UpdateSegment writes what changes in an open segment.
 func (s *Billing) UpdateSegment(ctx context.Context, g billing.Segment) error {
-	return changed(s.db.Exec(ctx, `UPDATE segments SET seen_at = ?, ended_at = ?, witness = ?, cost_nano = ? WHERE id = ? AND ended_at = 0`,
+	return changed(s.db.Exec(ctx, `UPDATE segments SET seen_at = ?, ended_at = ?, witness = ?, cost_nano = ? WHERE id = ? AND {team} AND ended_at = 0`,
 		g.SeenAt, g.EndedAt, g.Witness, g.CostNano, g.ID))
 }
 
@@ -90,7 +90,7 @@ func (s *Billing) BeatSegments(ctx context.Context, sandboxIDs []string, seenAt 
 			args = append(args, id)
 		}
 		_, err := s.db.Exec(ctx, `UPDATE segments SET seen_at = ?, cost_nano = (price_nano * (CAST(? AS BIGINT) - started_at) + 1800000) / 3600000
-			WHERE ended_at = 0 AND seen_at < ? AND sandbox_id IN (`+marks(len(some))+`)`, args...)
+			WHERE {team} AND ended_at = 0 AND seen_at < ? AND sandbox_id IN (`+marks(len(some))+`)`, args...)
 		if err != nil {
 			return fmt.Errorf("writing heartbeats: %w", err)
 		}
@@ -124,7 +124,7 @@ func (s *Billing) SetAhead(ctx context.Context, ms int64) error {
 // Spent is what segments that began in [from, to) cost.
 func (s *Billing) Spent(ctx context.Context, from, to int64) (nano int64, err error) {
 	// CAST: PostgreSQL sums BIGINTs as NUMERIC.
-	err = s.db.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(cost_nano), 0) AS BIGINT) FROM segments WHERE started_at >= ? AND started_at < ?`, from, to).Scan(&nano)
+	err = s.db.QueryRow(ctx, `/* every team: the instance has one budget */ SELECT CAST(COALESCE(SUM(cost_nano), 0) AS BIGINT) FROM segments WHERE started_at >= ? AND started_at < ?`, from, to).Scan(&nano)
 	return nano, err
 }
 
@@ -150,13 +150,13 @@ func (s *Billing) Costs(ctx context.Context, workspaceIDs []string) (map[string]
 		args[i] = id
 	}
 	rows, err := s.db.Query(ctx, `SELECT workspace_id, CAST(SUM(cost_nano) AS BIGINT) FROM segments
-		WHERE workspace_id IN (`+marks(len(args))+`) AND cost_nano > 0 GROUP BY workspace_id`, args...)
+		WHERE {team} AND workspace_id IN (`+marks(len(args))+`) AND cost_nano > 0 GROUP BY workspace_id`, args...)
 	return amounts(rows, err)
 }
 
 // ByWorkspace is what the dearest workspaces cost in segments that began in [from, to).
 func (s *Billing) ByWorkspace(ctx context.Context, from, to int64, most int) ([]billing.WorkspaceCost, error) {
-	rows, err := s.db.Query(ctx, `SELECT g.workspace_id, COALESCE(w.num, 0), COALESCE(w.name, ''), COALESCE(t.slug, ''), g.nano, g.ms FROM
+	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT g.workspace_id, COALESCE(w.num, 0), COALESCE(w.name, ''), COALESCE(t.slug, ''), g.nano, g.ms FROM
 		(SELECT workspace_id, team_id, CAST(SUM(cost_nano) AS BIGINT) AS nano, CAST(SUM(seen_at - started_at) AS BIGINT) AS ms FROM segments
 			WHERE started_at >= ? AND started_at < ? AND workspace_id <> '' GROUP BY workspace_id, team_id) g
 		LEFT JOIN workspaces w ON w.id = g.workspace_id LEFT JOIN teams t ON t.id = g.team_id
@@ -168,7 +168,7 @@ func (s *Billing) ByWorkspace(ctx context.Context, from, to int64, most int) ([]
 
 // ByUser is what the sandboxes cost that people asked for.
 func (s *Billing) ByUser(ctx context.Context, from, to int64, most int) ([]billing.UserCost, error) {
-	rows, err := s.db.Query(ctx, `SELECT g.user_id, COALESCE(u.name, ''), g.nano, g.ms FROM
+	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT g.user_id, COALESCE(u.name, ''), g.nano, g.ms FROM
 		(SELECT user_id, CAST(SUM(cost_nano) AS BIGINT) AS nano, CAST(SUM(seen_at - started_at) AS BIGINT) AS ms FROM segments
 			WHERE started_at >= ? AND started_at < ? AND workspace_id <> '' GROUP BY user_id) g
 		LEFT JOIN users u ON u.id = g.user_id
@@ -180,7 +180,7 @@ func (s *Billing) ByUser(ctx context.Context, from, to int64, most int) ([]billi
 
 // ByTeam is what teams cost.
 func (s *Billing) ByTeam(ctx context.Context, from, to int64, most int) ([]billing.TeamCost, error) {
-	rows, err := s.db.Query(ctx, `SELECT g.team_id, COALESCE(t.slug, ''), COALESCE(t.name, ''), g.nano, g.ms FROM
+	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT g.team_id, COALESCE(t.slug, ''), COALESCE(t.name, ''), g.nano, g.ms FROM
 		(SELECT team_id, CAST(SUM(cost_nano) AS BIGINT) AS nano, CAST(SUM(seen_at - started_at) AS BIGINT) AS ms FROM segments
 			WHERE started_at >= ? AND started_at < ? GROUP BY team_id) g
 		LEFT JOIN teams t ON t.id = g.team_id
@@ -192,7 +192,7 @@ func (s *Billing) ByTeam(ctx context.Context, from, to int64, most int) ([]billi
 
 // ByExecutor is what each kind of place cost.
 func (s *Billing) ByExecutor(ctx context.Context, from, to int64) ([]billing.ExecutorCost, error) {
-	rows, err := s.db.Query(ctx, `SELECT executor, CAST(SUM(cost_nano) AS BIGINT), CAST(SUM(seen_at - started_at) AS BIGINT),
+	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT executor, CAST(SUM(cost_nano) AS BIGINT), CAST(SUM(seen_at - started_at) AS BIGINT),
 		CAST(SUM(CASE WHEN workspace_id = '' THEN cost_nano ELSE 0 END) AS BIGINT) FROM segments
 		WHERE started_at >= ? AND started_at < ? GROUP BY executor ORDER BY executor`, from, to)
 	return collect(rows, err, func(r scanner) (c billing.ExecutorCost, err error) {
@@ -202,7 +202,7 @@ func (s *Billing) ByExecutor(ctx context.Context, from, to int64) ([]billing.Exe
 
 // Living is how many workspaces live in each kind of place.
 func (s *Billing) Living(ctx context.Context) (map[string]int64, error) {
-	rows, err := s.db.Query(ctx, `SELECT executor, COUNT(*) FROM workspaces WHERE deleted_at = 0 AND archived_at = 0 GROUP BY executor`)
+	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT executor, COUNT(*) FROM workspaces WHERE deleted_at = 0 AND archived_at = 0 GROUP BY executor`)
 	return amounts(rows, err)
 }
 
@@ -222,12 +222,12 @@ func amounts(rows *sql.Rows, err error) (map[string]int64, error) {
 
 // TeamsRunning are the teams with a paid sandbox that runs.
 func (s *Billing) TeamsRunning(ctx context.Context) ([]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT DISTINCT team_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND team_id <> '' ORDER BY team_id`)
+	rows, err := s.db.Query(ctx, `/* every team: whom to tell that the instance's budget is used up */ SELECT DISTINCT team_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND team_id <> '' ORDER BY team_id`)
 	return collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // WorkspacesRunning are the workspaces with a paid sandbox that runs.
 func (s *Billing) WorkspacesRunning(ctx context.Context) ([]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT DISTINCT workspace_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND workspace_id <> '' ORDER BY workspace_id`)
+	rows, err := s.db.Query(ctx, `/* every team: what to stop when the budget of the instance is used up */ SELECT DISTINCT workspace_id FROM segments WHERE ended_at = 0 AND price_nano > 0 AND workspace_id <> '' ORDER BY workspace_id`)
 	return collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) })
 }

@@ -65,7 +65,7 @@ func (s *Changes) read(ctx context.Context, workspaceID string) (filesync.Set, e
 
 // Change returns the change of one path, in wire form; fault.NotFound when it does not differ.
 func (s *Changes) Change(ctx context.Context, workspaceID, path string) (guest.Change, error) {
-	c, err := scanChange(s.db.QueryRow(ctx, `SELECT `+changeColumns+` FROM changes WHERE workspace_id = ? AND path = ?`,
+	c, err := scanChange(s.db.QueryRow(ctx, `SELECT `+changeColumns+` FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w}) AND path = ?`,
 		workspaceID, []byte(guest.DecodePath(path))))
 	if errors.Is(err, ErrNotFound) {
 		return c, fault.New(fault.NotFound, "not_changed", "The file does not differ from the base.")
@@ -79,7 +79,7 @@ func (s *Changes) Change(ctx context.Context, workspaceID, path string) (guest.C
 // header reads what stands in the set's own row; Version 0 and false when there is none.
 func (s *Changes) header(ctx context.Context, workspaceID string) (set filesync.Set, exists bool, err error) {
 	err = s.db.QueryRow(ctx, `SELECT version, base_commit, head_commit, branch, error, synced_at FROM change_sets
-		WHERE workspace_id = ?`, workspaceID).
+		WHERE workspace_id = ? AND {team}`, workspaceID).
 		Scan(&set.Version, &set.BaseCommit, &set.HeadCommit, &set.Branch, &set.Error, &set.SyncedAt)
 	if errors.Is(err, ErrNotFound) {
 		return filesync.Set{}, false, nil
@@ -88,7 +88,7 @@ func (s *Changes) header(ctx context.Context, workspaceID string) (set filesync.
 }
 
 func (s *Changes) items(ctx context.Context, workspaceID string) ([]guest.Change, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+changeColumns+` FROM changes WHERE workspace_id = ? ORDER BY path`, workspaceID)
+	rows, err := s.db.Query(ctx, `SELECT `+changeColumns+` FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w}) ORDER BY path`, workspaceID)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (s *Changes) remove(ctx context.Context, workspaceID string, paths []string
 		for _, p := range paths[:n] {
 			args = append(args, []byte(guest.DecodePath(p)))
 		}
-		_, err := s.db.Exec(ctx, `DELETE FROM changes WHERE workspace_id = ? AND path IN (?`+strings.Repeat(`,?`, n-1)+`)`, args...)
+		_, err := s.db.Exec(ctx, `DELETE FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w}) AND path IN (?`+strings.Repeat(`,?`, n-1)+`)`, args...)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (s *Changes) upsert(ctx context.Context, workspaceID string, changes []gues
 			args = append(args, workspaceID, []byte(guest.DecodePath(c.Path)), old, c.Status, c.Mode, c.OldMode, c.Size,
 				c.Binary, c.Additions, c.Deletions, c.Hash, c.Staged, c.Committed)
 		}
-		_, err := s.db.Exec(ctx, `INSERT INTO changes (workspace_id, `+changeColumns+`) VALUES `+row+strings.Repeat(`,`+row, n-1)+`
+		_, err := s.db.Exec(ctx, `/* every team: rows of a set whose own row, in the same transaction, says whose it is */ INSERT INTO changes (workspace_id, `+changeColumns+`) VALUES `+row+strings.Repeat(`,`+row, n-1)+`
 			ON CONFLICT (workspace_id, path) DO UPDATE SET old_path = excluded.old_path, status = excluded.status,
 			mode = excluded.mode, old_mode = excluded.old_mode, size = excluded.size, is_binary = excluded.is_binary,
 			additions = excluded.additions, deletions = excluded.deletions, hash = excluded.hash,
@@ -208,7 +208,7 @@ func (s *Changes) upsert(ctx context.Context, workspaceID string, changes []gues
 // putHeader writes the set's own row, with its figures counted anew when items differ.
 func (s *Changes) putHeader(ctx context.Context, d filesync.Delta, version int64, recount bool) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO change_sets (workspace_id, team_id, version, base_commit, head_commit, branch, error, synced_at)
-		VALUES (?,?,?,?,?,?,?,?)
+		VALUES (?,{team?},?,?,?,?,?,?)
 		ON CONFLICT (workspace_id) DO UPDATE SET version = excluded.version, base_commit = excluded.base_commit,
 		head_commit = excluded.head_commit, branch = excluded.branch, error = excluded.error, synced_at = excluded.synced_at`,
 		d.WorkspaceID, d.TeamID, version, d.BaseCommit, d.HeadCommit, d.Branch, d.Error, d.SyncedAt)
@@ -217,21 +217,21 @@ func (s *Changes) putHeader(ctx context.Context, d filesync.Delta, version int64
 	}
 	var files, additions, deletions int64
 	if err := s.db.QueryRow(ctx, `SELECT COUNT(*), CAST(COALESCE(SUM(additions), 0) AS BIGINT),
-		CAST(COALESCE(SUM(deletions), 0) AS BIGINT) FROM changes WHERE workspace_id = ?`,
+		CAST(COALESCE(SUM(deletions), 0) AS BIGINT) FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`,
 		d.WorkspaceID).Scan(&files, &additions, &deletions); err != nil {
 		return err
 	}
 	if files > filesync.MaxFiles {
 		return fault.New(fault.TooLarge, "too_many_changes", "More than %d files differ from the base.", filesync.MaxFiles)
 	}
-	_, err = s.db.Exec(ctx, `UPDATE change_sets SET files = ?, additions = ?, deletions = ? WHERE workspace_id = ?`,
+	_, err = s.db.Exec(ctx, `UPDATE change_sets SET files = ?, additions = ?, deletions = ? WHERE workspace_id = ? AND {team}`,
 		files, additions, deletions, d.WorkspaceID)
 	return err
 }
 
 // ChangeSummaries returns the figures of every workspace of a team that was looked at.
 func (s *Changes) ChangeSummaries(ctx context.Context, teamID string) (map[string]filesync.Summary, error) {
-	rows, err := s.db.Query(ctx, `SELECT workspace_id, files, additions, deletions, version FROM change_sets WHERE team_id = ?`, teamID)
+	rows, err := s.db.Query(ctx, `SELECT workspace_id, files, additions, deletions, version FROM change_sets WHERE team_id = {team?}`, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading summaries of changes: %w", err)
 	}

@@ -61,7 +61,7 @@ func (s *Executors) InsertSandbox(ctx context.Context, r executors.Record) error
 		return err
 	}
 	// The partial unique index decides; ON CONFLICT keeps a PostgreSQL transaction usable.
-	res, err := s.db.Exec(ctx, `INSERT INTO sandboxes (`+sandboxColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+	res, err := s.db.Exec(ctx, `INSERT INTO sandboxes (`+sandboxColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (workspace_id) WHERE ended_at = 0 DO NOTHING`,
 		r.Handle.ID, r.TeamID, r.WorkspaceID, string(r.Handle.Kind), r.Handle.Version, r.Handle.State, string(r.State),
 		r.Reason, r.StartedAt, r.HealthAt, r.EndedAt, r.UserID, string(r.Purpose), steps, r.CPUs, r.MemoryMB, r.PriceNano,
@@ -85,7 +85,7 @@ func (s *Executors) UpdateSandbox(ctx context.Context, r executors.Record) error
 	}
 	_, err = s.db.Exec(ctx, `UPDATE sandboxes SET handle_version = ?, handle_state = ?, state = ?, state_reason = ?,
 		health_at = ?, ended_at = ?, purpose = ?, steps = ?, cpus = ?, memory_mb = ?, price_nano = ?, lease_until = ?,
-		run_ends_at = ?, paused_for = ?, pooled = ? WHERE id = ? AND team_id = ? AND ended_at = 0`,
+		run_ends_at = ?, paused_for = ?, pooled = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		r.Handle.Version, r.Handle.State, string(r.State), r.Reason, r.HealthAt, r.EndedAt, string(r.Purpose), steps, r.CPUs,
 		r.MemoryMB, r.PriceNano, r.LeaseUntil, r.RunEndsAt, string(r.PausedFor), r.Pooled, r.Handle.ID, r.TeamID)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Executors) UpdateSandbox(ctx context.Context, r executors.Record) error
 
 // OpenSandboxes returns every sandbox that has not ended.
 func (s *Executors) OpenSandboxes(ctx context.Context) ([]executors.Record, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE ended_at = 0 ORDER BY id`)
+	rows, err := s.db.Query(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE {team} AND ended_at = 0 ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("reading open sandboxes: %w", err)
 	}
@@ -114,7 +114,7 @@ func (s *Executors) OpenSandboxes(ctx context.Context) ([]executors.Record, erro
 
 // Sandbox returns a sandbox, open or ended.
 func (s *Executors) Sandbox(ctx context.Context, id string) (executors.Record, error) {
-	r, err := scanSandbox(s.db.QueryRow(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE id = ?`, id))
+	r, err := scanSandbox(s.db.QueryRow(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE id = ? AND {team}`, id))
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "sandbox_not_found", "There is no such sandbox.")
 	}
@@ -126,7 +126,7 @@ func (s *Executors) Sandbox(ctx context.Context, id string) (executors.Record, e
 
 // LastSandbox returns the workspace's newest sandbox, the open one first.
 func (s *Executors) LastSandbox(ctx context.Context, workspaceID string) (executors.Record, error) {
-	r, err := scanSandbox(s.db.QueryRow(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE workspace_id = ?
+	r, err := scanSandbox(s.db.QueryRow(ctx, `SELECT `+sandboxColumns+` FROM sandboxes WHERE workspace_id = ? AND {team}
 		ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, started_at DESC, id DESC LIMIT 1`, workspaceID))
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "sandbox_not_found", "The workspace has no sandbox. Starting a session makes one.")
@@ -141,7 +141,7 @@ func (s *Executors) LastSandbox(ctx context.Context, workspaceID string) (execut
 func (s *Executors) LastSync(ctx context.Context, workspaceID string) (executors.Sync, error) {
 	var out executors.Sync
 	var state string
-	err := s.db.QueryRow(ctx, `SELECT state, pending, synced_at FROM sync_states WHERE workspace_id = ?`, workspaceID).Scan(&state, &out.Pending, &out.At)
+	err := s.db.QueryRow(ctx, `SELECT state, pending, synced_at FROM sync_states WHERE workspace_id = ? AND {team}`, workspaceID).Scan(&state, &out.Pending, &out.At)
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
 		return executors.Sync{}, nil
 	}
@@ -149,7 +149,7 @@ func (s *Executors) LastSync(ctx context.Context, workspaceID string) (executors
 		return out, fmt.Errorf("reading how far a workspace is home: %w", err)
 	}
 	out.Behind = state == "behind"
-	if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM synced_files WHERE workspace_id = ? AND state <> 'synced'`, workspaceID).Scan(&out.Left); err != nil {
+	if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM synced_files WHERE workspace_id = ? AND {team} AND state <> 'synced'`, workspaceID).Scan(&out.Left); err != nil {
 		return out, fmt.Errorf("counting the files of a workspace that are not home: %w", err)
 	}
 	return out, nil
@@ -163,7 +163,7 @@ func (s *Executors) InsertCommand(ctx context.Context, c executors.Command) erro
 	}
 	_, err = s.db.Exec(ctx, `INSERT INTO commands (id, team_id, workspace_id, sandbox_id, actor_id, argv, cwd, state,
 		state_reason, background, exit_code, stdout, stderr, truncated, created_at, started_at, ended_at)
-		VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		c.ID, c.TeamID, c.WorkspaceID, c.SandboxID, c.ActorID, string(argv), c.Cwd, string(c.State),
 		c.Reason, c.Background, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.CreatedAt, c.StartedAt, c.EndedAt)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Executors) InsertCommand(ctx context.Context, c executors.Command) erro
 // UpdateCommand writes what changes in a command's life. A command that has ended stays as it ended.
 func (s *Executors) UpdateCommand(ctx context.Context, c executors.Command) error {
 	_, err := s.db.Exec(ctx, `UPDATE commands SET sandbox_id = ?, state = ?, state_reason = ?, exit_code = ?, stdout = ?,
-		stderr = ?, truncated = ?, started_at = ?, ended_at = ? WHERE id = ? AND team_id = ? AND ended_at = 0`,
+		stderr = ?, truncated = ?, started_at = ?, ended_at = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		c.SandboxID, string(c.State), c.Reason, c.ExitCode, c.Stdout, c.Stderr, c.Truncated, c.StartedAt, c.EndedAt,
 		c.ID, c.TeamID)
 	if err != nil {
@@ -209,7 +209,7 @@ func scanCommand(s scanner, more ...any) (executors.Command, error) {
 // Command returns the record of a command with its outputs.
 func (s *Executors) Command(ctx context.Context, id string) (executors.Command, error) {
 	var stdout, stderr []byte
-	c, err := scanCommand(s.db.QueryRow(ctx, `SELECT `+commandColumns+`, stdout, stderr FROM commands WHERE id = ?`, id),
+	c, err := scanCommand(s.db.QueryRow(ctx, `SELECT `+commandColumns+`, stdout, stderr FROM commands WHERE id = ? AND {team}`, id),
 		&stdout, &stderr)
 	c.Stdout, c.Stderr = stdout, stderr
 	if errors.Is(err, ErrNotFound) || fault.Is(err, fault.NotFound) {
@@ -223,7 +223,7 @@ func (s *Executors) Command(ctx context.Context, id string) (executors.Command, 
 
 // OpenCommands returns every command that has not ended, without outputs.
 func (s *Executors) OpenCommands(ctx context.Context) ([]executors.Command, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+commandColumns+` FROM commands WHERE ended_at = 0 ORDER BY id`)
+	rows, err := s.db.Query(ctx, `SELECT `+commandColumns+` FROM commands WHERE {team} AND ended_at = 0 ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("reading open commands: %w", err)
 	}
@@ -241,7 +241,7 @@ func (s *Executors) OpenCommands(ctx context.Context) ([]executors.Command, erro
 
 // DropCommands removes commands that ended before the given time and says how many.
 func (s *Executors) DropCommands(ctx context.Context, before int64) (int64, error) {
-	res, err := s.db.Exec(ctx, `DELETE FROM commands WHERE ended_at > 0 AND ended_at < ?`, before)
+	res, err := s.db.Exec(ctx, `DELETE FROM commands WHERE {team} AND ended_at > 0 AND ended_at < ?`, before)
 	if err != nil {
 		return 0, fmt.Errorf("dropping old commands: %w", err)
 	}

@@ -21,7 +21,7 @@ func NewImages(db *DB) *Images { return &Images{db} }
 func (s *Images) ImageChoice(ctx context.Context, projectID string) (images.Choice, error) {
 	var c images.Choice
 	var raw string
-	err := s.db.QueryRow(ctx, `SELECT image FROM projects WHERE id = ? AND deleted_at = 0`, projectID).Scan(&raw)
+	err := s.db.QueryRow(ctx, `SELECT image FROM projects WHERE id = ? AND {team} AND deleted_at = 0`, projectID).Scan(&raw)
 	if err == nil {
 		err = fromJSON(raw, &c)
 	}
@@ -37,7 +37,7 @@ func (s *Images) SetImageChoice(ctx context.Context, projectID string, c images.
 	if err != nil {
 		return err
 	}
-	if _, err := s.db.Exec(ctx, `UPDATE projects SET image = ? WHERE id = ? AND deleted_at = 0`, raw, projectID); err != nil {
+	if _, err := s.db.Exec(ctx, `UPDATE projects SET image = ? WHERE id = ? AND {team} AND deleted_at = 0`, raw, projectID); err != nil {
 		return fmt.Errorf("storing a project's image: %w", err)
 	}
 	return nil
@@ -46,7 +46,7 @@ func (s *Images) SetImageChoice(ctx context.Context, projectID string, c images.
 // ChoiceOfWorkspace returns what the project of a workspace says.
 func (s *Images) ChoiceOfWorkspace(ctx context.Context, workspaceID string) (projectID string, c images.Choice, err error) {
 	var raw string
-	err = s.db.QueryRow(ctx, `SELECT p.id, p.image FROM projects p JOIN workspaces w ON w.project_id = p.id WHERE w.id = ?`, workspaceID).Scan(&projectID, &raw)
+	err = s.db.QueryRow(ctx, `SELECT p.id, p.image FROM projects p JOIN workspaces w ON w.project_id = p.id WHERE w.id = ? AND {team:p}`, workspaceID).Scan(&projectID, &raw)
 	if err == nil {
 		err = fromJSON(raw, &c)
 	}
@@ -67,17 +67,17 @@ func scanBuild(r scanner) (b images.Build, err error) {
 func (s *Images) InsertImageBuild(ctx context.Context, b images.Build) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		// The write takes the project's lock before the read, on both databases.
-		if _, err := s.db.Exec(ctx, `UPDATE projects SET state = state WHERE id = ?`, b.ProjectID); err != nil {
+		if _, err := s.db.Exec(ctx, `UPDATE projects SET state = state WHERE id = ? AND {team}`, b.ProjectID); err != nil {
 			return err
 		}
 		var n int
-		if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM image_builds WHERE project_id = ? AND state = 'building'`, b.ProjectID).Scan(&n); err != nil {
+		if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM image_builds WHERE project_id = ? AND {team} AND state = 'building'`, b.ProjectID).Scan(&n); err != nil {
 			return fmt.Errorf("counting builds: %w", err)
 		}
 		if n > 0 {
 			return fault.New(fault.Conflict, "image_build_running", "An image of the project is being built already. Wait for its end, or cancel it.")
 		}
-		_, err := s.db.Exec(ctx, `INSERT INTO image_builds (`+buildColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?)`, b.ID, b.TeamID, b.ProjectID, b.Source,
+		_, err := s.db.Exec(ctx, `INSERT INTO image_builds (`+buildColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?)`, b.ID, b.TeamID, b.ProjectID, b.Source,
 			b.Commit, b.Tag, string(b.State), b.Reason, b.CreatedBy, b.CreatedAt, b.EndedAt)
 		if err != nil {
 			return fmt.Errorf("inserting a build: %w", err)
@@ -91,11 +91,11 @@ const keepLogs = 20
 
 // EndImageBuild stores the end of a build, and drops what old ones printed.
 func (s *Images) EndImageBuild(ctx context.Context, b images.Build, log string) error {
-	_, err := s.db.Exec(ctx, `UPDATE image_builds SET tag = ?, state = ?, state_reason = ?, ended_at = ?, log = ? WHERE id = ? AND state = 'building'`,
+	_, err := s.db.Exec(ctx, `UPDATE image_builds SET tag = ?, state = ?, state_reason = ?, ended_at = ?, log = ? WHERE id = ? AND {team} AND state = 'building'`,
 		b.Tag, string(b.State), b.Reason, b.EndedAt, log, b.ID)
 	if err == nil {
-		_, err = s.db.Exec(ctx, `UPDATE image_builds SET log = '' WHERE project_id = ? AND log <> '' AND id NOT IN
-			(SELECT id FROM image_builds WHERE project_id = ? ORDER BY created_at DESC, id DESC LIMIT ?)`, b.ProjectID, b.ProjectID, keepLogs)
+		_, err = s.db.Exec(ctx, `UPDATE image_builds SET log = '' WHERE project_id = ? AND {team} AND log <> '' AND id NOT IN
+			(SELECT id FROM image_builds WHERE project_id = ? AND {team} ORDER BY created_at DESC, id DESC LIMIT ?)`, b.ProjectID, b.ProjectID, keepLogs)
 	}
 	if err != nil {
 		return fmt.Errorf("storing the end of a build: %w", err)
@@ -105,13 +105,13 @@ func (s *Images) EndImageBuild(ctx context.Context, b images.Build, log string) 
 
 // ImageBuild returns a build; fault.NotFound when there is none.
 func (s *Images) ImageBuild(ctx context.Context, id string) (images.Build, error) {
-	b, err := scanBuild(s.db.QueryRow(ctx, `SELECT `+buildColumns+` FROM image_builds WHERE id = ?`, id))
+	b, err := scanBuild(s.db.QueryRow(ctx, `SELECT `+buildColumns+` FROM image_builds WHERE id = ? AND {team}`, id))
 	return b, noBuild(err)
 }
 
 // ImageBuildLog returns the end of what a build printed.
 func (s *Images) ImageBuildLog(ctx context.Context, id string) (log string, err error) {
-	err = s.db.QueryRow(ctx, `SELECT log FROM image_builds WHERE id = ?`, id).Scan(&log)
+	err = s.db.QueryRow(ctx, `SELECT log FROM image_builds WHERE id = ? AND {team}`, id).Scan(&log)
 	return log, noBuild(err)
 }
 
@@ -127,7 +127,7 @@ func noBuild(err error) error {
 
 // ImageBuilds returns a page of a project's builds, newest first.
 func (s *Images) ImageBuilds(ctx context.Context, projectID string, pg page.Page) ([]images.Build, string, error) {
-	query, args, err := keyset(`SELECT `+buildColumns+` FROM image_builds WHERE project_id = ?`, "created_at", []any{projectID}, pg)
+	query, args, err := keyset(`SELECT `+buildColumns+` FROM image_builds WHERE project_id = ? AND {team}`, "created_at", []any{projectID}, pg)
 	if err != nil {
 		return nil, "", err
 	}
@@ -141,12 +141,12 @@ func (s *Images) ImageBuilds(ctx context.Context, projectID string, pg page.Page
 
 // ReadyImageBuilds returns a project's builds that are ready, newest first.
 func (s *Images) ReadyImageBuilds(ctx context.Context, projectID string) ([]images.Build, error) {
-	return s.list(ctx, `SELECT `+buildColumns+` FROM image_builds WHERE project_id = ? AND state = 'ready' ORDER BY created_at DESC, id DESC`, projectID)
+	return s.list(ctx, `SELECT `+buildColumns+` FROM image_builds WHERE project_id = ? AND {team} AND state = 'ready' ORDER BY created_at DESC, id DESC`, projectID)
 }
 
 // OpenImageBuilds returns every build that has not ended.
 func (s *Images) OpenImageBuilds(ctx context.Context) ([]images.Build, error) {
-	return s.list(ctx, `SELECT `+buildColumns+` FROM image_builds WHERE state = 'building' ORDER BY created_at, id`)
+	return s.list(ctx, `SELECT `+buildColumns+` FROM image_builds WHERE {team} AND state = 'building' ORDER BY created_at, id`)
 }
 
 func (s *Images) list(ctx context.Context, query string, args ...any) ([]images.Build, error) {

@@ -79,7 +79,7 @@ func (db *DB) inspect(ctx context.Context, st *State) error {
 	if st.Problem != nil || st.Applied != st.Known {
 		return nil
 	}
-	return db.QueryRow(ctx, `SELECT (SELECT COUNT(*) FROM users), (SELECT COUNT(*) FROM users WHERE operator), (SELECT COUNT(*) FROM teams),
+	return db.QueryRow(ctx, `/* every team: the doctor counts */ SELECT (SELECT COUNT(*) FROM users), (SELECT COUNT(*) FROM users WHERE operator), (SELECT COUNT(*) FROM teams),
 		(SELECT COUNT(*) FROM sandboxes WHERE ended_at = 0), (SELECT COUNT(*) FROM sessions WHERE ended_at = 0)`).
 		Scan(&st.Users, &st.Operators, &st.Teams, &st.Sandboxes, &st.Sessions)
 }

@@ -44,18 +44,18 @@ func scanRunner(r scanner) (m machines.Machine, err error) {
 
 // Runners returns all machines, oldest first.
 func (s *Machines) Runners(ctx context.Context) ([]machines.Machine, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+runnerColumns+` FROM runners ORDER BY created_at, id`)
+	rows, err := s.db.Query(ctx, `SELECT `+runnerColumns+` FROM runners WHERE {team} ORDER BY created_at, id`)
 	return collect(rows, err, scanRunner)
 }
 
 // Runner returns one machine; ErrNotFound when there is none.
 func (s *Machines) Runner(ctx context.Context, id string) (machines.Machine, error) {
-	return scanRunner(s.db.QueryRow(ctx, `SELECT `+runnerColumns+` FROM runners WHERE id = ?`, id))
+	return scanRunner(s.db.QueryRow(ctx, `SELECT `+runnerColumns+` FROM runners WHERE id = ? AND {team}`, id))
 }
 
 // RunnerNames returns the names of a user's machines in a team that are not revoked.
 func (s *Machines) RunnerNames(ctx context.Context, teamID, userID string) ([]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT name FROM runners WHERE team_id = ? AND user_id = ? AND revoked_at = 0`, teamID, userID)
+	rows, err := s.db.Query(ctx, `SELECT name FROM runners WHERE team_id = {team?} AND user_id = ? AND revoked_at = 0`, teamID, userID)
 	return collect(rows, err, func(r scanner) (name string, err error) { return name, r.Scan(&name) })
 }
 
@@ -73,25 +73,25 @@ func (s *Machines) InsertRunner(ctx context.Context, m machines.Machine) error {
 	if err != nil {
 		return fmt.Errorf("encoding what a machine says of itself: %w", err)
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO runners (`+runnerColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, m.ID, m.TeamID, m.UserID, m.Name, keyBytes(m.Key), string(hello),
+	_, err = s.db.Exec(ctx, `INSERT INTO runners (`+runnerColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?)`, m.ID, m.TeamID, m.UserID, m.Name, keyBytes(m.Key), string(hello),
 		m.Version, m.Protocol, m.ConnectedAt, m.SeenAt, m.OfflineAt, m.OfflineReason, m.CreatedAt, m.UpdatedAt, m.RevokedAt)
 	return err
 }
 
 // RenameRunner gives a machine another name; ErrConflict when its owner has one of that name.
 func (s *Machines) RenameRunner(ctx context.Context, id, name string, at int64) error {
-	return changed(s.db.Exec(ctx, `UPDATE runners SET name = ?, updated_at = ? WHERE id = ?`, name, at, id))
+	return changed(s.db.Exec(ctx, `UPDATE runners SET name = ?, updated_at = ? WHERE id = ? AND {team}`, name, at, id))
 }
 
 // SetRunnerKey gives a machine that is not revoked another key, nil = none.
 func (s *Machines) SetRunnerKey(ctx context.Context, id string, key []byte, at int64) error {
-	return changed(s.db.Exec(ctx, `UPDATE runners SET public_key = ?, updated_at = ? WHERE id = ? AND revoked_at = 0`, keyBytes(key), at, id))
+	return changed(s.db.Exec(ctx, `UPDATE runners SET public_key = ?, updated_at = ? WHERE id = ? AND {team} AND revoked_at = 0`, keyBytes(key), at, id))
 }
 
 // RevokeRunner makes a machine count no more.
 func (s *Machines) RevokeRunner(ctx context.Context, id string, at int64) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		if err := changed(s.db.Exec(ctx, `UPDATE runners SET revoked_at = CASE WHEN revoked_at = 0 THEN ? ELSE revoked_at END, updated_at = ? WHERE id = ?`, at, at, id)); err != nil {
+		if err := changed(s.db.Exec(ctx, `UPDATE runners SET revoked_at = CASE WHEN revoked_at = 0 THEN ? ELSE revoked_at END, updated_at = ? WHERE id = ? AND {team}`, at, at, id)); err != nil {
 			return err
 		}
 		return s.RevokeRenewals(ctx, id, at)
@@ -101,7 +101,7 @@ func (s *Machines) RevokeRunner(ctx context.Context, id string, at int64) error 
 // RunnerWork returns a team's workspaces that live on machines, newest first.
 func (s *Machines) RunnerWork(ctx context.Context, teamID string) ([]machines.Work, error) {
 	rows, err := s.db.Query(ctx, `SELECT executor, id, num, name, state FROM workspaces
-		WHERE team_id = ? AND executor LIKE 'runner:%' AND deleted_at = 0 AND archived_at = 0 ORDER BY created_at DESC, id DESC`, teamID)
+		WHERE team_id = {team?} AND executor LIKE 'runner:%' AND deleted_at = 0 AND archived_at = 0 ORDER BY created_at DESC, id DESC`, teamID)
 	return collect(rows, err, func(r scanner) (w machines.Work, err error) {
 		var kind string
 		var ws workspaces.Workspace
@@ -126,12 +126,12 @@ func (s *Machines) BeginConnection(ctx context.Context, c machines.Connection, m
 		return fmt.Errorf("encoding what a machine says of itself: %w", err)
 	}
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.db.Exec(ctx, `INSERT INTO runner_connections (`+connectionColumns+`) VALUES (?,?,?,?,?,?,?,?)`, c.ID, c.RunnerID, c.TeamID, c.Address, c.Version,
+		if _, err := s.db.Exec(ctx, `INSERT INTO runner_connections (`+connectionColumns+`) VALUES (?,?,{team?},?,?,?,?,?)`, c.ID, c.RunnerID, c.TeamID, c.Address, c.Version,
 			c.BeganAt, c.EndedAt, c.Reason); err != nil {
 			return err
 		}
 		return changed(s.db.Exec(ctx, `UPDATE runners SET hello = ?, version = ?, protocol = ?, connected_at = ?, connected_to = ?, seen_at = ?, offline_at = 0, offline_reason = ''
-			WHERE id = ?`, string(hello), m.Version, m.Protocol, c.BeganAt, c.ID, m.SeenAt, m.ID))
+			WHERE id = ? AND {team}`, string(hello), m.Version, m.Protocol, c.BeganAt, c.ID, m.SeenAt, m.ID))
 	})
 }
 
@@ -141,16 +141,16 @@ func (s *Machines) SawRunner(ctx context.Context, m machines.Machine) error {
 	if err != nil {
 		return fmt.Errorf("encoding what a machine says of itself: %w", err)
 	}
-	return changed(s.db.Exec(ctx, `UPDATE runners SET hello = ?, version = ?, protocol = ?, seen_at = ? WHERE id = ?`, string(hello), m.Version, m.Protocol, m.SeenAt, m.ID))
+	return changed(s.db.Exec(ctx, `UPDATE runners SET hello = ?, version = ?, protocol = ?, seen_at = ? WHERE id = ? AND {team}`, string(hello), m.Version, m.Protocol, m.SeenAt, m.ID))
 }
 
 // EndConnection stores why a connection ended; its machine is offline then, unless a newer one has it.
 func (s *Machines) EndConnection(ctx context.Context, c machines.Connection) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.db.Exec(ctx, `UPDATE runner_connections SET ended_at = ?, reason = ? WHERE id = ? AND ended_at = 0`, c.EndedAt, c.Reason, c.ID); err != nil {
+		if _, err := s.db.Exec(ctx, `UPDATE runner_connections SET ended_at = ?, reason = ? WHERE id = ? AND {team} AND ended_at = 0`, c.EndedAt, c.Reason, c.ID); err != nil {
 			return err
 		}
-		_, err := s.db.Exec(ctx, `UPDATE runners SET connected_at = 0, connected_to = '', offline_at = ?, offline_reason = ? WHERE id = ? AND connected_to = ?`,
+		_, err := s.db.Exec(ctx, `UPDATE runners SET connected_at = 0, connected_to = '', offline_at = ?, offline_reason = ? WHERE id = ? AND {team} AND connected_to = ?`,
 			c.EndedAt, c.Reason, c.RunnerID, c.ID)
 		return err
 	})
@@ -160,18 +160,18 @@ func (s *Machines) EndConnection(ctx context.Context, c machines.Connection) err
 func (s *Machines) EndStaleConnections(ctx context.Context, reason string, now int64) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		if _, err := s.db.Exec(ctx, `UPDATE runner_connections SET reason = ?, ended_at = COALESCE((SELECT CASE WHEN r.seen_at > runner_connections.began_at THEN r.seen_at ELSE runner_connections.began_at END
-			FROM runners r WHERE r.id = runner_connections.runner_id AND r.connected_to = runner_connections.id), began_at) WHERE ended_at = 0`, reason); err != nil {
+			FROM runners r WHERE {team:r} AND r.id = runner_connections.runner_id AND r.connected_to = runner_connections.id), began_at) WHERE {team} AND ended_at = 0`, reason); err != nil {
 			return err
 		}
 		_, err := s.db.Exec(ctx, `UPDATE runners SET offline_at = CASE WHEN seen_at > connected_at THEN seen_at ELSE connected_at END, offline_reason = ?, connected_at = 0, connected_to = '', updated_at = ?
-			WHERE connected_to <> ''`, reason, now)
+			WHERE {team} AND connected_to <> ''`, reason, now)
 		return err
 	})
 }
 
 // RunnerConnections returns a page of a machine's connections, newest first.
 func (s *Machines) RunnerConnections(ctx context.Context, runnerID string, pg page.Page) ([]machines.Connection, string, error) {
-	query, args := `SELECT `+connectionColumns+` FROM runner_connections WHERE runner_id = ?`, []any{runnerID}
+	query, args := `SELECT `+connectionColumns+` FROM runner_connections WHERE runner_id = ? AND {team}`, []any{runnerID}
 	key, ok, err := pg.Key()
 	if err != nil {
 		return nil, "", err
@@ -196,36 +196,36 @@ func scanRunnerToken(r scanner) (t machines.Token, err error) {
 
 // InsertRunnerToken stores a new token.
 func (s *Machines) InsertRunnerToken(ctx context.Context, t machines.Token) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO runner_tokens (`+runnerTokenColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)`, t.ID, t.TeamID, t.UserID, t.Name, t.Hash, t.Reusable,
+	_, err := s.db.Exec(ctx, `INSERT INTO runner_tokens (`+runnerTokenColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?)`, t.ID, t.TeamID, t.UserID, t.Name, t.Hash, t.Reusable,
 		t.RunnerID, t.Renews, t.Uses, t.CreatedAt, t.ExpiresAt, t.UsedAt, t.RevokedAt)
 	return err
 }
 
 // RunnerToken returns one token; ErrNotFound when there is none.
 func (s *Machines) RunnerToken(ctx context.Context, id string) (machines.Token, error) {
-	return scanRunnerToken(s.db.QueryRow(ctx, `SELECT `+runnerTokenColumns+` FROM runner_tokens WHERE id = ?`, id))
+	return scanRunnerToken(s.db.QueryRow(ctx, `SELECT `+runnerTokenColumns+` FROM runner_tokens WHERE id = ? AND {team}`, id))
 }
 
 // RunnerTokens returns a team's tokens that can be used at a time, newest first.
 func (s *Machines) RunnerTokens(ctx context.Context, teamID string, at int64) ([]machines.Token, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+runnerTokenColumns+` FROM runner_tokens WHERE team_id = ? AND revoked_at = 0 AND (expires_at = 0 OR expires_at > ?) AND (reusable OR uses = 0)
+	rows, err := s.db.Query(ctx, `SELECT `+runnerTokenColumns+` FROM runner_tokens WHERE team_id = {team?} AND revoked_at = 0 AND (expires_at = 0 OR expires_at > ?) AND (reusable OR uses = 0)
 		ORDER BY created_at DESC, id DESC`, teamID, at)
 	return collect(rows, err, scanRunnerToken)
 }
 
 // UseRunnerToken counts a use; false when the token was revoked or used up meanwhile.
 func (s *Machines) UseRunnerToken(ctx context.Context, id, runnerID string, at int64) (bool, error) {
-	return inserted(s.db.Exec(ctx, `UPDATE runner_tokens SET uses = uses + 1, used_at = ?, runner_id = ? WHERE id = ? AND revoked_at = 0 AND (reusable OR uses = 0)`, at, runnerID, id))
+	return inserted(s.db.Exec(ctx, `UPDATE runner_tokens SET uses = uses + 1, used_at = ?, runner_id = ? WHERE id = ? AND {team} AND revoked_at = 0 AND (reusable OR uses = 0)`, at, runnerID, id))
 }
 
 // RevokeRunnerToken ends a token; ErrNotFound when there is none.
 func (s *Machines) RevokeRunnerToken(ctx context.Context, id string, at int64) error {
-	return changed(s.db.Exec(ctx, `UPDATE runner_tokens SET revoked_at = CASE WHEN revoked_at = 0 THEN ? ELSE revoked_at END WHERE id = ?`, at, id))
+	return changed(s.db.Exec(ctx, `UPDATE runner_tokens SET revoked_at = CASE WHEN revoked_at = 0 THEN ? ELSE revoked_at END WHERE id = ? AND {team}`, at, id))
 }
 
 // RevokeRenewals ends the tokens that would give a machine a new key.
 func (s *Machines) RevokeRenewals(ctx context.Context, runnerID string, at int64) error {
-	_, err := s.db.Exec(ctx, `UPDATE runner_tokens SET revoked_at = ? WHERE runner_id = ? AND renews AND revoked_at = 0`, at, runnerID)
+	_, err := s.db.Exec(ctx, `UPDATE runner_tokens SET revoked_at = ? WHERE runner_id = ? AND {team} AND renews AND revoked_at = 0`, at, runnerID)
 	return err
 }
 
@@ -251,10 +251,10 @@ func (s *Machines) DeleteInstanceKey(ctx context.Context, name string) error {
 
 // PruneRunners drops connections and tokens that ended before a time, and of a machine's connections all but the newest most.
 func (s *Machines) PruneRunners(ctx context.Context, before int64, most int) error {
-	if _, err := s.db.Exec(ctx, `DELETE FROM runner_connections WHERE ended_at > 0 AND (ended_at < ? OR id IN (SELECT old.id FROM
-		(SELECT id, ROW_NUMBER() OVER (PARTITION BY runner_id ORDER BY began_at DESC, id DESC) AS n FROM runner_connections) old WHERE old.n > ?))`, before, most); err != nil {
+	if _, err := s.db.Exec(ctx, `DELETE FROM runner_connections WHERE {team} AND ended_at > 0 AND (ended_at < ? OR id IN (SELECT old.id FROM
+		(SELECT id, ROW_NUMBER() OVER (PARTITION BY runner_id ORDER BY began_at DESC, id DESC) AS n FROM runner_connections WHERE {team}) old WHERE old.n > ?))`, before, most); err != nil {
 		return err
 	}
-	_, err := s.db.Exec(ctx, `DELETE FROM runner_tokens WHERE revoked_at > 0 AND revoked_at < ? OR expires_at > 0 AND expires_at < ?`, before, before)
+	_, err := s.db.Exec(ctx, `DELETE FROM runner_tokens WHERE {team} AND (revoked_at > 0 AND revoked_at < ? OR expires_at > 0 AND expires_at < ?)`, before, before)
 	return err
 }

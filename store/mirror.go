@@ -13,7 +13,7 @@ import (
 // MirrorState returns how far a workspace's files have come home; the zero value when they never had to.
 func (s *Changes) MirrorState(ctx context.Context, workspaceID string) (filesync.MirrorState, error) {
 	var m filesync.MirrorState
-	err := s.db.QueryRow(ctx, `SELECT sandbox_id, base_commit, state, pending, reason, synced_at FROM sync_states WHERE workspace_id = ?`, workspaceID).
+	err := s.db.QueryRow(ctx, `SELECT sandbox_id, base_commit, state, pending, reason, synced_at FROM sync_states WHERE workspace_id = ? AND {team}`, workspaceID).
 		Scan(&m.SandboxID, &m.BaseCommit, &m.State, &m.Pending, &m.Reason, &m.SyncedAt)
 	if errors.Is(err, ErrNotFound) {
 		return filesync.MirrorState{}, nil
@@ -26,16 +26,16 @@ func (s *Changes) MirrorState(ctx context.Context, workspaceID string) (filesync
 
 // MirrorFiles returns every file known of a workspace, in order of paths.
 func (s *Changes) MirrorFiles(ctx context.Context, workspaceID string) ([]filesync.File, error) {
-	return s.mirrored(ctx, `WHERE workspace_id = ? ORDER BY path`, workspaceID)
+	return s.mirrored(ctx, `workspace_id = ? ORDER BY path`, workspaceID)
 }
 
 // NotSynced returns at most limit files that did not come home, in order of paths.
 func (s *Changes) NotSynced(ctx context.Context, workspaceID string, limit int) ([]filesync.File, error) {
-	return s.mirrored(ctx, `WHERE workspace_id = ? AND state <> 'synced' ORDER BY path LIMIT ?`, workspaceID, limit)
+	return s.mirrored(ctx, `workspace_id = ? AND state <> 'synced' ORDER BY path LIMIT ?`, workspaceID, limit)
 }
 
 func (s *Changes) mirrored(ctx context.Context, where string, args ...any) ([]filesync.File, error) {
-	rows, err := s.db.Query(ctx, `SELECT path, hash, mode, size, state, reason, synced_at FROM synced_files `+where, args...)
+	rows, err := s.db.Query(ctx, `SELECT path, hash, mode, size, state, reason, synced_at FROM synced_files WHERE {team} AND `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading mirrored files: %w", err)
 	}
@@ -63,14 +63,14 @@ func (s *Changes) ApplyMirror(ctx context.Context, d filesync.MirrorDelta) error
 			return err
 		}
 		for _, c := range d.Conflicts {
-			if _, err := s.db.Exec(ctx, `INSERT INTO sync_conflicts (id, team_id, workspace_id, path, kept_path, found_at, settled_at) VALUES (?,?,?,?,?,?,?)`,
+			if _, err := s.db.Exec(ctx, `INSERT INTO sync_conflicts (id, team_id, workspace_id, path, kept_path, found_at, settled_at) VALUES (?,{team?},?,?,?,?,?)`,
 				c.ID, c.TeamID, c.WorkspaceID, []byte(c.Path), []byte(c.Kept), c.FoundAt, c.SettledAt); err != nil {
 				return err
 			}
 		}
 		st := d.State
 		_, err := s.db.Exec(ctx, `INSERT INTO sync_states (workspace_id, team_id, sandbox_id, base_commit, state, pending, reason, synced_at)
-			VALUES (?,?,?,?,?,?,?,?) ON CONFLICT (workspace_id) DO UPDATE SET sandbox_id = excluded.sandbox_id, base_commit = excluded.base_commit,
+			VALUES (?,{team?},?,?,?,?,?,?) ON CONFLICT (workspace_id) DO UPDATE SET sandbox_id = excluded.sandbox_id, base_commit = excluded.base_commit,
 			state = excluded.state, pending = excluded.pending, reason = excluded.reason, synced_at = excluded.synced_at`,
 			d.WorkspaceID, d.TeamID, st.SandboxID, st.BaseCommit, st.State, st.Pending, st.Reason, st.SyncedAt)
 		return err
@@ -88,7 +88,7 @@ func (s *Changes) unmirror(ctx context.Context, workspaceID string, paths []stri
 		for _, p := range paths[:n] {
 			args = append(args, []byte(p))
 		}
-		if _, err := s.db.Exec(ctx, `DELETE FROM synced_files WHERE workspace_id = ? AND path IN (?`+strings.Repeat(`,?`, n-1)+`)`, args...); err != nil {
+		if _, err := s.db.Exec(ctx, `DELETE FROM synced_files WHERE workspace_id = ? AND {team} AND path IN (?`+strings.Repeat(`,?`, n-1)+`)`, args...); err != nil {
 			return err
 		}
 		paths = paths[n:]
@@ -97,7 +97,7 @@ func (s *Changes) unmirror(ctx context.Context, workspaceID string, paths []stri
 }
 
 func (s *Changes) mirror(ctx context.Context, d filesync.MirrorDelta) error {
-	const row = `(?,?,?,?,?,?,?,?,?)`
+	const row = `({team?},?,?,?,?,?,?,?,?)`
 	for files := d.Upserts; len(files) > 0; {
 		n := min(len(files), changeBatch)
 		args := make([]any, 0, n*9)
@@ -126,7 +126,7 @@ func scanConflict(s scanner) (filesync.Conflict, error) {
 
 // OpenConflicts returns at most limit conflicts nobody has settled, the oldest first.
 func (s *Changes) OpenConflicts(ctx context.Context, workspaceID string, limit int) ([]filesync.Conflict, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+conflictColumns+` FROM sync_conflicts WHERE workspace_id = ? AND settled_at = 0 ORDER BY found_at, id LIMIT ?`,
+	rows, err := s.db.Query(ctx, `SELECT `+conflictColumns+` FROM sync_conflicts WHERE workspace_id = ? AND {team} AND settled_at = 0 ORDER BY found_at, id LIMIT ?`,
 		workspaceID, limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading conflicts: %w", err)
@@ -145,7 +145,7 @@ func (s *Changes) OpenConflicts(ctx context.Context, workspaceID string, limit i
 
 // Conflict returns one conflict, settled or not; fault.NotFound.
 func (s *Changes) Conflict(ctx context.Context, id string) (filesync.Conflict, error) {
-	c, err := scanConflict(s.db.QueryRow(ctx, `SELECT `+conflictColumns+` FROM sync_conflicts WHERE id = ?`, id))
+	c, err := scanConflict(s.db.QueryRow(ctx, `SELECT `+conflictColumns+` FROM sync_conflicts WHERE id = ? AND {team}`, id))
 	if errors.Is(err, ErrNotFound) {
 		return c, fault.New(fault.NotFound, "not_found", "There is no such conflict.")
 	}
@@ -157,7 +157,7 @@ func (s *Changes) Conflict(ctx context.Context, id string) (filesync.Conflict, e
 
 // SettleConflict notes when a conflict was dealt with; the first time stays.
 func (s *Changes) SettleConflict(ctx context.Context, id string, at int64) error {
-	if _, err := s.db.Exec(ctx, `UPDATE sync_conflicts SET settled_at = ? WHERE id = ? AND settled_at = 0`, at, id); err != nil {
+	if _, err := s.db.Exec(ctx, `UPDATE sync_conflicts SET settled_at = ? WHERE id = ? AND {team} AND settled_at = 0`, at, id); err != nil {
 		return fmt.Errorf("settling a conflict: %w", err)
 	}
 	return nil

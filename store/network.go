@@ -23,7 +23,7 @@ func (s *Network) Said(ctx context.Context, workspaceID string) (network.Said, e
 	var said network.Said
 	var policy, allowed string
 	err := s.db.QueryRow(ctx, `SELECT w.team_id, w.project_id, p.network, w.allowed_hosts FROM workspaces w JOIN projects p ON p.id = w.project_id
-		WHERE w.id = ? AND w.deleted_at = 0`, workspaceID).Scan(&said.TeamID, &said.ProjectID, &policy, &allowed)
+		WHERE w.id = ? AND {team:w} AND w.deleted_at = 0`, workspaceID).Scan(&said.TeamID, &said.ProjectID, &policy, &allowed)
 	if err != nil {
 		return said, err
 	}
@@ -32,7 +32,7 @@ func (s *Network) Said(ctx context.Context, workspaceID string) (network.Said, e
 
 // ProjectPolicies returns the policies of a team's projects that have one, by id.
 func (s *Network) ProjectPolicies(ctx context.Context, teamID string) (map[string]network.Policy, error) {
-	rows, err := s.db.Query(ctx, `SELECT id, network FROM projects WHERE team_id = ? AND deleted_at = 0 AND network NOT IN ('', '{}')`, teamID)
+	rows, err := s.db.Query(ctx, `SELECT id, network FROM projects WHERE team_id = {team?} AND deleted_at = 0 AND network NOT IN ('', '{}')`, teamID)
 	if err != nil {
 		return nil, err
 	}
@@ -58,18 +58,18 @@ func (s *Network) SetProjectPolicy(ctx context.Context, projectID string, p netw
 	if err != nil {
 		return err
 	}
-	return changed(s.db.Exec(ctx, `UPDATE projects SET network = ? WHERE id = ? AND deleted_at = 0`, text, projectID))
+	return changed(s.db.Exec(ctx, `UPDATE projects SET network = ? WHERE id = ? AND {team} AND deleted_at = 0`, text, projectID))
 }
 
 // EditAllowed changes what is allowed for a workspace alone.
 func (s *Network) EditAllowed(ctx context.Context, workspaceID string, fn func([]string) ([]string, error)) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		// The write takes the row's lock before the read, on both databases.
-		if err := changed(s.db.Exec(ctx, `UPDATE workspaces SET state = state WHERE id = ? AND deleted_at = 0`, workspaceID)); err != nil {
+		if err := changed(s.db.Exec(ctx, `UPDATE workspaces SET state = state WHERE id = ? AND {team} AND deleted_at = 0`, workspaceID)); err != nil {
 			return err
 		}
 		var text string
-		if err := s.db.QueryRow(ctx, `SELECT allowed_hosts FROM workspaces WHERE id = ?`, workspaceID).Scan(&text); err != nil {
+		if err := s.db.QueryRow(ctx, `SELECT allowed_hosts FROM workspaces WHERE id = ? AND {team}`, workspaceID).Scan(&text); err != nil {
 			return err
 		}
 		var all []string
@@ -83,15 +83,15 @@ func (s *Network) EditAllowed(ctx context.Context, workspaceID string, fn func([
 		if text, err = toJSON(all); err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, `UPDATE workspaces SET allowed_hosts = ? WHERE id = ?`, text, workspaceID)
+		_, err = s.db.Exec(ctx, `UPDATE workspaces SET allowed_hosts = ? WHERE id = ? AND {team}`, text, workspaceID)
 		return err
 	})
 }
 
 // BaseURLs returns the addresses of the agents' accounts a team shares and of those of its owners and admins.
 func (s *Network) BaseURLs(ctx context.Context, teamID string) ([]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT DISTINCT a.base_url FROM agent_accounts a WHERE a.base_url <> '' AND (a.team_id = ?
-		OR a.user_id IN (SELECT m.user_id FROM members m WHERE m.team_id = ? AND m.role IN ('owner', 'admin'))) ORDER BY a.base_url`, teamID, teamID)
+	rows, err := s.db.Query(ctx, `SELECT DISTINCT a.base_url FROM agent_accounts a WHERE a.base_url <> '' AND (a.team_id = {team?}
+		OR a.user_id IN (SELECT m.user_id FROM members m WHERE m.team_id = {team?} AND m.role IN ('owner', 'admin'))) ORDER BY a.base_url`, teamID, teamID)
 	return collect(rows, err, func(r scanner) (u string, err error) { err = r.Scan(&u); return u, err })
 }
 
@@ -106,7 +106,7 @@ func (s *Network) AddRefused(ctx context.Context, all []network.Refused, most in
 		news = map[string]bool{}
 		touched := map[string]bool{}
 		for _, r := range all {
-			res, err := s.db.Exec(ctx, `UPDATE refused_hosts SET reason = ?, times = times + ?, last_at = ? WHERE workspace_id = ? AND host = ? AND port = ?`,
+			res, err := s.db.Exec(ctx, `UPDATE refused_hosts SET reason = ?, times = times + ?, last_at = ? WHERE workspace_id = ? AND {team} AND host = ? AND port = ?`,
 				string(r.Reason), r.Times, r.LastAt, r.WorkspaceID, r.Host, r.Port)
 			if known, err := inserted(res, err); err != nil || known {
 				if err != nil {
@@ -116,7 +116,7 @@ func (s *Network) AddRefused(ctx context.Context, all []network.Refused, most in
 			}
 			// Not of a workspace that is gone by now.
 			made, err := inserted(s.db.Exec(ctx, `INSERT INTO refused_hosts (team_id, workspace_id, host, port, reason, times, first_at, last_at)
-				SELECT w.team_id, w.id, ?, ?, ?, ?, ?, ? FROM workspaces w WHERE w.id = ? AND w.deleted_at = 0`,
+				SELECT w.team_id, w.id, ?, ?, ?, ?, ?, ? FROM workspaces w WHERE w.id = ? AND {team:w} AND w.deleted_at = 0`,
 				r.Host, r.Port, string(r.Reason), r.Times, r.FirstAt, r.LastAt, r.WorkspaceID))
 			if err != nil {
 				return err
@@ -126,8 +126,8 @@ func (s *Network) AddRefused(ctx context.Context, all []network.Refused, most in
 			}
 		}
 		for id := range touched {
-			if _, err := s.db.Exec(ctx, `DELETE FROM refused_hosts WHERE workspace_id = ? AND (host, port) IN
-				(SELECT host, port FROM refused_hosts WHERE workspace_id = ? ORDER BY last_at DESC, host, port LIMIT 100000 OFFSET ?)`, id, id, most); err != nil {
+			if _, err := s.db.Exec(ctx, `DELETE FROM refused_hosts WHERE workspace_id = ? AND {team} AND (host, port) IN
+				(SELECT host, port FROM refused_hosts WHERE workspace_id = ? AND {team} ORDER BY last_at DESC, host, port LIMIT 100000 OFFSET ?)`, id, id, most); err != nil {
 				return err
 			}
 		}
@@ -139,7 +139,7 @@ func (s *Network) AddRefused(ctx context.Context, all []network.Refused, most in
 // Refused returns what a workspace was refused, the newest first.
 func (s *Network) Refused(ctx context.Context, workspaceID string) ([]network.Refused, error) {
 	rows, err := s.db.Query(ctx, `SELECT team_id, workspace_id, host, port, reason, times, first_at, last_at FROM refused_hosts
-		WHERE workspace_id = ? ORDER BY last_at DESC, host, port`, workspaceID)
+		WHERE workspace_id = ? AND {team} ORDER BY last_at DESC, host, port`, workspaceID)
 	return collect(rows, err, func(r scanner) (f network.Refused, err error) {
 		err = r.Scan(&f.TeamID, &f.WorkspaceID, &f.Host, &f.Port, &f.Reason, &f.Times, &f.FirstAt, &f.LastAt)
 		return f, err
@@ -149,7 +149,7 @@ func (s *Network) Refused(ctx context.Context, workspaceID string) ([]network.Re
 // DropRefused forgets refusals.
 func (s *Network) DropRefused(ctx context.Context, workspaceID string, all []network.Refused) error {
 	for _, r := range all {
-		if _, err := s.db.Exec(ctx, `DELETE FROM refused_hosts WHERE workspace_id = ? AND host = ? AND port = ?`, workspaceID, r.Host, r.Port); err != nil {
+		if _, err := s.db.Exec(ctx, `DELETE FROM refused_hosts WHERE workspace_id = ? AND {team} AND host = ? AND port = ?`, workspaceID, r.Host, r.Port); err != nil {
 			return err
 		}
 	}

@@ -29,13 +29,13 @@ func (s *Notify) Tx(ctx context.Context, fn func(ctx context.Context) error) err
 
 // TeamIDs returns the ids of all teams.
 func (s *Notify) TeamIDs(ctx context.Context) ([]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT id FROM teams ORDER BY id`)
+	rows, err := s.db.Query(ctx, `SELECT id FROM teams WHERE {team:teams.id} ORDER BY id`)
 	return collect(rows, err, func(r scanner) (id string, err error) { return id, r.Scan(&id) })
 }
 
 // NoteItem stores that an item was seen; false when it was already.
 func (s *Notify) NoteItem(ctx context.Context, teamID, itemID string, at int64) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO noted_items (team_id, item_id, noted_at) VALUES (?,?,?) ON CONFLICT DO NOTHING`, teamID, itemID, at))
+	return inserted(s.db.Exec(ctx, `INSERT INTO noted_items (team_id, item_id, noted_at) VALUES ({team?},?,?) ON CONFLICT DO NOTHING`, teamID, itemID, at))
 }
 
 const webhookColumns = `id, team_id, name, shown, format, kinds, enabled, why, secret_id, failed_at, created_by, created_at, updated_at`
@@ -57,7 +57,7 @@ func (s *Notify) InsertWebhook(ctx context.Context, w notify.Webhook) error {
 	if err != nil {
 		return fmt.Errorf("encoding kinds: %w", err)
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO webhooks (`+webhookColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)`, w.ID, w.TeamID, w.Name, w.Shown, w.Format, string(kinds),
+	_, err = s.db.Exec(ctx, `INSERT INTO webhooks (`+webhookColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?)`, w.ID, w.TeamID, w.Name, w.Shown, w.Format, string(kinds),
 		w.Enabled, w.Why, w.SecretID, w.FailedAt, w.CreatedBy, w.CreatedAt, w.UpdatedAt)
 	return err
 }
@@ -69,22 +69,22 @@ func (s *Notify) UpdateWebhook(ctx context.Context, w notify.Webhook) error {
 		return fmt.Errorf("encoding kinds: %w", err)
 	}
 	return changed(s.db.Exec(ctx, `UPDATE webhooks SET name = ?, shown = ?, format = ?, kinds = ?, enabled = ?, why = ?, secret_id = ?, failed_at = ?, updated_at = ?
-		WHERE id = ?`, w.Name, w.Shown, w.Format, string(kinds), w.Enabled, w.Why, w.SecretID, w.FailedAt, w.UpdatedAt, w.ID))
+		WHERE id = ? AND {team}`, w.Name, w.Shown, w.Format, string(kinds), w.Enabled, w.Why, w.SecretID, w.FailedAt, w.UpdatedAt, w.ID))
 }
 
 // DeleteWebhook removes a webhook with its deliveries.
 func (s *Notify) DeleteWebhook(ctx context.Context, id string) error {
-	return changed(s.db.Exec(ctx, `DELETE FROM webhooks WHERE id = ?`, id))
+	return changed(s.db.Exec(ctx, `DELETE FROM webhooks WHERE id = ? AND {team}`, id))
 }
 
 // Webhook returns one webhook; fault.NotFound when there is none.
 func (s *Notify) Webhook(ctx context.Context, id string) (notify.Webhook, error) {
-	return scanWebhook(s.db.QueryRow(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE id = ?`, id))
+	return scanWebhook(s.db.QueryRow(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE id = ? AND {team}`, id))
 }
 
 // Webhooks returns a team's webhooks, oldest first.
 func (s *Notify) Webhooks(ctx context.Context, teamID string) ([]notify.Webhook, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE team_id = ? ORDER BY created_at, id`, teamID)
+	rows, err := s.db.Query(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE team_id = {team?} ORDER BY created_at, id`, teamID)
 	return collect(rows, err, scanWebhook)
 }
 
@@ -102,27 +102,27 @@ func nullable(s string) sql.NullString { return sql.NullString{String: s, Valid:
 
 // InsertDelivery puts a delivery into the outbox.
 func (s *Notify) InsertDelivery(ctx context.Context, d notify.Delivery) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO deliveries (`+deliveryColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, d.ID, d.TeamID, nullable(d.WebhookID),
+	_, err := s.db.Exec(ctx, `INSERT INTO deliveries (`+deliveryColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?)`, d.ID, d.TeamID, nullable(d.WebhookID),
 		nullable(d.SubscriptionID), d.ItemID, d.Kind, d.Body, string(d.State), d.Attempts, d.NextAt, d.Status, d.Error, d.DurationMs, d.CreatedAt, d.DoneAt)
 	return err
 }
 
 // Due returns deliveries to try now, oldest first, and when the next one after them is due (0 = none).
 func (s *Notify) Due(ctx context.Context, now int64, limit int) (due []notify.Delivery, next int64, err error) {
-	rows, err := s.db.Query(ctx, `SELECT `+deliveryColumns+` FROM deliveries WHERE state = 'pending' AND next_at <= ? AND claimed_until <= ?
+	rows, err := s.db.Query(ctx, `SELECT `+deliveryColumns+` FROM deliveries WHERE {team} AND state = 'pending' AND next_at <= ? AND claimed_until <= ?
 		ORDER BY next_at, id LIMIT ?`, now, now, limit)
 	if due, err = collect(rows, err, scanDelivery); err != nil {
 		return nil, 0, err
 	}
 	var soonest sql.NullInt64
 	err = s.db.QueryRow(ctx, `SELECT MIN(CASE WHEN claimed_until > next_at THEN claimed_until ELSE next_at END) FROM deliveries
-		WHERE state = 'pending' AND (next_at > ? OR claimed_until > ?)`, now, now).Scan(&soonest)
+		WHERE {team} AND state = 'pending' AND (next_at > ? OR claimed_until > ?)`, now, now).Scan(&soonest)
 	return due, soonest.Int64, err
 }
 
 // Claim reserves a pending delivery until a time; false when somebody else has it.
 func (s *Notify) Claim(ctx context.Context, id string, now, until int64) (bool, error) {
-	res, err := s.db.Exec(ctx, `UPDATE deliveries SET claimed_until = ? WHERE id = ? AND state = 'pending' AND claimed_until <= ?`, until, id, now)
+	res, err := s.db.Exec(ctx, `UPDATE deliveries SET claimed_until = ? WHERE id = ? AND {team} AND state = 'pending' AND claimed_until <= ?`, until, id, now)
 	if err != nil {
 		return false, err
 	}
@@ -133,18 +133,18 @@ func (s *Notify) Claim(ctx context.Context, id string, now, until int64) (bool, 
 // UpdateDelivery writes how an attempt went and gives the claim back. One that is gone is no error.
 func (s *Notify) UpdateDelivery(ctx context.Context, d notify.Delivery) error {
 	_, err := s.db.Exec(ctx, `UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, claimed_until = 0, status = ?, error = ?, duration_ms = ?, done_at = ?
-		WHERE id = ?`, string(d.State), d.Attempts, d.NextAt, d.Status, d.Error, d.DurationMs, d.DoneAt, d.ID)
+		WHERE id = ? AND {team}`, string(d.State), d.Attempts, d.NextAt, d.Status, d.Error, d.DurationMs, d.DoneAt, d.ID)
 	return err
 }
 
 // Delivery returns one delivery; fault.NotFound when there is none.
 func (s *Notify) Delivery(ctx context.Context, id string) (notify.Delivery, error) {
-	return scanDelivery(s.db.QueryRow(ctx, `SELECT `+deliveryColumns+` FROM deliveries WHERE id = ?`, id))
+	return scanDelivery(s.db.QueryRow(ctx, `SELECT `+deliveryColumns+` FROM deliveries WHERE id = ? AND {team}`, id))
 }
 
 // Deliveries returns a page of a webhook's deliveries, newest first.
 func (s *Notify) Deliveries(ctx context.Context, webhookID string, pg page.Page) ([]notify.Delivery, string, error) {
-	query, args := `SELECT `+deliveryColumns+` FROM deliveries WHERE webhook_id = ?`, []any{webhookID}
+	query, args := `SELECT `+deliveryColumns+` FROM deliveries WHERE webhook_id = ? AND {team}`, []any{webhookID}
 	key, ok, err := pg.Key()
 	if err != nil {
 		return nil, "", err
@@ -163,17 +163,17 @@ func (s *Notify) Deliveries(ctx context.Context, webhookID string, pg page.Page)
 
 // Prune drops deliveries that ended before a time, and notes of items that old, which nobody is told about any more.
 func (s *Notify) Prune(ctx context.Context, before int64) error {
-	if _, err := s.db.Exec(ctx, `DELETE FROM deliveries WHERE state <> 'pending' AND done_at < ?`, before); err != nil {
+	if _, err := s.db.Exec(ctx, `DELETE FROM deliveries WHERE {team} AND state <> 'pending' AND done_at < ?`, before); err != nil {
 		return err
 	}
-	_, err := s.db.Exec(ctx, `DELETE FROM noted_items WHERE noted_at < ?`, before)
+	_, err := s.db.Exec(ctx, `DELETE FROM noted_items WHERE {team} AND noted_at < ?`, before)
 	return err
 }
 
 // Targets returns the browsers of a team's members and their rules.
 func (s *Notify) Targets(ctx context.Context, teamID string) ([]notify.Target, error) {
 	rows, err := s.db.Query(ctx, `SELECT p.id, p.user_id, COALESCE(r.rules, '') FROM push_subscriptions p
-		JOIN members m ON m.user_id = p.user_id LEFT JOIN notification_rules r ON r.user_id = p.user_id WHERE m.team_id = ? ORDER BY p.id`, teamID)
+		JOIN members m ON m.user_id = p.user_id LEFT JOIN notification_rules r ON r.user_id = p.user_id WHERE m.team_id = {team?} ORDER BY p.id`, teamID)
 	return collect(rows, err, func(r scanner) (t notify.Target, err error) {
 		var rules string
 		if err = r.Scan(&t.SubscriptionID, &t.UserID, &rules); err != nil || rules == "" {

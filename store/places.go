@@ -14,13 +14,13 @@ var _ executors.Policies = (*Executors)(nil)
 // PlacePolicy returns what a team says about its places.
 func (s *Executors) PlacePolicy(ctx context.Context, teamID string) (executors.Policy, error) {
 	var p executors.Policy
-	err := s.db.QueryRow(ctx, `SELECT weakest_boundary, default_executor, NOT allow_user_choice FROM teams WHERE id = ?`, teamID).Scan(&p.Weakest, &p.Default, &p.NoChoice)
+	err := s.db.QueryRow(ctx, `SELECT weakest_boundary, default_executor, NOT allow_user_choice FROM teams WHERE id = {team?}`, teamID).Scan(&p.Weakest, &p.Default, &p.NoChoice)
 	return p, err
 }
 
 // SetPlacePolicy stores what a team says about its places.
 func (s *Executors) SetPlacePolicy(ctx context.Context, teamID string, p executors.Policy) error {
-	return changed(s.db.Exec(ctx, `UPDATE teams SET weakest_boundary = ?, default_executor = ?, allow_user_choice = ? WHERE id = ?`, string(p.Weakest), string(p.Default), !p.NoChoice, teamID))
+	return changed(s.db.Exec(ctx, `UPDATE teams SET weakest_boundary = ?, default_executor = ?, allow_user_choice = ? WHERE id = {team?}`, string(p.Weakest), string(p.Default), !p.NoChoice, teamID))
 }
 
 // TeamGroup returns the number of a team's group on this machine: the next one when it has none yet. Rows are never removed, so that
@@ -30,14 +30,14 @@ func (s *Executors) TeamGroup(ctx context.Context, teamID string) (int64, error)
 	var err error
 	for range boxUserTries {
 		err = s.db.Tx(ctx, func(ctx context.Context) error {
-			err := s.db.QueryRow(ctx, `SELECT number FROM team_groups WHERE team_id = ?`, teamID).Scan(&number)
+			err := s.db.QueryRow(ctx, `SELECT number FROM team_groups WHERE team_id = {team?}`, teamID).Scan(&number)
 			if !errors.Is(err, ErrNotFound) {
 				return err
 			}
-			if err := s.db.QueryRow(ctx, `SELECT COALESCE(MAX(number), 0) + 1 FROM team_groups`).Scan(&number); err != nil {
+			if err := s.db.QueryRow(ctx, `/* every team: no number is given twice */ SELECT COALESCE(MAX(number), 0) + 1 FROM team_groups`).Scan(&number); err != nil {
 				return err
 			}
-			_, err = s.db.Exec(ctx, `INSERT INTO team_groups (number, team_id) VALUES (?, ?)`, number, teamID)
+			_, err = s.db.Exec(ctx, `INSERT INTO team_groups (number, team_id) VALUES (?, {team?})`, number, teamID)
 			return err
 		})
 		if !fault.Is(err, fault.Conflict) {

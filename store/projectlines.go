@@ -10,7 +10,7 @@ import (
 // ProjectLines returns a line for every project of a team, deleted ones included.
 func (s *Workspaces) ProjectLines(ctx context.Context, teamID string) (map[string]workspaces.ProjectLine, error) {
 	rows, err := s.db.Query(ctx, `SELECT p.id, p.name, (SELECT COUNT(*) FROM workspaces w
-		WHERE w.project_id = p.id AND w.deleted_at = 0 AND w.archived_at = 0) FROM projects p WHERE p.team_id = ?`, teamID)
+		WHERE w.project_id = p.id AND {team:w} AND w.deleted_at = 0 AND w.archived_at = 0) FROM projects p WHERE p.team_id = {team?}`, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading lines of projects: %w", err)
 	}

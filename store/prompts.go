@@ -24,7 +24,7 @@ func (s *Sessions) AddPrompt(ctx context.Context, p sessions.Prompt, most int) (
 		var last int64
 		var open int
 		err := s.db.QueryRow(ctx, `SELECT COALESCE(MAX(position), 0), COALESCE(SUM(CASE WHEN state IN ('queued', 'sending', 'failed') THEN 1 ELSE 0 END), 0)
-			FROM prompts WHERE session_id = ?`, p.SessionID).Scan(&last, &open)
+			FROM prompts WHERE session_id = ? AND {team}`, p.SessionID).Scan(&last, &open)
 		if err != nil {
 			return err
 		}
@@ -32,7 +32,7 @@ func (s *Sessions) AddPrompt(ctx context.Context, p sessions.Prompt, most int) (
 			return fault.New(fault.Conflict, "queue_full", "%d prompts wait for this session already. Cancel some, or wait until they are sent.", most)
 		}
 		p.Position = last + 1
-		_, err = s.db.Exec(ctx, `INSERT INTO prompts (`+promptColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, p.ID, p.TeamID, p.WorkspaceID,
+		_, err = s.db.Exec(ctx, `INSERT INTO prompts (`+promptColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, p.ID, p.TeamID, p.WorkspaceID,
 			p.SessionID, p.Position, p.Text, string(p.State), p.Reason, p.Held, p.Urgent, p.Frame, p.Frames, p.Bracketed, p.CreatedBy, p.CreatedAt, p.SentAt)
 		return err
 	})
@@ -44,7 +44,7 @@ func (s *Sessions) AddPrompt(ctx context.Context, p sessions.Prompt, most int) (
 
 // Prompt returns one prompt; fault.NotFound when there is none.
 func (s *Sessions) Prompt(ctx context.Context, id string) (sessions.Prompt, error) {
-	p, err := scanPrompt(s.db.QueryRow(ctx, `SELECT `+promptColumns+` FROM prompts WHERE id = ?`, id))
+	p, err := scanPrompt(s.db.QueryRow(ctx, `SELECT `+promptColumns+` FROM prompts WHERE id = ? AND {team}`, id))
 	if fault.Is(err, fault.NotFound) {
 		return p, fault.New(fault.NotFound, "prompt_not_found", "There is no such prompt.")
 	}
@@ -56,15 +56,15 @@ func (s *Sessions) Prompt(ctx context.Context, id string) (sessions.Prompt, erro
 
 // Prompts returns a session's prompts that are open and the newest of the others, in order.
 func (s *Sessions) Prompts(ctx context.Context, sessionID string, recent int) ([]sessions.Prompt, error) {
-	return s.prompts(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND state IN ('queued', 'sending', 'failed')
-		UNION ALL SELECT * FROM (SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND state IN ('sent', 'cancelled')
+	return s.prompts(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND {team} AND state IN ('queued', 'sending', 'failed')
+		UNION ALL SELECT * FROM (SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND {team} AND state IN ('sent', 'cancelled')
 			ORDER BY position DESC, id DESC LIMIT ?) AS recent
 		ORDER BY position, id`, sessionID, sessionID, recent)
 }
 
 // NextPrompt returns the prompt that is being sent, else the first that waits; fault.NotFound when there is none.
 func (s *Sessions) NextPrompt(ctx context.Context, sessionID string) (sessions.Prompt, error) {
-	return scanPrompt(s.db.QueryRow(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND state IN ('queued', 'sending')
+	return scanPrompt(s.db.QueryRow(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND {team} AND state IN ('queued', 'sending')
 		ORDER BY CASE WHEN state = 'sending' THEN 0 ELSE 1 END, position, id LIMIT 1`, sessionID))
 }
 
@@ -97,7 +97,7 @@ func (s *Sessions) EditPrompt(ctx context.Context, id string, at int, fn func(*s
 			return err
 		}
 		_, err = s.db.Exec(ctx, `UPDATE prompts SET text = ?, state = ?, reason = ?, held = ?, urgent = ?, frame = ?, frames = ?, bracketed = ?,
-			sent_at = ? WHERE id = ?`, p.Text, string(p.State), p.Reason, p.Held, p.Urgent, p.Frame, p.Frames, p.Bracketed, p.SentAt, id)
+			sent_at = ? WHERE id = ? AND {team}`, p.Text, string(p.State), p.Reason, p.Held, p.Urgent, p.Frame, p.Frames, p.Bracketed, p.SentAt, id)
 		if err != nil || at < 0 || p.State != sessions.PromptQueued {
 			return err
 		}
@@ -109,7 +109,7 @@ func (s *Sessions) EditPrompt(ctx context.Context, id string, at int, fn func(*s
 
 // placePrompt gives the queued prompts of a session the places they have in all, in another order.
 func (s *Sessions) placePrompt(ctx context.Context, p sessions.Prompt, at int) (place int64, err error) {
-	queue, err := s.prompts(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND state = 'queued' ORDER BY position, id`, p.SessionID)
+	queue, err := s.prompts(ctx, `SELECT `+promptColumns+` FROM prompts WHERE session_id = ? AND {team} AND state = 'queued' ORDER BY position, id`, p.SessionID)
 	if err != nil {
 		return 0, err
 	}
@@ -126,7 +126,7 @@ func (s *Sessions) placePrompt(ctx context.Context, p sessions.Prompt, at int) (
 		if q.Position == places[i] {
 			continue
 		}
-		if _, err := s.db.Exec(ctx, `UPDATE prompts SET position = ? WHERE id = ?`, places[i], q.ID); err != nil {
+		if _, err := s.db.Exec(ctx, `UPDATE prompts SET position = ? WHERE id = ? AND {team}`, places[i], q.ID); err != nil {
 			return 0, err
 		}
 	}
@@ -135,7 +135,7 @@ func (s *Sessions) placePrompt(ctx context.Context, p sessions.Prompt, at int) (
 
 // HoldPrompts lets the queued prompts of a session wait for a person, or no longer when why is "". It says how many changed.
 func (s *Sessions) HoldPrompts(ctx context.Context, sessionID, why string) (int64, error) {
-	res, err := s.db.Exec(ctx, `UPDATE prompts SET held = ? WHERE session_id = ? AND state = 'queued' AND held <> ?`, why, sessionID, why)
+	res, err := s.db.Exec(ctx, `UPDATE prompts SET held = ? WHERE session_id = ? AND {team} AND state = 'queued' AND held <> ?`, why, sessionID, why)
 	if err != nil {
 		return 0, fmt.Errorf("holding prompts: %w", err)
 	}
@@ -144,7 +144,7 @@ func (s *Sessions) HoldPrompts(ctx context.Context, sessionID, why string) (int6
 
 // MovePrompts gives what waits for one session to another, in its order.
 func (s *Sessions) MovePrompts(ctx context.Context, from, to string) (int64, error) {
-	res, err := s.db.Exec(ctx, `UPDATE prompts SET session_id = ? WHERE session_id = ? AND state = 'queued'`, to, from)
+	res, err := s.db.Exec(ctx, `UPDATE prompts SET session_id = ? WHERE session_id = ? AND {team} AND state = 'queued'`, to, from)
 	if err != nil {
 		return 0, fmt.Errorf("moving prompts: %w", err)
 	}
@@ -154,7 +154,7 @@ func (s *Sessions) MovePrompts(ctx context.Context, from, to string) (int64, err
 // EndPrompts settles what was being sent when its session ended: sent when Enter was on its way, else failed.
 func (s *Sessions) EndPrompts(ctx context.Context, sessionID, why string) error {
 	_, err := s.db.Exec(ctx, `UPDATE prompts SET reason = CASE WHEN sent_at > 0 THEN '' ELSE ? END,
-		state = CASE WHEN sent_at > 0 THEN 'sent' ELSE 'failed' END WHERE session_id = ? AND state = 'sending'`, why, sessionID)
+		state = CASE WHEN sent_at > 0 THEN 'sent' ELSE 'failed' END WHERE session_id = ? AND {team} AND state = 'sending'`, why, sessionID)
 	if err != nil {
 		return fmt.Errorf("settling prompts: %w", err)
 	}

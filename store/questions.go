@@ -37,7 +37,7 @@ func (s *Sessions) InsertQuestion(ctx context.Context, q sessions.Question) erro
 	if err != nil {
 		return fmt.Errorf("encoding options: %w", err)
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO questions (`+questionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+	_, err = s.db.Exec(ctx, `INSERT INTO questions (`+questionColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		q.ID, q.TeamID, q.WorkspaceID, q.SessionID, q.Key, string(q.Kind), q.Title, q.Detail, string(options), q.Multi, q.FreeText, q.Source, q.AskedAt,
 		string(q.State), q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Sessions) InsertQuestion(ctx context.Context, q sessions.Question) erro
 // CloseQuestion writes how an open question ended; false when it was not open any more.
 func (s *Sessions) CloseQuestion(ctx context.Context, q sessions.Question) (bool, error) {
 	res, err := s.db.Exec(ctx, `UPDATE questions SET state = ?, answered_by = ?, answered_at = ?, answer = ?, via = ?
-		WHERE id = ? AND team_id = ? AND state = 'open'`, string(q.State), q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via, q.ID, q.TeamID)
+		WHERE id = ? AND team_id = {team?} AND state = 'open'`, string(q.State), q.AnsweredBy, q.AnsweredAt, q.Answer, q.Via, q.ID, q.TeamID)
 	if err != nil {
 		return false, fmt.Errorf("closing question: %w", err)
 	}
@@ -59,7 +59,7 @@ func (s *Sessions) CloseQuestion(ctx context.Context, q sessions.Question) (bool
 
 // WithdrawQuestions closes every open question of a session.
 func (s *Sessions) WithdrawQuestions(ctx context.Context, sessionID string, at int64) error {
-	_, err := s.db.Exec(ctx, `UPDATE questions SET state = 'withdrawn', answered_at = ? WHERE session_id = ? AND state = 'open'`, at, sessionID)
+	_, err := s.db.Exec(ctx, `UPDATE questions SET state = 'withdrawn', answered_at = ? WHERE session_id = ? AND {team} AND state = 'open'`, at, sessionID)
 	if err != nil {
 		return fmt.Errorf("withdrawing questions: %w", err)
 	}
@@ -68,7 +68,7 @@ func (s *Sessions) WithdrawQuestions(ctx context.Context, sessionID string, at i
 
 // Question returns one question; fault.NotFound when there is none.
 func (s *Sessions) Question(ctx context.Context, id string) (sessions.Question, error) {
-	q, err := scanQuestion(s.db.QueryRow(ctx, `SELECT `+questionColumns+` FROM questions WHERE id = ?`, id))
+	q, err := scanQuestion(s.db.QueryRow(ctx, `SELECT `+questionColumns+` FROM questions WHERE id = ? AND {team}`, id))
 	if fault.Is(err, fault.NotFound) {
 		return q, fault.New(fault.NotFound, "question_not_found", "There is no such question.")
 	}
@@ -80,7 +80,7 @@ func (s *Sessions) Question(ctx context.Context, id string) (sessions.Question, 
 
 // Questions returns a page of a session's questions, newest first, and the cursor of the next.
 func (s *Sessions) Questions(ctx context.Context, sessionID string, pg page.Page) ([]sessions.Question, string, error) {
-	query, args := `SELECT `+questionColumns+` FROM questions WHERE session_id = ?`, []any{sessionID}
+	query, args := `SELECT `+questionColumns+` FROM questions WHERE session_id = ? AND {team}`, []any{sessionID}
 	key, ok, err := pg.Key()
 	if err != nil {
 		return nil, "", err
@@ -99,7 +99,7 @@ func (s *Sessions) Questions(ctx context.Context, sessionID string, pg page.Page
 
 // OpenQuestions returns the open questions of a team, oldest first.
 func (s *Sessions) OpenQuestions(ctx context.Context, teamID string) ([]sessions.Question, error) {
-	return s.questions(ctx, `SELECT `+questionColumns+` FROM questions WHERE team_id = ? AND state = 'open' ORDER BY asked_at, id`, teamID)
+	return s.questions(ctx, `SELECT `+questionColumns+` FROM questions WHERE team_id = {team?} AND state = 'open' ORDER BY asked_at, id`, teamID)
 }
 
 func (s *Sessions) questions(ctx context.Context, query string, args ...any) ([]sessions.Question, error) {
@@ -122,7 +122,7 @@ func (s *Sessions) questions(ctx context.Context, query string, args ...any) ([]
 // Marks returns what a user did with the items of a team's inbox, by item.
 func (s *Sessions) Marks(ctx context.Context, userID, teamID string) (map[string]sessions.Mark, error) {
 	rows, err := s.db.Query(ctx, `SELECT user_id, item_id, team_id, workspace_id, snoozed_until, done_at FROM inbox_marks
-		WHERE user_id = ? AND team_id = ?`, userID, teamID)
+		WHERE user_id = ? AND team_id = {team?}`, userID, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading an inbox's marks: %w", err)
 	}
@@ -142,9 +142,9 @@ func (s *Sessions) Marks(ctx context.Context, userID, teamID string) (map[string
 func (s *Sessions) PutMark(ctx context.Context, m sessions.Mark) error {
 	var err error
 	if m.SnoozedUntil == 0 && m.DoneAt == 0 {
-		_, err = s.db.Exec(ctx, `DELETE FROM inbox_marks WHERE user_id = ? AND item_id = ? AND team_id = ?`, m.UserID, m.ItemID, m.TeamID)
+		_, err = s.db.Exec(ctx, `DELETE FROM inbox_marks WHERE user_id = ? AND item_id = ? AND team_id = {team?}`, m.UserID, m.ItemID, m.TeamID)
 	} else {
-		_, err = s.db.Exec(ctx, `INSERT INTO inbox_marks (user_id, item_id, team_id, workspace_id, snoozed_until, done_at) VALUES (?,?,?,?,?,?)
+		_, err = s.db.Exec(ctx, `INSERT INTO inbox_marks (user_id, item_id, team_id, workspace_id, snoozed_until, done_at) VALUES (?,?,{team?},?,?,?)
 			ON CONFLICT (user_id, item_id) DO UPDATE SET snoozed_until = excluded.snoozed_until, done_at = excluded.done_at`,
 			m.UserID, m.ItemID, m.TeamID, m.WorkspaceID, m.SnoozedUntil, m.DoneAt)
 	}

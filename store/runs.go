@@ -31,13 +31,13 @@ func scanRun(s scanner) (r runs.Run, err error) {
 // InsertRun stores a run with its attempts.
 func (s *Runs) InsertRun(ctx context.Context, r runs.Run) error {
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		_, err := s.db.Exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?)`, r.ID, r.TeamID, r.ProjectID, r.Name, r.Prompt, r.Kept,
+		_, err := s.db.Exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,{team?},?,?,?,?,?,?)`, r.ID, r.TeamID, r.ProjectID, r.Name, r.Prompt, r.Kept,
 			r.CreatedBy, r.CreatedAt)
 		for _, a := range r.Attempts {
 			if err != nil {
 				return err
 			}
-			_, err = s.db.Exec(ctx, `INSERT INTO run_attempts (`+attemptColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, a.ID, r.ID, a.Num, a.Name,
+			_, err = s.db.Exec(ctx, `/* every team: of the run above */ INSERT INTO run_attempts (`+attemptColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, a.ID, r.ID, a.Num, a.Name,
 				a.Agent, a.AccountID, a.Base, a.Executor, a.WorkspaceID, a.Made, a.SessionID, string(a.State), a.Code, a.Reason, a.StateAt)
 		}
 		return err
@@ -50,7 +50,7 @@ func (s *Runs) InsertRun(ctx context.Context, r runs.Run) error {
 
 // Run returns a run with its attempts; fault.NotFound when there is none.
 func (s *Runs) Run(ctx context.Context, id string) (runs.Run, error) {
-	r, err := scanRun(s.db.QueryRow(ctx, `SELECT `+runColumns+` FROM runs WHERE id = ?`, id))
+	r, err := scanRun(s.db.QueryRow(ctx, `SELECT `+runColumns+` FROM runs WHERE id = ? AND {team}`, id))
 	if fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "run_not_found", "There is no such run.")
 	}
@@ -64,7 +64,7 @@ func (s *Runs) Run(ctx context.Context, id string) (runs.Run, error) {
 
 // Runs returns a page of a team's runs, newest first.
 func (s *Runs) Runs(ctx context.Context, teamID string, pg page.Page) ([]runs.Run, string, error) {
-	query, args, err := keyset(`SELECT `+runColumns+` FROM runs WHERE team_id = ?`, "created_at", []any{teamID}, pg)
+	query, args, err := keyset(`SELECT `+runColumns+` FROM runs WHERE team_id = {team?}`, "created_at", []any{teamID}, pg)
 	if err != nil {
 		return nil, "", err
 	}
@@ -78,7 +78,7 @@ func (s *Runs) Runs(ctx context.Context, teamID string, pg page.Page) ([]runs.Ru
 
 // OpenRuns returns every run that has an attempt being made or started.
 func (s *Runs) OpenRuns(ctx context.Context) ([]runs.Run, error) {
-	items, err := s.list(ctx, `SELECT `+runColumns+` FROM runs WHERE id IN (SELECT run_id FROM run_attempts WHERE state IN ('making', 'starting'))
+	items, err := s.list(ctx, `SELECT `+runColumns+` FROM runs WHERE {team} AND id IN (SELECT run_id FROM run_attempts /* every team: narrowed by the runs */ WHERE state IN ('making', 'starting'))
 		ORDER BY created_at, id`)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (s *Runs) attempts(ctx context.Context, all []runs.Run) error {
 	for i, r := range all {
 		at[r.ID], args[i] = i, r.ID
 	}
-	rows, err := s.db.Query(ctx, `SELECT `+attemptColumns+` FROM run_attempts WHERE run_id IN (?`+strings.Repeat(",?", len(all)-1)+`) ORDER BY run_id, num`, args...)
+	rows, err := s.db.Query(ctx, `SELECT `+attemptColumns+` FROM run_attempts /* every team: of runs that were read under the team */ WHERE run_id IN (?`+strings.Repeat(",?", len(all)-1)+`) ORDER BY run_id, num`, args...)
 	if err != nil {
 		return fmt.Errorf("reading attempts: %w", err)
 	}
@@ -133,7 +133,7 @@ func (s *Runs) attempts(ctx context.Context, all []runs.Run) error {
 // RunsByWorkspace returns, for every workspace that is part of a run of the team, the newest such run.
 func (s *Runs) RunsByWorkspace(ctx context.Context, teamID string) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT a.workspace_id, r.id FROM runs r JOIN run_attempts a ON a.run_id = r.id
-		WHERE r.team_id = ? AND a.workspace_id <> '' ORDER BY r.created_at, r.id`, teamID)
+		WHERE r.team_id = {team?} AND a.workspace_id <> '' ORDER BY r.created_at, r.id`, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading runs of workspaces: %w", err)
 	}
@@ -151,7 +151,7 @@ func (s *Runs) RunsByWorkspace(ctx context.Context, teamID string) (map[string]s
 
 // UpdateAttempt writes how far an attempt is.
 func (s *Runs) UpdateAttempt(ctx context.Context, a runs.Attempt) error {
-	_, err := s.db.Exec(ctx, `UPDATE run_attempts SET workspace_id = ?, session_id = ?, state = ?, code = ?, reason = ?, state_at = ? WHERE id = ? AND run_id = ?`,
+	_, err := s.db.Exec(ctx, `UPDATE run_attempts SET workspace_id = ?, session_id = ?, state = ?, code = ?, reason = ?, state_at = ? WHERE id = ? AND run_id = (SELECT r.id FROM runs r WHERE r.id = ? AND {team:r})`,
 		a.WorkspaceID, a.SessionID, string(a.State), a.Code, a.Reason, a.StateAt, a.ID, a.RunID)
 	if err != nil {
 		return fmt.Errorf("updating attempt: %w", err)
@@ -161,7 +161,7 @@ func (s *Runs) UpdateAttempt(ctx context.Context, a runs.Attempt) error {
 
 // KeepAttempt notes which attempt somebody decided for.
 func (s *Runs) KeepAttempt(ctx context.Context, runID, attemptID string) error {
-	if _, err := s.db.Exec(ctx, `UPDATE runs SET kept = ? WHERE id = ?`, attemptID, runID); err != nil {
+	if _, err := s.db.Exec(ctx, `UPDATE runs SET kept = ? WHERE id = ? AND {team}`, attemptID, runID); err != nil {
 		return fmt.Errorf("updating run: %w", err)
 	}
 	return nil

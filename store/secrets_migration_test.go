@@ -12,6 +12,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/migrations"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -40,7 +41,7 @@ func sealedBefore(t *testing.T, key []byte, userID, agent, value string) []byte 
 func TestAgentAccountsSurviveTheUpgrade(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, cfg store.Config) {
-		ctx := t.Context()
+		ctx := tenant.All(t.Context(), "a test")
 		db, err := store.Connect(ctx, cfg)
 		if err != nil {
 			t.Fatal(err)

@@ -51,7 +51,7 @@ func (s *Sessions) InsertSession(ctx context.Context, r sessions.Session) error 
 	if err != nil {
 		return fmt.Errorf("encoding the basis of a state: %w", err)
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+	_, err = s.db.Exec(ctx, `INSERT INTO sessions (`+sessionColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		r.ID, r.TeamID, r.WorkspaceID, r.SandboxID, r.Agent, r.AccountID, r.Permissions, string(argv), r.Prompt, r.PromptSentAt, r.Conversation, string(r.State),
 		r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal, r.Bytes, r.CreatedBy, r.StartedAt, r.EndedAt)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Sessions) UpdateSession(ctx context.Context, r sessions.Session) error 
 		return fmt.Errorf("encoding the basis of a state: %w", err)
 	}
 	_, err = s.db.Exec(ctx, `UPDATE sessions SET prompt_sent_at = ?, conversation = ?, state = ?, state_reason = ?, state_at = ?, basis = ?, title = ?,
-		cols = ?, rows = ?, exit_code = ?, exit_signal = ?, bytes = ?, ended_at = ? WHERE id = ? AND team_id = ? AND ended_at = 0`,
+		cols = ?, rows = ?, exit_code = ?, exit_signal = ?, bytes = ?, ended_at = ? WHERE id = ? AND team_id = {team?} AND ended_at = 0`,
 		r.PromptSentAt, r.Conversation, string(r.State), r.StateReason, r.StateAt, basis, r.Title, r.Cols, r.Rows, r.ExitCode, r.ExitSignal,
 		r.Bytes, r.EndedAt, r.ID, r.TeamID)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Sessions) UpdateSession(ctx context.Context, r sessions.Session) error 
 
 // Session returns one session; fault.NotFound when there is none.
 func (s *Sessions) Session(ctx context.Context, id string) (sessions.Session, error) {
-	r, err := scanSession(s.db.QueryRow(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE id = ?`, id))
+	r, err := scanSession(s.db.QueryRow(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE id = ? AND {team}`, id))
 	if fault.Is(err, fault.NotFound) {
 		return r, fault.New(fault.NotFound, "session_not_found", "There is no such session.")
 	}
@@ -90,12 +90,12 @@ func (s *Sessions) Session(ctx context.Context, id string) (sessions.Session, er
 
 // Sessions returns a workspace's sessions, newest first.
 func (s *Sessions) Sessions(ctx context.Context, workspaceID string) ([]sessions.Session, error) {
-	return s.list(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE workspace_id = ? ORDER BY started_at DESC, id DESC`, workspaceID)
+	return s.list(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE workspace_id = ? AND {team} ORDER BY started_at DESC, id DESC`, workspaceID)
 }
 
 // OpenSessions returns every session that has not ended, oldest first.
 func (s *Sessions) OpenSessions(ctx context.Context) ([]sessions.Session, error) {
-	return s.list(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE ended_at = 0 ORDER BY started_at, id`)
+	return s.list(ctx, `SELECT `+sessionColumns+` FROM sessions WHERE {team} AND ended_at = 0 ORDER BY started_at, id`)
 }
 
 func (s *Sessions) list(ctx context.Context, query string, args ...any) ([]sessions.Session, error) {
@@ -125,7 +125,7 @@ func (s *Sessions) TeamSessions(ctx context.Context, teamID string) ([]sessions.
 				ROW_NUMBER() OVER (PARTITION BY s.workspace_id
 					ORDER BY CASE WHEN s.ended_at = 0 OR s.agent IN ('shell', 'setup') THEN 1 ELSE 0 END, s.ended_at DESC, s.id DESC) AS place
 			FROM sessions s JOIN workspaces w ON w.id = s.workspace_id
-			WHERE s.team_id = ? AND w.team_id = ? AND w.deleted_at = 0)
+			WHERE s.team_id = {team?} AND w.team_id = {team?} AND w.deleted_at = 0)
 		SELECT `+sessionColumns+`, total FROM mine
 		WHERE ended_at = 0 OR (place = 1 AND agent NOT IN ('shell', 'setup'))
 		ORDER BY workspace_id, started_at, id`, teamID, teamID)
@@ -146,7 +146,7 @@ func (s *Sessions) TeamSessions(ctx context.Context, teamID string) ([]sessions.
 
 // Conversations returns the conversation ids that sessions of an agent hold which were running at some time after since.
 func (s *Sessions) Conversations(ctx context.Context, agent string, since int64) ([]string, error) {
-	rows, err := s.db.Query(ctx, `SELECT conversation FROM sessions WHERE agent = ? AND conversation <> '' AND (ended_at = 0 OR ended_at >= ?)`,
+	rows, err := s.db.Query(ctx, `/* every team: records of an agent lie in a home that the teams of its user share */ SELECT conversation FROM sessions WHERE agent = ? AND conversation <> '' AND (ended_at = 0 OR ended_at >= ?)`,
 		agent, since)
 	if err != nil {
 		return nil, fmt.Errorf("reading conversations: %w", err)
@@ -165,11 +165,11 @@ func (s *Sessions) Conversations(ctx context.Context, agent string, since int64)
 
 // KeptSessions returns every session of a team, or of all with "", with what is to be known to bound its history.
 func (s *Sessions) KeptSessions(ctx context.Context, teamID string) ([]sessions.Kept, error) {
-	where, args := "", []any(nil)
+	query, args := `SELECT id, team_id, workspace_id, agent, started_at, ended_at, bytes FROM sessions WHERE {team}`, []any(nil)
 	if teamID != "" {
-		where, args = " WHERE team_id = ?", []any{teamID}
+		query, args = query+` AND team_id = ?`, []any{teamID}
 	}
-	rows, err := s.db.Query(ctx, `SELECT id, team_id, workspace_id, agent, started_at, ended_at, bytes FROM sessions`+where, args...)
+	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading kept sessions: %w", err)
 	}

@@ -41,7 +41,7 @@ func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) er
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		p.ID, p.TeamID, p.Name, p.SourceKind, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript,
 		patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, limits, network, p.RunnerID)
 	if err != nil {
@@ -52,12 +52,12 @@ func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) er
 
 // Project returns a project that is not deleted.
 func (s *Workspaces) Project(ctx context.Context, id string) (workspaces.Project, error) {
-	return scanProject(s.db.QueryRow(ctx, `SELECT `+projectColumns+` FROM projects WHERE id = ? AND deleted_at = 0`, id))
+	return scanProject(s.db.QueryRow(ctx, `SELECT `+projectColumns+` FROM projects WHERE id = ? AND {team} AND deleted_at = 0`, id))
 }
 
 // Projects returns a page of the team's projects, the newest first.
 func (s *Workspaces) Projects(ctx context.Context, teamID string, pg page.Page) ([]workspaces.Project, string, error) {
-	query := `SELECT ` + projectColumns + ` FROM projects WHERE team_id = ? AND deleted_at = 0`
+	query := `SELECT ` + projectColumns + ` FROM projects WHERE team_id = {team?} AND deleted_at = 0`
 	query, args, err := keyset(query, "created_at", []any{teamID}, pg)
 	if err != nil {
 		return nil, "", err
@@ -72,12 +72,12 @@ func (s *Workspaces) Projects(ctx context.Context, teamID string, pg page.Page) 
 
 // ProjectsIn returns every project in this state.
 func (s *Workspaces) ProjectsIn(ctx context.Context, state workspaces.ProjectState) ([]workspaces.Project, error) {
-	return s.projects(ctx, `SELECT `+projectColumns+` FROM projects WHERE state = ? AND deleted_at = 0 ORDER BY id`, string(state))
+	return s.projects(ctx, `SELECT `+projectColumns+` FROM projects WHERE state = ? AND {team} AND deleted_at = 0 ORDER BY id`, string(state))
 }
 
 // ProjectsAt returns every project with this git dir.
 func (s *Workspaces) ProjectsAt(ctx context.Context, gitDir string) ([]workspaces.Project, error) {
-	return s.projects(ctx, `SELECT `+projectColumns+` FROM projects WHERE git_dir = ? AND deleted_at = 0 ORDER BY id`, gitDir)
+	return s.projects(ctx, `/* every team: teams may share a folder of the server */ SELECT `+projectColumns+` FROM projects WHERE git_dir = ? AND deleted_at = 0 ORDER BY id`, gitDir)
 }
 
 func (s *Workspaces) projects(ctx context.Context, query string, args ...any) ([]workspaces.Project, error) {
@@ -93,7 +93,7 @@ func (s *Workspaces) EditProject(ctx context.Context, id string, fn func(*worksp
 	var p workspaces.Project
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		// The write takes the row's lock before the read, on both databases.
-		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND deleted_at = 0`, id); err != nil {
+		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND {team} AND deleted_at = 0`, id); err != nil {
 			return err
 		}
 		var err error
@@ -108,7 +108,7 @@ func (s *Workspaces) EditProject(ctx context.Context, id string, fn func(*worksp
 			return err
 		}
 		_, err = s.db.Exec(ctx, `UPDATE projects SET name = ?, source = ?, git_dir = ?, default_branch = ?, state = ?, state_reason = ?,
-			setup_script = ?, copy_ignored = ?, fetched_at = ?, executor = ?, no_caches = ?, limits = ?, network = ? WHERE id = ?`,
+			setup_script = ?, copy_ignored = ?, fetched_at = ?, executor = ?, no_caches = ?, limits = ?, network = ? WHERE id = ? AND {team}`,
 			p.Name, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript, patterns, p.FetchedAt,
 			p.Executor, p.NoCaches, limits, network, id)
 		return err
@@ -126,11 +126,11 @@ func projectJSON(p workspaces.Project) (patterns, limits, network string, err er
 // DeleteProject marks a project deleted that has no workspaces left.
 func (s *Workspaces) DeleteProject(ctx context.Context, id string, at int64) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		if err := s.touch(ctx, `UPDATE projects SET deleted_at = ? WHERE id = ? AND deleted_at = 0`, at, id); err != nil {
+		if err := s.touch(ctx, `UPDATE projects SET deleted_at = ? WHERE id = ? AND {team} AND deleted_at = 0`, at, id); err != nil {
 			return err
 		}
 		var n int
-		if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM workspaces WHERE project_id = ? AND deleted_at = 0`, id).Scan(&n); err != nil {
+		if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM workspaces WHERE project_id = ? AND {team} AND deleted_at = 0`, id).Scan(&n); err != nil {
 			return err
 		}
 		if n > 0 {
@@ -142,7 +142,7 @@ func (s *Workspaces) DeleteProject(ctx context.Context, id string, at int64) err
 
 // UndeleteProject brings a deleted project back.
 func (s *Workspaces) UndeleteProject(ctx context.Context, id string) error {
-	return s.touch(ctx, `UPDATE projects SET deleted_at = 0 WHERE id = ?`, id)
+	return s.touch(ctx, `UPDATE projects SET deleted_at = 0 WHERE id = ? AND {team}`, id)
 }
 
 // touch runs a statement that must change a row.
@@ -183,16 +183,16 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 		return w, err
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		err := s.db.QueryRow(ctx, `UPDATE teams SET next_workspace_num = next_workspace_num + 1 WHERE id = ?
+		err := s.db.QueryRow(ctx, `UPDATE teams SET next_workspace_num = next_workspace_num + 1 WHERE id = {team?}
 			RETURNING next_workspace_num - 1`, w.TeamID).Scan(&w.Num)
 		if err != nil {
 			return err
 		}
 		// A project that is being deleted takes no workspace: the row's lock is taken first.
-		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND team_id = ? AND deleted_at = 0`, w.ProjectID, w.TeamID); err != nil {
+		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND team_id = {team?} AND deleted_at = 0`, w.ProjectID, w.TeamID); err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			w.ID, w.TeamID, w.ProjectID, w.Num, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor, string(w.State), w.StateReason,
 			w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.CreatedBy, w.CreatedAt, w.UpdatedAt, w.ArchivedAt, w.DeletedAt,
 			j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private)
@@ -206,12 +206,12 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 
 // Workspace returns a workspace, deleted ones too.
 func (s *Workspaces) Workspace(ctx context.Context, id string) (workspaces.Workspace, error) {
-	return scanWorkspace(s.db.QueryRow(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE id = ?`, id))
+	return scanWorkspace(s.db.QueryRow(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE id = ? AND {team}`, id))
 }
 
 // Workspaces returns a page of the team's workspaces, the newest first.
 func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces.Filter, pg page.Page) ([]workspaces.Workspace, string, error) {
-	query := `SELECT ` + workspaceColumns + ` FROM workspaces WHERE team_id = ?`
+	query := `SELECT ` + workspaceColumns + ` FROM workspaces WHERE team_id = {team?}`
 	args := []any{teamID}
 	if f.ProjectID != "" {
 		query, args = query+` AND project_id = ?`, append(args, f.ProjectID)
@@ -240,7 +240,7 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 
 // WorkspacesOf returns every workspace of a project that is not deleted.
 func (s *Workspaces) WorkspacesOf(ctx context.Context, projectID string) ([]workspaces.Workspace, error) {
-	return s.workspaces(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE project_id = ? AND deleted_at = 0 ORDER BY num`, projectID)
+	return s.workspaces(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE project_id = ? AND {team} AND deleted_at = 0 ORDER BY num`, projectID)
 }
 
 // WorkspacesIn returns every workspace in one of these states that is not deleted.
@@ -252,7 +252,7 @@ func (s *Workspaces) WorkspacesIn(ctx context.Context, states ...workspaces.Stat
 	for i, st := range states {
 		args[i] = string(st)
 	}
-	return s.workspaces(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE deleted_at = 0 AND state IN (?`+
+	return s.workspaces(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE {team} AND deleted_at = 0 AND state IN (?`+
 		strings.Repeat(",?", len(states)-1)+`) ORDER BY id`, args...)
 }
 
@@ -268,7 +268,7 @@ func (s *Workspaces) workspaces(ctx context.Context, query string, args ...any) 
 func (s *Workspaces) EditWorkspace(ctx context.Context, id string, fn func(*workspaces.Workspace) error) (workspaces.Workspace, error) {
 	var w workspaces.Workspace
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		if err := s.touch(ctx, `UPDATE workspaces SET state = state WHERE id = ?`, id); err != nil {
+		if err := s.touch(ctx, `UPDATE workspaces SET state = state WHERE id = ? AND {team}`, id); err != nil {
 			return err
 		}
 		var err error
@@ -284,9 +284,9 @@ func (s *Workspaces) EditWorkspace(ctx context.Context, id string, fn func(*work
 		}
 		_, err = s.db.Exec(ctx, `UPDATE workspaces SET name = ?, branch = ?, base = ?, base_commit = ?, executor = ?, state = ?,
 			state_reason = ?, path = ?, steps = ?, merged_at = ?, merged_commit = ?, snapshot = ?, updated_at = ?, archived_at = ?,
-			deleted_at = ?, limits = ?, allowed_hosts = ?, fallback_ok = ?, runner_folder = ? WHERE id = ?`, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor,
+			deleted_at = ?, limits = ?, allowed_hosts = ?, fallback_ok = ?, runner_folder = ?, private = ? WHERE id = ? AND {team}`, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor,
 			string(w.State), w.StateReason, w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.UpdatedAt, w.ArchivedAt,
-			w.DeletedAt, j.limits, j.hosts, w.FallbackOK, w.Folder, id)
+			w.DeletedAt, j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private, id)
 		return err
 	})
 	return w, err
@@ -318,7 +318,7 @@ func (s *Workspaces) InsertActivity(ctx context.Context, a workspaces.Activity) 
 			return err
 		}
 	}
-	_, err := s.db.Exec(ctx, `INSERT INTO activity (id, team_id, workspace_id, at, actor_id, kind, text, data) VALUES (?,?,?,?,?,?,?,?)`,
+	_, err := s.db.Exec(ctx, `INSERT INTO activity (id, team_id, workspace_id, at, actor_id, kind, text, data) VALUES (?,{team?},?,?,?,?,?,?)`,
 		a.ID, a.TeamID, a.WorkspaceID, a.At, a.ActorID, a.Kind, a.Text, data)
 	if err != nil {
 		return fmt.Errorf("inserting activity: %w", err)
@@ -328,7 +328,7 @@ func (s *Workspaces) InsertActivity(ctx context.Context, a workspaces.Activity) 
 
 // Activity returns a page of a workspace's timeline, the newest first.
 func (s *Workspaces) Activity(ctx context.Context, workspaceID string, pg page.Page) ([]workspaces.Activity, string, error) {
-	query, args, err := keyset(`SELECT id, team_id, workspace_id, at, actor_id, kind, text, data FROM activity WHERE workspace_id = ?`,
+	query, args, err := keyset(`SELECT id, team_id, workspace_id, at, actor_id, kind, text, data FROM activity WHERE workspace_id = ? AND {team}`,
 		"at", []any{workspaceID}, pg)
 	if err != nil {
 		return nil, "", err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // BringHome brings every changed file of a place with a disk of its own to this server, before the place stands still or ends. It waits
@@ -42,7 +43,7 @@ const keepTimeout = 10 * time.Second
 
 // keep stores how far the files are, although the one who worked has no time any more.
 func (m *mirror) keep() {
-	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
+	ctx, cancel := context.WithTimeout(tenant.In(context.Background(), m.teamID), keepTimeout)
 	defer cancel()
 	h := m.now()
 	st, err := m.s.cfg.Store.MirrorState(ctx, m.id)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // maxJobs is how many clones and creations work at the same time; the others wait their turn.
@@ -44,7 +45,7 @@ func (j *jobs) add(id string, fn func(ctx context.Context)) error {
 	if _, ok := j.known[id]; ok {
 		return fault.New(fault.Conflict, "already_running", "This is already under way.")
 	}
-	ctx, cancel := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancelCause(tenant.All(context.Background(), "jobs go on when who asked has left"))
 	b := &job{id: id, ctx: ctx, cancel: cancel, fn: fn, done: make(chan struct{})}
 	j.known[id] = b
 	if j.running {

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/store"
 )
@@ -39,7 +40,7 @@ func downloadDirs(said string) []string {
 // recheck asks again what a user may still do, after it became less.
 func (h *house) recheck(userID string) {
 	h.server.Recheck(userID)
-	h.machines.Recheck(context.Background(), userID)
+	h.machines.Recheck(tenant.All(context.Background(), "machines of one person, in all their teams"), userID)
 }
 
 // newRunnerKey makes a new key for machines. A server that runs would go on with the old one.

@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 const usage = `Parawork runs many coding agents in parallel and keeps you in control.
@@ -102,7 +104,7 @@ func (p program) interruptible(ctx context.Context, args []string, command func(
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return command(ctx, args)
+	return command(tenant.All(ctx, "the command line is the operator's"), args)
 }
 
 // parse reads a command's flags; those not given come from their twins in the environment. The error has been printed.

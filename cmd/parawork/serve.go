@@ -15,6 +15,7 @@ import (
 
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // serve is the command `parawork serve`.
@@ -40,12 +41,12 @@ func serve(args []string, stdout, stderr io.Writer, env func(string) string) err
 
 	ctx, stop := stopSignals()
 	defer stop()
-	h, err := build(ctx, cfg, log, env)
+	h, err := build(tenant.All(ctx, "start"), cfg, log, env)
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	if err := h.checkDefault(ctx); err != nil {
+	if err := h.checkDefault(tenant.All(ctx, "start")); err != nil {
 		return err
 	}
 	// The door is there from the start and says "starting", so that what waits for it can see it come.
@@ -112,7 +113,8 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 	defer fail(nil)
 	start := func(s *stage) *stage {
 		var sctx context.Context
-		sctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		// What a room does by itself is done for all teams; requests have the scope of who asks, which the server's guard gives them.
+		sctx, s.cancel = context.WithCancel(tenant.All(context.WithoutCancel(ctx), "the rooms' own work"))
 		s.done = make(chan struct{})
 		go func() {
 			defer close(s.done)
@@ -127,7 +129,7 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 	// In the order in which they end.
 	stages := []*stage{start(&stage{name: "server", run: func(ctx context.Context) error { return h.server.Serve(ctx, l) }})}
 
-	err := h.recover(ctx)
+	err := h.recover(tenant.All(ctx, "start"))
 	if err == nil {
 		for _, s := range []*stage{
 			{name: "runs", run: h.runs.Run}, // asks for workspaces and sessions

@@ -80,6 +80,7 @@ func PostgresURL(t testing.TB) string {
 
 func open(t testing.TB, cfg store.Config) *store.DB {
 	t.Helper()
+	cfg.AllTeams = true // who tests tenancy puts a scope into the context
 	db, err := store.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatalf("opening the test database: %v", err)
