@@ -19,46 +19,46 @@ func scanInvite(r scanner) (accounts.Invite, error) {
 // InsertInvite stores an invite by the hash of its token.
 func (s *Accounts) InsertInvite(ctx context.Context, i accounts.Invite, tokenHash string) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO invites (id, team_id, role, email, token_hash, created_by, created_at, expires_at, mailed_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.TeamID, string(i.Role), i.Email, tokenHash, i.CreatedBy, i.CreatedAt, i.ExpiresAt, i.MailedAt)
+		VALUES (?, {team?}, ?, ?, ?, ?, ?, ?, ?)`, i.ID, i.TeamID, string(i.Role), i.Email, tokenHash, i.CreatedBy, i.CreatedAt, i.ExpiresAt, i.MailedAt)
 	return err
 }
 
 // InviteByHash returns the invite whose token has this hash, ended or not.
 func (s *Accounts) InviteByHash(ctx context.Context, tokenHash string) (accounts.Invite, error) {
-	return scanInvite(s.db.QueryRow(ctx, `SELECT `+inviteColumns+` WHERE i.token_hash = ?`, tokenHash))
+	return scanInvite(s.db.QueryRow(ctx, `SELECT `+inviteColumns+` WHERE i.token_hash = ? AND {team:i}`, tokenHash))
 }
 
 // Invite returns an invite, ended or not.
 func (s *Accounts) Invite(ctx context.Context, id string) (accounts.Invite, error) {
-	return scanInvite(s.db.QueryRow(ctx, `SELECT `+inviteColumns+` WHERE i.id = ?`, id))
+	return scanInvite(s.db.QueryRow(ctx, `SELECT `+inviteColumns+` WHERE i.id = ? AND {team:i}`, id))
 }
 
 // PendingInvites returns the invites of a team that can still be accepted, newest first.
 func (s *Accounts) PendingInvites(ctx context.Context, teamID string, now int64) ([]accounts.Invite, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+inviteColumns+` WHERE i.team_id = ? AND i.used_at = 0 AND i.revoked_at = 0 AND i.expires_at > ?
+	rows, err := s.db.Query(ctx, `SELECT `+inviteColumns+` WHERE i.team_id = {team?} AND i.used_at = 0 AND i.revoked_at = 0 AND i.expires_at > ?
 		ORDER BY i.created_at DESC, i.id DESC`, teamID, now)
 	return collect(rows, err, scanInvite)
 }
 
 // CountInvites counts a team's invites made since a time, whatever became of them.
 func (s *Accounts) CountInvites(ctx context.Context, teamID string, since int64) (n int, err error) {
-	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM invites WHERE team_id = ? AND created_at > ?`, teamID, since).Scan(&n)
+	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM invites WHERE team_id = {team?} AND created_at > ?`, teamID, since).Scan(&n)
 	return n, err
 }
 
 // UseInvite marks an invite as accepted; false when it cannot be any more.
 func (s *Accounts) UseInvite(ctx context.Context, teamID, id, userID string, now int64) (bool, error) {
-	return inserted(s.db.Exec(ctx, `UPDATE invites SET used_at = ?, used_by = ? WHERE team_id = ? AND id = ? AND used_at = 0 AND revoked_at = 0 AND expires_at > ?`,
+	return inserted(s.db.Exec(ctx, `UPDATE invites SET used_at = ?, used_by = ? WHERE team_id = {team?} AND id = ? AND used_at = 0 AND revoked_at = 0 AND expires_at > ?`,
 		now, userID, teamID, id, now))
 }
 
 // RevokeInvite takes an invite back; false when it was used, taken back or has ended.
 func (s *Accounts) RevokeInvite(ctx context.Context, teamID, id string, now int64) (bool, error) {
-	return inserted(s.db.Exec(ctx, `UPDATE invites SET revoked_at = ? WHERE team_id = ? AND id = ? AND used_at = 0 AND revoked_at = 0 AND expires_at > ?`, now, teamID, id, now))
+	return inserted(s.db.Exec(ctx, `UPDATE invites SET revoked_at = ? WHERE team_id = {team?} AND id = ? AND used_at = 0 AND revoked_at = 0 AND expires_at > ?`, now, teamID, id, now))
 }
 
 // RevokeInvitesBy takes back what a user invited to a team, or to every team.
 func (s *Accounts) RevokeInvitesBy(ctx context.Context, teamID, userID string, now int64) error {
-	_, err := s.db.Exec(ctx, `UPDATE invites SET revoked_at = ? WHERE created_by = ? AND (? = '' OR team_id = ?) AND used_at = 0 AND revoked_at = 0`, now, userID, teamID, teamID)
+	_, err := s.db.Exec(ctx, `UPDATE invites SET revoked_at = ? WHERE created_by = ? AND {team} AND (? = '' OR team_id = ?) AND used_at = 0 AND revoked_at = 0`, now, userID, teamID, teamID)
 	return err
 }

@@ -79,7 +79,7 @@ func (s *Accounts) addTeams(ctx context.Context, all []accounts.UserInfo) error 
 		userID string
 		m      accounts.Membership
 	}
-	rows, err := s.db.Query(ctx, `SELECT m.user_id, t.id, t.slug, t.name, t.suspended_at, m.role FROM members m JOIN teams t ON t.id = m.team_id
+	rows, err := s.db.Query(ctx, `/* every team: what operators see of users */ SELECT m.user_id, t.id, t.slug, t.name, t.suspended_at, m.role FROM members m JOIN teams t ON t.id = m.team_id
 		WHERE m.user_id IN (`+marks(len(ids))+`) ORDER BY t.name, t.id`, ids...)
 	found, err := collect(rows, err, func(r scanner) (o row, err error) {
 		err = r.Scan(&o.userID, &o.m.Team.ID, &o.m.Team.Slug, &o.m.Team.Name, &o.m.Team.SuspendedAt, &o.m.Role)
@@ -108,7 +108,7 @@ func (s *Accounts) Teams(ctx context.Context, q string, pg page.Page) ([]account
 	if err != nil {
 		return nil, "", err
 	}
-	rows, err := s.db.Query(ctx, `SELECT `+teamInfoColumns+` WHERE (LOWER(t.name) LIKE ? ESCAPE '!' OR t.slug LIKE ? ESCAPE '!')
+	rows, err := s.db.Query(ctx, `/* every team: what operators see of teams */ SELECT `+teamInfoColumns+` WHERE (LOWER(t.name) LIKE ? ESCAPE '!' OR t.slug LIKE ? ESCAPE '!')
 		AND (t.created_at < ? OR t.created_at = ? AND t.id < ?) ORDER BY t.created_at DESC, t.id DESC LIMIT ?`, like(q), like(q), at, at, id, pg.Size()+1)
 	all, err := collect(rows, err, scanTeamInfo)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Accounts) Teams(ctx context.Context, q string, pg page.Page) ([]account
 
 // TeamInfo returns one team.
 func (s *Accounts) TeamInfo(ctx context.Context, teamID string) (accounts.TeamInfo, error) {
-	i, err := scanTeamInfo(s.db.QueryRow(ctx, `SELECT `+teamInfoColumns+` WHERE t.id = ?`, teamID))
+	i, err := scanTeamInfo(s.db.QueryRow(ctx, `/* every team: what operators see of teams */ SELECT `+teamInfoColumns+` WHERE t.id = ?`, teamID))
 	if err != nil {
 		return i, err
 	}
@@ -147,7 +147,7 @@ func (s *Accounts) addOwners(ctx context.Context, all []accounts.TeamInfo) error
 		teamID string
 		u      accounts.User
 	}
-	rows, err := s.db.Query(ctx, `SELECT m.team_id, u.id, u.email, u.name FROM members m JOIN users u ON u.id = m.user_id
+	rows, err := s.db.Query(ctx, `/* every team: what operators see of teams */ SELECT m.team_id, u.id, u.email, u.name FROM members m JOIN users u ON u.id = m.user_id
 		WHERE m.role = 'owner' AND m.team_id IN (`+marks(len(ids))+`) ORDER BY m.created_at, u.id`, ids...)
 	found, err := collect(rows, err, func(r scanner) (o row, err error) {
 		err = r.Scan(&o.teamID, &o.u.ID, &o.u.Email, &o.u.Name)
@@ -180,12 +180,12 @@ func (s *Accounts) SetUserSuspended(ctx context.Context, userID string, at int64
 
 // SetTeamSuspended notes since when a team is suspended; 0 = not.
 func (s *Accounts) SetTeamSuspended(ctx context.Context, teamID string, at int64) error {
-	return changed(s.db.Exec(ctx, `UPDATE teams SET suspended_at = ? WHERE id = ?`, at, teamID))
+	return changed(s.db.Exec(ctx, `UPDATE teams SET suspended_at = ? WHERE id = {team?}`, at, teamID))
 }
 
 // SetTeamSecondFactor notes whether a team's members need a second factor.
 func (s *Accounts) SetTeamSecondFactor(ctx context.Context, teamID string, needed bool) error {
-	return changed(s.db.Exec(ctx, `UPDATE teams SET second_factor = ? WHERE id = ?`, needed, teamID))
+	return changed(s.db.Exec(ctx, `UPDATE teams SET second_factor = ? WHERE id = {team?}`, needed, teamID))
 }
 
 // EndCredentials ends a user's login sessions and API tokens, and the links and ceremonies that lead to new ones.
