@@ -8,14 +8,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/term"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/store"
 )
 
 const adminUsage = `usage: parawork admin <command> [flags]
@@ -38,6 +39,7 @@ func (p program) admin(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		name, args = args[0], args[1:]
 	}
+	ctx = byCommandLine(ctx)
 	switch name {
 	case "create-user":
 		return p.createUser(ctx, args)
@@ -78,16 +80,12 @@ func (p program) need(fs *flag.FlagSet, names ...string) error {
 }
 
 // open opens the instance's accounts.
-func (p program) open(ctx context.Context, file string) (*accounts.Service, func() error, error) {
+func (p program) open(ctx context.Context, file string) (*instance, func() error, error) {
 	cfg, err := config.Load(file, p.env)
 	if err != nil {
 		return nil, nil, err
 	}
-	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
-	if err != nil {
-		return nil, nil, err
-	}
-	return accounts.New(accounts.Config{Store: store.NewAccounts(db)}), db.Close, nil
+	return openInstance(ctx, cfg)
 }
 
 func (p program) createUser(ctx context.Context, args []string) error {
@@ -127,6 +125,9 @@ func (p program) createUser(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := svc.tell(ctx, audit.Instance, "user.create", "user", u.ID, u.Email, "operator", strconv.FormatBool(u.Operator)); err != nil {
+		return err
+	}
 	fmt.Fprintf(p.stdout, "created user %s (%s)\n", u.Email, u.ID)
 	if *slug == "" {
 		return nil
@@ -135,10 +136,13 @@ func (p program) createUser(ctx context.Context, args []string) error {
 }
 
 // join makes u a member of a team, and the team when it is missing (its ID is empty).
-func (p program) join(ctx context.Context, svc *accounts.Service, u accounts.User, team accounts.Team, slug string, role accounts.Role) error {
+func (p program) join(ctx context.Context, svc *instance, u accounts.User, team accounts.Team, slug string, role accounts.Role) error {
 	if team.ID == "" {
 		team, err := svc.CreateTeam(ctx, accounts.Actor{User: u}, slug, slug)
 		if err != nil {
+			return err
+		}
+		if err := svc.tell(ctx, audit.Instance, "team.create", "team", team.ID, team.Slug, "owner", u.Email); err != nil {
 			return err
 		}
 		fmt.Fprintf(p.stdout, "created team %s (%s), owned by %s\n", team.Slug, team.ID, u.Email)
@@ -148,6 +152,9 @@ func (p program) join(ctx context.Context, svc *accounts.Service, u accounts.Use
 		role = accounts.Member
 	}
 	if _, err := svc.PutMember(ctx, team.ID, u.Email, role); err != nil {
+		return err
+	}
+	if err := svc.tell(ctx, team.ID, "member.add", "user", u.ID, u.Email, "role", string(role)); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "%s is %s of team %s\n", u.Email, role, team.Slug)
@@ -172,8 +179,11 @@ func (p program) createToken(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	_, value, err := svc.CreateToken(ctx, u.ID, *name, 0)
+	t, value, err := svc.CreateToken(ctx, u.ID, *name, 0)
 	if err != nil {
+		return err
+	}
+	if err := svc.tell(ctx, audit.Instance, "token.create", "token", t.ID, t.Name, "user", u.Email); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.stdout, value)
@@ -204,6 +214,9 @@ func (p program) resetPassword(ctx context.Context, args []string) error {
 		return err
 	}
 	if err := svc.ResetPassword(ctx, u.ID, password); err != nil {
+		return err
+	}
+	if err := svc.tell(ctx, audit.Instance, "password.reset", "user", u.ID, u.Email); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.stdout, "changed the password of %s; all login sessions of the user have ended\n", u.Email)

@@ -1,10 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/store"
 )
 
@@ -24,4 +32,144 @@ func (s sealer) Seal(name, value string) (string, error) { return s.accounts().S
 
 func (s sealer) Unseal(name, sealed string) (string, error) {
 	return s.accounts().Unseal(name, sealed)
+}
+
+// instance is what the commands of an administrator work with: the accounts, and the audit of what is done with them.
+type instance struct {
+	*accounts.Service
+	audit *audit.Log
+	db    *store.DB
+}
+
+// openInstance opens an instance for the command line. close writes down how far the audit has come.
+func openInstance(ctx context.Context, cfg *config.Config) (in *instance, done func() error, err error) {
+	key, err := accounts.OpenKey(filepath.Join(cfg.DataDir, "secret.key"))
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
+	if err != nil {
+		return nil, nil, err
+	}
+	in = &instance{db: db}
+	in.audit = audit.New(audit.Config{Store: store.NewAudit(db), Sealer: sealer{func() *accounts.Service { return in.Service }}, Heads: headsFile(cfg.DataDir)})
+	in.Service = accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: key, Audit: in.audit})
+	return in, func() error {
+		err := in.audit.Flush(context.WithoutCancel(ctx))
+		return errors.Join(err, db.Close())
+	}, nil
+}
+
+// byCommandLine returns a context in which the command line acts, for the user of this machine who runs it.
+func byCommandLine(ctx context.Context) context.Context {
+	name := "uid " + strconv.Itoa(os.Getuid())
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return audit.By(ctx, audit.Source{Kind: audit.ByCommandLine, ActorName: name})
+}
+
+// tell records what a command did. facts are names and values in turn.
+func (in *instance) tell(ctx context.Context, chain, action, kind, id, name string, facts ...string) error {
+	e := audit.Entry{Chain: chain, Action: action, TargetKind: kind, TargetID: id, TargetName: name, Data: map[string]string{}}
+	for i := 0; i+1 < len(facts); i += 2 {
+		if facts[i+1] != "" {
+			e.Data[facts[i]] = facts[i+1]
+		}
+	}
+	return in.audit.Append(ctx, e)
+}
+
+// audit checks the chains of the audit, and a file that was exported when there is one.
+func (r *report) audit(ctx context.Context, cfg *config.Config, st store.State, file string) {
+	if st.Missing || st.Empty || st.Problem != nil || st.Applied < st.Known {
+		r.say(bad, "audit", "there is no database with an audit of this version", "Start the server once, then check again.")
+		return
+	}
+	if _, err := os.Stat(filepath.Join(cfg.DataDir, "secret.key")); err != nil {
+		r.say(bad, "audit", err.Error(), "Without secret.key the seals cannot be checked: restore it from a backup.")
+		return
+	}
+	in, done, err := openInstance(ctx, cfg)
+	if err != nil {
+		r.say(bad, "audit", err.Error(), "")
+		return
+	}
+	defer done()
+	if file != "" {
+		r.auditFile(ctx, in, file)
+		return
+	}
+	reports, known, err := in.audit.Verify(ctx)
+	if err != nil {
+		r.say(bad, "audit", err.Error(), "")
+		return
+	}
+	total := int64(0)
+	for _, c := range reports {
+		total += c.Entries
+		r.chain("audit", in.chainName(ctx, c.Chain), c)
+	}
+	if total == 0 {
+		r.say(good, "audit", "no entries yet", "")
+	} else if !known {
+		r.say(minor, "audit", headsFile(cfg.DataDir)+" is missing: whether the newest entries were cut off cannot be told", "The server makes it anew with the next entry.")
+	}
+}
+
+func (r *report) auditFile(ctx context.Context, in *instance, file string) {
+	f, err := os.Open(file)
+	if err != nil {
+		r.say(bad, "audit file", err.Error(), "")
+		return
+	}
+	defer f.Close()
+	c, err := in.audit.VerifyExport(ctx, f)
+	if err != nil {
+		r.say(bad, "audit file", err.Error(), "Export it anew, in JSON.")
+		return
+	}
+	r.chain("audit file", in.chainName(ctx, c.Chain), c)
+}
+
+// chain says what was found of one chain.
+func (r *report) chain(what, name string, c audit.Report) {
+	if len(c.Findings) == 0 {
+		r.say(good, what, fmt.Sprintf("%s: %s, numbers %d to %d, nothing changed, removed or put in between", name, entries(c.Entries), c.First, c.Last), "")
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:", name)
+	for _, f := range c.Findings {
+		if f.Seq == 0 {
+			fmt.Fprintf(&b, "\n%s", f.What)
+		} else {
+			fmt.Fprintf(&b, "\nentry %d: %s", f.Seq, f.What)
+		}
+	}
+	if c.More > 0 {
+		fmt.Fprintf(&b, "\nand %d more", c.More)
+	}
+	r.say(bad, what, b.String(), "Keep a copy of the database and of audit.heads as evidence, and find out who could write to them: docs/audit.md")
+}
+
+func entries(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// chainName is what people know a chain by.
+func (in *instance) chainName(ctx context.Context, chain string) string {
+	switch chain {
+	case "":
+		return "audit.heads"
+	case audit.Instance:
+		return "the instance"
+	}
+	if t, err := in.TeamByID(ctx, chain); err == nil {
+		return "team " + t.Slug
+	}
+	return "team " + chain + " (gone)"
 }

@@ -49,6 +49,8 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	file := fs.String("config", "", "config.json")
 	show := fs.Bool("print-config", false, "print the configuration, without secrets, and nothing else")
+	checkAudit := fs.Bool("audit", false, "check the audit as well: that no entry was changed, removed or put in between")
+	auditFile := fs.String("audit-file", "", "check a `FILE` that was exported from the audit, in JSON, instead")
 	if err := p.parse(fs, args); err != nil {
 		return err
 	}
@@ -80,6 +82,9 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	r.git(ctx)
 	r.guest(p.env)
 	state := r.database(ctx, cfg)
+	if *checkAudit || *auditFile != "" {
+		r.audit(ctx, cfg, state, *auditFile)
+	}
 	r.address(ctx, cfg)
 	r.roots(cfg)
 	r.agents(ctx, cfg)

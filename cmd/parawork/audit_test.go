@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/store"
+)
+
+func TestTheDoctorChecksTheAudit(t *testing.T) {
+	each(t, func(t *testing.T, env map[string]string, dbc store.Config) {
+		env[guestEnv] = "/bin/true"
+		want(t, run(env, "", "doctor", "--audit"), 1, "FAIL  audit", "Start the server once")
+		const pw = "nine lives and a hat"
+		for _, name := range []string{"ada", "bob", "cy"} {
+			want(t, run(env, pw, "admin", "create-user", "--email", name+"@example.com", "--name", name, "--team", "engines", "--password-stdin"), 0)
+		}
+		want(t, run(env, "", "admin", "create-token", "--email", "ada@example.com"), 0)
+		want(t, run(env, "another good one", "admin", "reset-password", "--email", "bob@example.com", "--password-stdin"), 0)
+		r := run(env, "", "doctor", "--audit")
+		want(t, r, r.code, "the instance: 6 entries, numbers 1 to 6, nothing changed", "team engines: 2 entries")
+
+		db, err := store.Open(t.Context(), dbc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		rows, err := db.Query(t.Context(), `SELECT actor_kind, actor_name, action, data FROM audit`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var kind, name, action, data string
+			if err := rows.Scan(&kind, &name, &action, &data); err != nil {
+				t.Fatal(err)
+			}
+			if kind != "command_line" || name == "" || strings.Contains(data, pw) || strings.Contains(data, "pw_user_") {
+				t.Errorf("%s %s %s %s", kind, name, action, data)
+			}
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec(t.Context(), `UPDATE audit SET target_name = 'eve@example.com' WHERE action = 'password.reset'`); err != nil {
+			t.Fatal(err)
+		}
+		want(t, run(env, "", "doctor", "--audit"), 1, "FAIL  audit", "entry 6: the entry was changed", "docs/audit.md")
+		if _, err := db.Exec(t.Context(), `DELETE FROM audit WHERE action = 'password.reset'`); err != nil {
+			t.Fatal(err)
+		}
+		want(t, run(env, "", "doctor", "--audit"), 1, "the end was cut off: entry 6 was there")
+		if err := os.Remove(filepath.Join(dbc.DataDir, "audit.heads")); err != nil {
+			t.Fatal(err)
+		}
+		r = run(env, "", "doctor", "--audit")
+		want(t, r, r.code, "note  audit", "whether the newest entries were cut off cannot be told")
+		file := filepath.Join(t.TempDir(), "export.json")
+		if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want(t, run(env, "", "doctor", "--audit-file", file), 1, "FAIL  audit file", "not an export")
+	})
+}
