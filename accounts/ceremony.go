@@ -25,10 +25,14 @@ type Ceremony struct {
 type CeremonyStore interface {
 	InsertCeremony(ctx context.Context, c Ceremony) error
 	Ceremony(ctx context.Context, hash string) (Ceremony, error)
+	// UpdateCeremony replaces what one holds.
+	UpdateCeremony(ctx context.Context, hash, sealed string) error
 	// FailCeremony counts a failure and returns how many there are now.
 	FailCeremony(ctx context.Context, hash string) (int, error)
 	// DeleteCeremony removes one; fault.NotFound when somebody was faster.
 	DeleteCeremony(ctx context.Context, hash string) error
+	// DeleteLoginsUnderWay removes those of a user.
+	DeleteLoginsUnderWay(ctx context.Context, userID string) error
 	// DropCeremonies removes those that ended before now.
 	DropCeremonies(ctx context.Context, now int64) error
 }
@@ -69,20 +73,19 @@ func (c Ceremony) sealName() string { return "ceremony\x00" + c.Kind + "\x00" + 
 
 // ReadCeremony reads what BeginCeremony kept into data. One of another kind, or that has ended, is not there: login_ended.
 func (s *Service) ReadCeremony(ctx context.Context, kind, value string, data any) (Ceremony, error) {
-	ended := fault.New(fault.Unauthorized, "login_ended", "This sign-in took too long or was finished already. Begin again.")
 	if value == "" || len(value) > 256 {
-		return Ceremony{}, ended
+		return Ceremony{}, errLoginEnded
 	}
 	c, err := s.store.Ceremony(ctx, hashOf(value))
 	if fault.Is(err, fault.NotFound) || err == nil && (c.Kind != kind || s.now() >= c.ExpiresAt) {
-		return Ceremony{}, ended
+		return Ceremony{}, errLoginEnded
 	}
 	if err != nil {
 		return Ceremony{}, fmt.Errorf("reading a sign-in under way: %w", err)
 	}
 	raw, err := s.Unseal(c.sealName(), c.Sealed)
 	if err != nil {
-		return Ceremony{}, ended // the key was changed meanwhile
+		return Ceremony{}, errLoginEnded // the key was changed meanwhile
 	}
 	if data != nil {
 		if err := json.Unmarshal([]byte(raw), data); err != nil {
@@ -104,11 +107,26 @@ func (s *Service) TakeCeremony(ctx context.Context, kind, value string, data any
 	return c, nil
 }
 
+// updateCeremony replaces what a ceremony holds.
+func (s *Service) updateCeremony(ctx context.Context, c Ceremony, data any) error {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("keeping a sign-in under way: %w", err)
+	}
+	if c.Sealed, err = s.Seal(c.sealName(), string(raw)); err != nil {
+		return err
+	}
+	if err := s.store.UpdateCeremony(ctx, c.Hash, c.Sealed); err != nil {
+		return fmt.Errorf("keeping a sign-in under way: %w", err)
+	}
+	return nil
+}
+
 // EndCeremony ends one; login_ended when somebody else did meanwhile.
 func (s *Service) EndCeremony(ctx context.Context, c Ceremony) error {
 	err := s.store.DeleteCeremony(ctx, c.Hash)
 	if fault.Is(err, fault.NotFound) {
-		return fault.New(fault.Unauthorized, "login_ended", "This sign-in took too long or was finished already. Begin again.")
+		return errLoginEnded
 	}
 	if err != nil {
 		return fmt.Errorf("ending a sign-in under way: %w", err)

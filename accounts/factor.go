@@ -55,4 +55,6 @@ type FactorStore interface {
 	RenamePasskey(ctx context.Context, userID, id, name string) error
 	DeletePasskey(ctx context.Context, userID, id string) error
 	DeletePasskeys(ctx context.Context, userID string) error
+	// CountIdentities counts the accounts elsewhere that a user may sign in with.
+	CountIdentities(ctx context.Context, userID string) (int, error)
 }

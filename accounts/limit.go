@@ -14,6 +14,10 @@ var (
 	pairRule   = rule{burst: 10, every: 30 * time.Second}        // one account from one address
 	addrRule   = rule{burst: 50, every: 6 * time.Second}         // one address
 	globalRule = rule{burst: 300, every: 100 * time.Millisecond} // everybody; addresses a user signed in from go on
+	// Codes of a second factor are short: whoever has the password and many addresses must not try them all. Three of a million are
+	// right at any time, so that a day of trying finds one with a chance of 1 in 460. Devices of the user's own are counted apart.
+	codeRule = rule{burst: 20, every: 2 * time.Minute} // one account, from wherever
+	askRule  = rule{burst: 60, every: time.Second}     // challenges for passkeys and mails asked for, one address
 )
 
 type rule struct {
@@ -74,6 +78,69 @@ func addressKey(ip string) string {
 	return a.String()
 }
 
+// proofFrom says where somebody tries to prove who they are.
+type proofFrom struct {
+	ip      string
+	device  string // that signed in to this account before, "" = none
+	session string // the login session, where there is one
+}
+
+// beginFrom is begin for an attempt that may come from a device of the user's own. Those are counted by device and by nothing else.
+func (l *limits) beginFrom(account string, from proofFrom) error {
+	if from.device == "" {
+		return l.begin(account, from.ip)
+	}
+	return l.one("d"+account+"\x00"+from.device, pairRule)
+}
+
+// succeededFrom takes back what beginFrom counted.
+func (l *limits) succeededFrom(account string, from proofFrom) {
+	l.mu.Lock()
+	if from.device != "" {
+		delete(l.buckets, "d"+account+"\x00"+from.device)
+		l.good[account+"\x00"+addressKey(from.ip)] = l.now()
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	l.succeeded(account, from.ip)
+}
+
+// beginCode counts an attempt at a user's second factor; done takes it back.
+func (l *limits) beginCode(userID string, from proofFrom) (done func(), err error) {
+	key, r := "c"+userID, codeRule
+	if own := from.device + from.session; own != "" {
+		key, r = "c"+userID+"\x00"+own, pairRule
+	}
+	if err := l.one(key, r); err != nil {
+		return nil, err
+	}
+	return func() { l.mu.Lock(); delete(l.buckets, key); l.mu.Unlock() }, nil
+}
+
+// ask counts something that costs us and that anybody may ask for.
+func (l *limits) ask(ip string) error { return l.one("o"+addressKey(ip), askRule) }
+
+// one counts an attempt by one rule.
+func (l *limits) one(key string, r rule) error {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweep(now)
+	b := l.bucket(key, r)
+	if wait := b.wait(now); wait > 0 {
+		return tooMany(wait)
+	}
+	b.add(now, 1)
+	return nil
+}
+
+func tooMany(wait time.Duration) error {
+	secs := int64(wait/time.Second) + 1
+	return fault.New(fault.RateLimited, "too_many_attempts", "Too many failed attempts. Try again in %d seconds.", secs).
+		With("retry_after_ms", secs*1000)
+}
+
 // begin counts an attempt before it is tried, so that many at once cannot slip through; succeeded takes it back.
 func (l *limits) begin(account, ip string) error {
 	now := l.now()
@@ -82,14 +149,12 @@ func (l *limits) begin(account, ip string) error {
 	defer l.mu.Unlock()
 	l.sweep(now)
 	pair, any := l.bucket("p"+account+"\x00"+addr, pairRule), l.bucket("a"+addr, addrRule)
-	wait := max(pair.wait(now), any.wait(now))
-	if _, known := l.good[account+"\x00"+addr]; !known {
-		wait = max(wait, l.global.wait(now))
+	wait := pair.wait(now)
+	if _, known := l.good[account+"\x00"+addr]; !known { // else what others do from there keeps nobody out
+		wait = max(wait, any.wait(now), l.global.wait(now))
 	}
 	if wait > 0 {
-		secs := int64(wait/time.Second) + 1
-		return fault.New(fault.RateLimited, "too_many_attempts", "Too many failed attempts. Try again in %d seconds.", secs).
-			With("retry_after_ms", secs*1000)
+		return tooMany(wait)
 	}
 	pair.add(now, 1)
 	any.add(now, 1)

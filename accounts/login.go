@@ -16,24 +16,30 @@ import (
 // touchEvery bounds how often using a session or a token is written down.
 const touchEvery = time.Minute
 
-// Login checks an e-mail address and a password and starts a login session; see SignIn for what it returns. Whether the
-// address or the password was wrong is told neither in words nor in time. Too many failures are a fault.RateLimited.
-func (s *Service) Login(ctx context.Context, email, password string, meta Meta) (User, string, int64, error) {
+// Login checks an e-mail address and a password. Without a second factor it signs in; else what is asked for is told, and the sign-in
+// goes on with LoginByCode or LoginByPasskey. Whether the address or the password was wrong is told neither in words nor in time.
+// Errors: wrong_credentials, too_many_attempts, suspended, password_off.
+func (s *Service) Login(ctx context.Context, email, password string, meta Meta) (Entered, error) {
+	if s.cfg.NoPassword {
+		return Entered{}, errPasswordOff
+	}
 	account := strings.ToLower(strings.TrimSpace(email))
 	if len(account) > 254 {
 		account = account[:254]
 	}
-	if err := s.limits.begin(account, meta.IP); err != nil {
-		return User{}, "", 0, err
+	from := proofFrom{ip: meta.IP, device: s.deviceFor(account, meta.Device)}
+	if err := s.limits.beginFrom(account, from); err != nil {
+		return Entered{}, err
 	}
 	u, err := s.verify(ctx, account, password)
 	if err != nil {
-		return User{}, "", 0, err
+		return Entered{}, err
 	}
-	s.limits.succeeded(account, meta.IP)
-	cookie, expires, err := s.SignIn(ctx, SignInRequest{UserID: u.ID, Factors: []string{ProofPassword}, Meta: meta})
-	return u, cookie, expires, err
+	s.limits.succeededFrom(account, from)
+	return s.Enter(ctx, SignInRequest{UserID: u.ID, Factors: []string{ProofPassword}, Meta: meta})
 }
+
+var errPasswordOff = fault.New(fault.Forbidden, "password_off", "This server takes no passwords. Sign in in another way that its sign-in page offers.")
 
 // verify returns the user whose address and password these are.
 func (s *Service) verify(ctx context.Context, email, password string) (User, error) {
@@ -112,21 +118,27 @@ func (s *Service) Authenticate(ctx context.Context, cookie string) (Actor, error
 	return a, nil
 }
 
-// ChangePassword sets the actor's password and ends all of the actor's other login sessions.
+// ChangePassword sets the actor's password and ends all of the actor's other login sessions. Who has none yet confirms who they are
+// instead of naming it. Errors: wrong_password, weak_password, too_many_attempts, confirm_needed, token_not_allowed, password_off.
 func (s *Service) ChangePassword(ctx context.Context, actor Actor, current, next string) error {
+	if s.cfg.NoPassword {
+		return errPasswordOff
+	}
 	if actor.TokenID != "" {
 		return fault.New(fault.Forbidden, "token_not_allowed", "A password is changed in the web app, not with an API token.")
 	}
-	// Counted like a login from the session itself, so that a stolen session cannot try passwords without end.
-	if err := s.limits.begin("change\x00"+actor.User.ID, actor.SessionHash); err != nil {
+	u, err := s.store.UserByID(ctx, actor.User.ID)
+	if err != nil {
+		return fmt.Errorf("reading a user: %w", err)
+	}
+	if hasPassword(u) {
+		err = s.checkOwnPassword(ctx, actor, "current_password", current)
+	} else {
+		err = s.mayChangeFactors(ctx, actor) // the first one: there is none to ask for
+	}
+	if err != nil {
 		return err
 	}
-	if _, err := s.verify(ctx, actor.User.Email, current); fault.Is(err, fault.Unauthorized) {
-		return fault.New(fault.Invalid, "wrong_password", "The current password is wrong.").With("field", "current_password")
-	} else if err != nil {
-		return err
-	}
-	s.limits.succeeded("change\x00"+actor.User.ID, actor.SessionHash)
 	if err := checkNewPassword(next, actor.User.Email); err != nil {
 		return err
 	}
@@ -150,17 +162,24 @@ func (s *Service) setPassword(ctx context.Context, userID, password, keep string
 	if err != nil {
 		return err
 	}
-	err = s.store.Tx(ctx, func(ctx context.Context) error {
-		if err := s.store.SetPasswordHash(ctx, userID, hash); err != nil {
-			return err
-		}
-		return s.store.DeleteSessions(ctx, userID, keep)
-	})
+	err = s.store.Tx(ctx, func(ctx context.Context) error { return s.writePassword(ctx, userID, hash, keep) })
 	if err != nil {
 		return fmt.Errorf("changing a password: %w", err)
 	}
 	s.changed(userID)
 	return nil
+}
+
+// writePassword replaces a user's password within the caller's transaction: links to set one end, and so do all login sessions but the
+// one to keep, and sign-ins that began with the password that was.
+func (s *Service) writePassword(ctx context.Context, userID, hash, keep string) error {
+	if err := s.store.SetPassword(ctx, userID, hash, s.now()); err != nil {
+		return err
+	}
+	if err := s.store.DeleteLoginsUnderWay(ctx, userID); err != nil {
+		return err
+	}
+	return s.store.DeleteSessions(ctx, userID, keep)
 }
 
 // secret returns n random bytes as text.

@@ -24,6 +24,7 @@ type Store interface {
 	SettingStore
 	CeremonyStore
 	FactorStore
+	PasswordLinkStore
 }
 
 // UserStore keeps users.
@@ -32,7 +33,10 @@ type UserStore interface {
 	InsertUser(ctx context.Context, u User) (bool, error)
 	UserByID(ctx context.Context, id string) (User, error)
 	UserByEmail(ctx context.Context, email string) (User, error)
+	// SetPasswordHash writes another hash of the same password.
 	SetPasswordHash(ctx context.Context, userID, hash string) error
+	// SetPassword writes the hash of a new password.
+	SetPassword(ctx context.Context, userID, hash string, at int64) error
 	CountUsers(ctx context.Context) (int, error)
 }
 
@@ -124,14 +128,17 @@ type Config struct {
 	// Changed is called after what a user may do became less (signed out, token ended, role changed, removed from a team,
 	// password changed), so that open sockets can be asked again who they are. May be nil.
 	Changed func(userID string)
+	// NoPassword and NoPasskeys switch ways to sign in off.
+	NoPassword, NoPasskeys bool
+
+	Now func() time.Time // nil = time.Now
 	// Audit remembers what is done outside requests, or must not be done without its entry. May be nil.
 	Audit audit.Appender
 	// Mailer sends mail; nil = none is sent.
 	Mailer Mailer
 	// PublicURL is the address people use, for links in mails; "" = not known, and no links are mailed.
 	PublicURL string
-	Now       func() time.Time // nil = time.Now
-	Rand      io.Reader        // nil = crypto/rand
+	Rand      io.Reader // nil = crypto/rand
 }
 
 // Service is the door of the room. Safe for concurrent use; it starts nothing.
@@ -158,6 +165,12 @@ func New(cfg Config) *Service {
 	}
 	return &Service{cfg: cfg, store: cfg.Store, hasher: newHasher(cfg.Rand), limits: newLimits(cfg.Now)}
 }
+
+// TakesPasswords and TakesPasskeys say which ways to sign in are not switched off.
+func (s *Service) TakesPasswords() bool { return !s.cfg.NoPassword }
+
+// TakesPasskeys: see TakesPasswords.
+func (s *Service) TakesPasskeys() bool { return !s.cfg.NoPasskeys }
 
 func (s *Service) now() int64 { return s.cfg.Now().UnixMilli() }
 

@@ -1,6 +1,7 @@
 package accounts_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -238,4 +239,14 @@ func TestTeamsThatAskForMore(t *testing.T) {
 	wantCode(t, accounts.Can(strict, accounts.ViewTeam, accounts.InTeam("other")), "not_found")
 	strict.SecondFactor = true
 	wantCode(t, accounts.Can(strict, accounts.ViewTeam, accounts.InTeam("t")), "")
+}
+
+// Login is Service.Login for who has no second factor.
+func (h *house) Login(ctx context.Context, email, password string, meta accounts.Meta) (accounts.User, string, int64, error) {
+	e, err := h.Service.Login(ctx, email, password, meta)
+	if err != nil {
+		return accounts.User{}, "", 0, err
+	}
+	u, err := store.NewAccounts(h.db).UserByID(context.WithoutCancel(ctx), e.UserID)
+	return u, e.Cookie, e.ExpiresAt, err
 }

@@ -59,7 +59,10 @@ const (
 )
 
 // Meta says where a login comes from.
-type Meta struct{ IP, UserAgent string }
+type Meta struct {
+	IP, UserAgent string
+	Device        string // what DeviceCookie gave this browser when somebody signed in with it, "" = nothing
+}
 
 // SetupRequest makes the first user and team.
 type SetupRequest struct {

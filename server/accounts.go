@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 )
@@ -27,26 +28,12 @@ func (h handlers) Setup(ctx context.Context, req api.SetupRequestObject) (api.Se
 	if err != nil {
 		return nil, err
 	}
-	me, err := h.me(ctx, user.ID)
+	me, err := h.me(ctx, cookie)
 	if err != nil {
 		return nil, err
 	}
 	h.signIn(call, cookie, expires)
 	return api.Setup201JSONResponse{Body: me}, nil
-}
-
-func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.LoginResponseObject, error) {
-	call := callOf(ctx)
-	user, cookie, expires, err := h.cfg.Accounts.Login(ctx, req.Body.Email, req.Body.Password, h.meta(call))
-	if err != nil {
-		return nil, err
-	}
-	me, err := h.me(ctx, user.ID)
-	if err != nil {
-		return nil, err
-	}
-	h.signIn(call, cookie, expires)
-	return api.Login200JSONResponse{Body: me}, nil
 }
 
 func (h handlers) Logout(ctx context.Context, _ api.LogoutRequestObject) (api.LogoutResponseObject, error) {
@@ -65,14 +52,14 @@ func (h handlers) GetMe(ctx context.Context, _ api.GetMeRequestObject) (api.GetM
 	return api.GetMe200JSONResponse(meOf(callOf(ctx).actor)), nil
 }
 
-// me is what /me tells a user who has just signed in.
-func (h handlers) me(ctx context.Context, userID string) (api.Me, error) {
-	actor, err := h.cfg.Accounts.Actor(ctx, userID)
+// me is what /me tells who has just signed in and was given this cookie.
+func (h handlers) me(ctx context.Context, cookie string) (api.Me, error) {
+	actor, err := h.cfg.Accounts.Authenticate(ctx, cookie)
 	return meOf(actor), err
 }
 
 func meOf(a accounts.Actor) api.Me {
-	return api.Me{User: userOf(a.User), Teams: list(a.Memberships, teamOf),
+	return api.Me{User: userOf(a.User), Teams: list(a.Memberships, teamOf), SecondFactor: a.SecondFactor, ConfirmedAt: ptr(a.ConfirmedAt),
 		Limits: api.Limits{MaxInputBytes: maxInput, MaxFileBytes: maxFile, ExistingLogin: a.User.Operator}}
 }
 
@@ -81,26 +68,33 @@ func userOf(u accounts.User) api.User {
 }
 
 func (h handlers) ChangePassword(ctx context.Context, req api.ChangePasswordRequestObject) (api.ChangePasswordResponseObject, error) {
-	if err := h.cfg.Accounts.ChangePassword(ctx, callOf(ctx).actor, req.Body.CurrentPassword, req.Body.NewPassword); err != nil {
+	if err := h.cfg.Accounts.ChangePassword(ctx, callOf(ctx).actor, val(req.Body.CurrentPassword), req.Body.NewPassword); err != nil {
 		return nil, err
 	}
 	return api.ChangePassword204Response{}, nil
 }
 
 func (h handlers) ListTokens(ctx context.Context, _ api.ListTokensRequestObject) (api.ListTokensResponseObject, error) {
-	tokens, err := h.cfg.Accounts.Tokens(ctx, callOf(ctx).actor.User.ID)
+	actor := callOf(ctx).actor
+	tokens, err := h.cfg.Accounts.Tokens(ctx, actor.User.ID)
 	if err != nil {
 		return nil, err
 	}
-	return api.ListTokens200JSONResponse{Items: list(tokens, tokenOf)}, nil
+	return api.ListTokens200JSONResponse{Items: list(tokens, func(t accounts.Token) api.Token { return tokenOf(t, actor) })}, nil
 }
 
 func (h handlers) CreateToken(ctx context.Context, req api.CreateTokenRequestObject) (api.CreateTokenResponseObject, error) {
-	t, value, err := h.cfg.Accounts.CreateToken(ctx, callOf(ctx).actor.User.ID, req.Body.Name, val(req.Body.ExpiresAt))
+	actor := callOf(ctx).actor
+	want := accounts.TokenRequest{Name: req.Body.Name, Team: val(req.Body.Team), ExpiresAt: val(req.Body.ExpiresAt)}
+	for _, sc := range val(req.Body.Scopes) {
+		want.Scopes = append(want.Scopes, accounts.Scope(sc))
+	}
+	t, value, err := h.cfg.Accounts.IssueToken(ctx, actor, want)
 	if err != nil {
 		return nil, err
 	}
-	return api.CreateToken201JSONResponse{Token: tokenOf(t), Value: value}, nil
+	audit.Target(ctx, "token", t.ID, t.Name)
+	return api.CreateToken201JSONResponse{Token: tokenOf(t, actor), Value: value}, nil
 }
 
 func (h handlers) DeleteToken(ctx context.Context, req api.DeleteTokenRequestObject) (api.DeleteTokenResponseObject, error) {
@@ -110,6 +104,20 @@ func (h handlers) DeleteToken(ctx context.Context, req api.DeleteTokenRequestObj
 	return api.DeleteToken204Response{}, nil
 }
 
-func tokenOf(t accounts.Token) api.Token {
-	return api.Token{Id: t.ID, Name: t.Name, CreatedAt: t.CreatedAt, LastUsedAt: ptr(t.LastUsedAt), ExpiresAt: ptr(t.ExpiresAt)}
+func tokenOf(t accounts.Token, actor accounts.Actor) api.Token {
+	out := api.Token{Id: t.ID, Name: t.Name, CreatedAt: t.CreatedAt, LastUsedAt: ptr(t.LastUsedAt), ExpiresAt: ptr(t.ExpiresAt), LastUsedIp: text(t.LastUsedIP)}
+	if t.Scopes != nil {
+		scopes := list(t.Scopes, func(sc accounts.Scope) api.Scope { return api.Scope(sc) })
+		out.Scopes = &scopes
+	}
+	if t.TeamID != "" {
+		slug := "" // of a team the user has left: the token reaches nothing
+		for _, m := range actor.Memberships {
+			if m.Team.ID == t.TeamID {
+				slug = m.Team.Slug
+			}
+		}
+		out.Team = &slug
+	}
+	return out
 }

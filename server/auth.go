@@ -106,5 +106,5 @@ func keepsSecure(r *http.Request) bool {
 
 // meta says where a login comes from.
 func (s *Server) meta(call *call) accounts.Meta {
-	return accounts.Meta{IP: s.echo.IPExtractor(call.request), UserAgent: call.request.UserAgent()}
+	return accounts.Meta{IP: s.echo.IPExtractor(call.request), UserAgent: call.request.UserAgent(), Device: s.readCookie(call.request, deviceCookie)}
 }

@@ -77,7 +77,7 @@ func scoped(ctx context.Context, r rule, call *call) context.Context {
 
 func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, call *call) error {
 	req := c.Request()
-	if r.access != anyone || op == "setup" || op == "login" || op == "lookInvite" || op == "acceptInvite" || op == "getSetup" || op == "enrolRunner" || op == "connectRunner" {
+	if !untilOpen[op] {
 		if err := s.ready(); err != nil {
 			return err
 		}
@@ -110,6 +110,9 @@ func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, c
 	ctx = tenant.In(ctx, call.actor.TeamIDs()...) // what the path names is looked for among these alone
 	return s.admit(ctx, c, r, call)
 }
+
+// untilOpen are the operations that are answered also while the server starts or stops: they ask no room behind the door.
+var untilOpen = map[string]bool{"getHealth": true, "getSpec": true, "getDocs": true, "listRunnerDownloads": true, "getRunnerDownload": true}
 
 // sealed is the second lock: an operation that no guard has let in does not run. It guards against a route that was registered
 // without one.

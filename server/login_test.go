@@ -66,7 +66,7 @@ func TestSetupLoginLogout(t *testing.T) {
 		t.Errorf("a wrong password: %d %s", r.StatusCode, r.body)
 	}
 	r = h.do("POST", "/api/v1/login", body(t, map[string]string{"email": "mika@example.com", "password": testPassword}))
-	if r.StatusCode != 200 || len(r.Cookies()) != 1 {
+	if r.StatusCode != 200 || len(r.Cookies()) != 2 {
 		t.Fatalf("login: %d %s", r.StatusCode, r.body)
 	}
 	cookie := r.Cookies()[0]

@@ -66,6 +66,14 @@ var policy = map[string]rule{
 	"lookInvite":   {access: anyone, body: 16 << 10},
 	"acceptInvite": {access: anyone, body: 16 << 10},
 
+	// What a sign-in goes on with is in a cookie.
+	"getSignIn":           {access: anyone},
+	"getLoginWaiting":     {access: anyone},
+	"loginFactor":         {access: anyone},
+	"loginPasskeyOptions": {access: anyone},
+	"loginPasskey":        {access: anyone},
+	"resetPassword":       {access: anyone},
+
 	"getDocs": {access: anyone},
 
 	// Machines say who they are with a token or a key of their own.
@@ -76,6 +84,21 @@ var policy = map[string]rule{
 
 	"logout":                 rule{access: signedIn}.unscoped(),
 	"getMe":                  rule{access: signedIn}.unscoped(),
+	"getMySignIn":            {access: signedIn},
+	"confirm":                {access: signedIn},
+	"confirmPasskeyOptions":  {access: signedIn},
+	"confirmPasskey":         {access: signedIn},
+	"beginTotp":              {access: signedIn},
+	"confirmTotp":            {access: signedIn},
+	"removeTotp":             {access: signedIn},
+	"renewRecoveryCodes":     {access: signedIn},
+	"passkeyOptions":         {access: signedIn},
+	"addPasskey":             {access: signedIn},
+	"renamePasskey":          {access: signedIn},
+	"removePasskey":          {access: signedIn},
+	"listLoginSessions":      {access: signedIn},
+	"endLoginSession":        {access: signedIn},
+	"endOtherLoginSessions":  {access: signedIn},
 	"changePassword":         {access: signedIn},
 	"listTokens":             {access: signedIn},
 	"createToken":            {access: signedIn},

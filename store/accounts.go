@@ -92,6 +92,15 @@ func (s *Accounts) SetPasswordHash(ctx context.Context, userID, hash string) err
 	return changed(s.db.Exec(ctx, `UPDATE users SET password_hash = ? WHERE id = ?`, hash, userID))
 }
 
+// SetPassword writes the hash of a new password; links to set one end.
+func (s *Accounts) SetPassword(ctx context.Context, userID, hash string, at int64) error {
+	if err := changed(s.db.Exec(ctx, `UPDATE users SET password_hash = ?, password_at = ? WHERE id = ?`, hash, at, userID)); err != nil {
+		return err
+	}
+	_, err := s.db.Exec(ctx, `DELETE FROM password_links WHERE user_id = ?`, userID)
+	return err
+}
+
 // CountUsers returns how many users there are.
 func (s *Accounts) CountUsers(ctx context.Context) (n int, err error) {
 	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM users`).Scan(&n)

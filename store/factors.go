@@ -22,6 +22,11 @@ func (s *Accounts) Ceremony(ctx context.Context, hash string) (c accounts.Ceremo
 	return c, err
 }
 
+// UpdateCeremony replaces what a ceremony holds.
+func (s *Accounts) UpdateCeremony(ctx context.Context, hash, sealed string) error {
+	return changed(s.db.Exec(ctx, `UPDATE ceremonies SET sealed = ? WHERE id_hash = ?`, sealed, hash))
+}
+
 // FailCeremony counts a failure.
 func (s *Accounts) FailCeremony(ctx context.Context, hash string) (n int, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -33,6 +38,12 @@ func (s *Accounts) FailCeremony(ctx context.Context, hash string) (n int, err er
 // DeleteCeremony removes one.
 func (s *Accounts) DeleteCeremony(ctx context.Context, hash string) error {
 	return changed(s.db.Exec(ctx, `DELETE FROM ceremonies WHERE id_hash = ?`, hash))
+}
+
+// DeleteLoginsUnderWay removes what a user's sign-ins have begun.
+func (s *Accounts) DeleteLoginsUnderWay(ctx context.Context, userID string) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM ceremonies WHERE user_id = ?`, userID)
+	return err
 }
 
 // DropCeremonies removes those that have ended.
@@ -135,5 +146,23 @@ func (s *Accounts) DeletePasskey(ctx context.Context, userID, id string) error {
 // DeletePasskeys forgets all of a user's passkeys.
 func (s *Accounts) DeletePasskeys(ctx context.Context, userID string) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM passkeys WHERE user_id = ?`, userID)
+	return err
+}
+
+// CountIdentities counts the accounts elsewhere that a user may sign in with.
+func (s *Accounts) CountIdentities(ctx context.Context, userID string) (n int, err error) {
+	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM identities WHERE user_id = ?`, userID).Scan(&n)
+	return n, err
+}
+
+// PasswordLink returns whose link this is and when it ends.
+func (s *Accounts) PasswordLink(ctx context.Context, tokenHash string) (userID string, expiresAt int64, err error) {
+	err = s.db.QueryRow(ctx, `SELECT user_id, expires_at FROM password_links WHERE token_hash = ?`, tokenHash).Scan(&userID, &expiresAt)
+	return userID, expiresAt, err
+}
+
+// DropPasswordLinks removes those that have ended.
+func (s *Accounts) DropPasswordLinks(ctx context.Context, now int64) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM password_links WHERE expires_at <= ?`, now)
 	return err
 }

@@ -677,6 +677,24 @@ func (e InterruptionOutcome) Valid() bool {
 	}
 }
 
+// Defines values for LoginFactorMethod.
+const (
+	LoginFactorMethodRecoveryCode LoginFactorMethod = "recovery_code"
+	LoginFactorMethodTotp         LoginFactorMethod = "totp"
+)
+
+// Valid indicates whether the value is a known member of the LoginFactorMethod enum.
+func (e LoginFactorMethod) Valid() bool {
+	switch e {
+	case LoginFactorMethodRecoveryCode:
+		return true
+	case LoginFactorMethodTotp:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MergeRequestStrategy.
 const (
 	MergeRequestStrategyMerge  MergeRequestStrategy = "merge"
@@ -1430,6 +1448,33 @@ func (e SandboxStepState) Valid() bool {
 	}
 }
 
+// Defines values for Scope.
+const (
+	ScopeAdmin           Scope = "admin"
+	ScopeBillingRead     Scope = "billing:read"
+	ScopeSessionsAttach  Scope = "sessions:attach"
+	ScopeWorkspacesRead  Scope = "workspaces:read"
+	ScopeWorkspacesWrite Scope = "workspaces:write"
+)
+
+// Valid indicates whether the value is a known member of the Scope enum.
+func (e Scope) Valid() bool {
+	switch e {
+	case ScopeAdmin:
+		return true
+	case ScopeBillingRead:
+		return true
+	case ScopeSessionsAttach:
+		return true
+	case ScopeWorkspacesRead:
+		return true
+	case ScopeWorkspacesWrite:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SessionPermissions.
 const (
 	SessionPermissionsAll SessionPermissions = "all"
@@ -1517,6 +1562,45 @@ func (e SessionState) Valid() bool {
 	case SessionStateWaiting:
 		return true
 	case SessionStateWorking:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SignInMethod.
+const (
+	SignInMethodPasskey      SignInMethod = "passkey"
+	SignInMethodRecoveryCode SignInMethod = "recovery_code"
+	SignInMethodTotp         SignInMethod = "totp"
+)
+
+// Valid indicates whether the value is a known member of the SignInMethod enum.
+func (e SignInMethod) Valid() bool {
+	switch e {
+	case SignInMethodPasskey:
+		return true
+	case SignInMethodRecoveryCode:
+		return true
+	case SignInMethodTotp:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SignInProviderKind.
+const (
+	Github SignInProviderKind = "github"
+	Oidc   SignInProviderKind = "oidc"
+)
+
+// Valid indicates whether the value is a known member of the SignInProviderKind enum.
+func (e SignInProviderKind) Valid() bool {
+	switch e {
+	case Github:
+		return true
+	case Oidc:
 		return true
 	default:
 		return false
@@ -2276,6 +2360,13 @@ type CommitRequest struct {
 	Paths *[]string `json:"paths,omitempty"`
 }
 
+// Confirm One of the two
+type Confirm struct {
+	// Code Of the authenticator app
+	Code     *string `json:"code,omitempty"`
+	Password *string `json:"password,omitempty"`
+}
+
 // Conflict defines model for Conflict.
 type Conflict struct {
 	// Kind e.g. content, modify/delete, rename/rename
@@ -2643,6 +2734,18 @@ type Health struct {
 // HealthStatus defines model for Health.Status.
 type HealthStatus string
 
+// Identity defines model for Identity.
+type Identity struct {
+	CreatedAt  int64  `json:"created_at"`
+	Email      string `json:"email"`
+	Id         string `json:"id"`
+	LastUsedAt *int64 `json:"last_used_at"`
+	Name       string `json:"name"`
+
+	// Provider Its id in config.json
+	Provider string `json:"provider"`
+}
+
 // ImageBuild defines model for ImageBuild.
 type ImageBuild struct {
 	Commit      string          `json:"commit"`
@@ -2982,10 +3085,49 @@ type Limits struct {
 	MaxInputBytes int   `json:"max_input_bytes"`
 }
 
+// LoginFactor defines model for LoginFactor.
+type LoginFactor struct {
+	Code   string            `json:"code"`
+	Method LoginFactorMethod `json:"method"`
+}
+
+// LoginFactorMethod defines model for LoginFactor.Method.
+type LoginFactorMethod string
+
 // LoginRequest defines model for LoginRequest.
 type LoginRequest struct {
 	Email    string `json:"email"`
 	Password string `json:"password"`
+}
+
+// LoginSession defines model for LoginSession.
+type LoginSession struct {
+	// Browser Browser and system in words
+	Browser   string `json:"browser"`
+	CreatedAt int64  `json:"created_at"`
+
+	// Current The one that asks
+	Current   bool  `json:"current"`
+	ExpiresAt int64 `json:"expires_at"`
+
+	// Factors How you proved who you are: password, totp, recovery_code, passkey, sso, sso_mfa, link
+	Factors   []string `json:"factors"`
+	Id        string   `json:"id"`
+	Ip        string   `json:"ip"`
+	Provider  *string  `json:"provider"`
+	SeenAt    int64    `json:"seen_at"`
+	UserAgent string   `json:"user_agent"`
+}
+
+// LoginSessionList defines model for LoginSessionList.
+type LoginSessionList struct {
+	Items []LoginSession `json:"items"`
+}
+
+// LoginWaiting defines model for LoginWaiting.
+type LoginWaiting struct {
+	ExpiresAt int64          `json:"expires_at"`
+	Methods   []SignInMethod `json:"methods"`
 }
 
 // Loss defines model for Loss.
@@ -3001,9 +3143,14 @@ type Loss struct {
 
 // Me defines model for Me.
 type Me struct {
-	Limits Limits `json:"limits"`
-	Teams  []Team `json:"teams"`
-	User   User   `json:"user"`
+	// ConfirmedAt When you last proved who you are; null with an API token
+	ConfirmedAt *int64 `json:"confirmed_at"`
+	Limits      Limits `json:"limits"`
+
+	// SecondFactor More than a password vouches for you here
+	SecondFactor bool   `json:"second_factor"`
+	Teams        []Team `json:"teams"`
+	User         User   `json:"user"`
 }
 
 // Member defines model for Member.
@@ -3076,6 +3223,15 @@ type MetricTarget struct {
 
 	// Words What is measured, and what is asked for
 	Words string `json:"words"`
+}
+
+// MySignIn defines model for MySignIn.
+type MySignIn struct {
+	HasPassword       bool       `json:"has_password"`
+	Identities        []Identity `json:"identities"`
+	Passkeys          []Passkey  `json:"passkeys"`
+	RecoveryCodesLeft int        `json:"recovery_codes_left"`
+	Totp              TotpState  `json:"totp"`
 }
 
 // Network defines model for Network.
@@ -3190,6 +3346,13 @@ type NewInvite struct {
 type NewMember struct {
 	Email string `json:"email"`
 	Role  Role   `json:"role"`
+}
+
+// NewPasskey defines model for NewPasskey.
+type NewPasskey struct {
+	// Credential The JSON form of what the browser made
+	Credential json.RawMessage `json:"credential"`
+	Name       string          `json:"name"`
 }
 
 // NewProject defines model for NewProject.
@@ -3318,6 +3481,12 @@ type NewTeam struct {
 type NewToken struct {
 	ExpiresAt *int64 `json:"expires_at,omitempty"`
 	Name      string `json:"name"`
+
+	// Scopes None or null: all that you may do
+	Scopes *[]Scope `json:"scopes,omitempty"`
+
+	// Team Short name of the only team it may act in
+	Team *string `json:"team,omitempty"`
 }
 
 // NewWebhook defines model for NewWebhook.
@@ -3408,10 +3577,36 @@ type NumberSetting struct {
 	Value  int64 `json:"value"`
 }
 
+// Passkey defines model for Passkey.
+type Passkey struct {
+	CreatedAt  int64  `json:"created_at"`
+	Id         string `json:"id"`
+	LastUsedAt *int64 `json:"last_used_at"`
+	Name       string `json:"name"`
+}
+
+// PasskeyAnswer defines model for PasskeyAnswer.
+type PasskeyAnswer struct {
+	// Credential The JSON form of what the browser answers
+	Credential json.RawMessage `json:"credential"`
+}
+
+// PasskeyName defines model for PasskeyName.
+type PasskeyName struct {
+	Name string `json:"name"`
+}
+
+// PasskeyOptions defines model for PasskeyOptions.
+type PasskeyOptions struct {
+	// Options The JSON form of WebAuthn's options
+	Options json.RawMessage `json:"options"`
+}
+
 // PasswordChange defines model for PasswordChange.
 type PasswordChange struct {
-	CurrentPassword string `json:"current_password"`
-	NewPassword     string `json:"new_password"`
+	// CurrentPassword Left out by who has no password yet
+	CurrentPassword *string `json:"current_password,omitempty"`
+	NewPassword     string  `json:"new_password"`
 }
 
 // Person defines model for Person.
@@ -3791,6 +3986,11 @@ type QuestionOption struct {
 // QuestionOptionRole defines model for QuestionOption.Role.
 type QuestionOptionRole string
 
+// RecoveryCodes defines model for RecoveryCodes.
+type RecoveryCodes struct {
+	RecoveryCodes []string `json:"recovery_codes"`
+}
+
 // Redelivery defines model for Redelivery.
 type Redelivery struct {
 	DeliveryId string `json:"delivery_id"`
@@ -3821,6 +4021,12 @@ type ResetLink struct {
 
 	// Url The link; shown this one time
 	Url string `json:"url"`
+}
+
+// ResetPassword defines model for ResetPassword.
+type ResetPassword struct {
+	Password string `json:"password"`
+	Token    string `json:"token"`
 }
 
 // ResourceLimits Limits of a sandbox; 0 or absent = none of its own
@@ -4301,6 +4507,9 @@ type SandboxSummary struct {
 	State SandboxState `json:"state"`
 }
 
+// Scope defines model for Scope.
+type Scope string
+
 // Screen defines model for Screen.
 type Screen struct {
 	AltScreen bool `json:"alt_screen"`
@@ -4440,6 +4649,33 @@ type SetupRequest struct {
 // SetupState defines model for SetupState.
 type SetupState struct {
 	Needed bool `json:"needed"`
+}
+
+// SignInMethod defines model for SignInMethod.
+type SignInMethod string
+
+// SignInProvider defines model for SignInProvider.
+type SignInProvider struct {
+	Id   string             `json:"id"`
+	Kind SignInProviderKind `json:"kind"`
+	Name string             `json:"name"`
+}
+
+// SignInProviderKind defines model for SignInProvider.Kind.
+type SignInProviderKind string
+
+// SignInWays defines model for SignInWays.
+type SignInWays struct {
+	// Insecure This page came over plain http from another machine
+	Insecure bool `json:"insecure"`
+
+	// Mail A link to choose a new password can be mailed
+	Mail bool `json:"mail"`
+
+	// Passkeys False also where this address can have none: they need https, or this machine by name
+	Passkeys  bool             `json:"passkeys"`
+	Password  bool             `json:"password"`
+	Providers []SignInProvider `json:"providers"`
 }
 
 // SizeMark defines model for SizeMark.
@@ -4716,11 +4952,18 @@ type Timing struct {
 
 // Token defines model for Token.
 type Token struct {
-	CreatedAt  int64  `json:"created_at"`
-	ExpiresAt  *int64 `json:"expires_at"`
-	Id         string `json:"id"`
-	LastUsedAt *int64 `json:"last_used_at"`
-	Name       string `json:"name"`
+	CreatedAt  int64   `json:"created_at"`
+	ExpiresAt  *int64  `json:"expires_at"`
+	Id         string  `json:"id"`
+	LastUsedAt *int64  `json:"last_used_at"`
+	LastUsedIp *string `json:"last_used_ip"`
+	Name       string  `json:"name"`
+
+	// Scopes null = all that you may do
+	Scopes *[]Scope `json:"scopes"`
+
+	// Team Short name of the only team it acts in, null = all yours
+	Team *string `json:"team"`
 }
 
 // TokenList defines model for TokenList.
@@ -4737,6 +4980,27 @@ type TokenUsage struct {
 	Model      string `json:"model"`
 	Output     int64  `json:"output"`
 	Reasoning  int64  `json:"reasoning"`
+}
+
+// TotpCode defines model for TotpCode.
+type TotpCode struct {
+	Code string `json:"code"`
+}
+
+// TotpSecret defines model for TotpSecret.
+type TotpSecret struct {
+	// Secret To type into the app
+	Secret string `json:"secret"`
+
+	// Uri To show as a QR code
+	Uri string `json:"uri"`
+}
+
+// TotpState defines model for TotpState.
+type TotpState struct {
+	// ConfirmedAt When it was set up
+	ConfirmedAt *int64 `json:"confirmed_at"`
+	Enabled     bool   `json:"enabled"`
 }
 
 // Usage As the host counts it where the place allows that, else as the sandbox tells
@@ -5516,14 +5780,32 @@ type LookInviteJSONRequestBody = InviteToken
 // LoginJSONRequestBody defines body for Login for application/json ContentType.
 type LoginJSONRequestBody = LoginRequest
 
+// LoginFactorJSONRequestBody defines body for LoginFactor for application/json ContentType.
+type LoginFactorJSONRequestBody = LoginFactor
+
+// LoginPasskeyJSONRequestBody defines body for LoginPasskey for application/json ContentType.
+type LoginPasskeyJSONRequestBody = PasskeyAnswer
+
 // AddAgentAccountJSONRequestBody defines body for AddAgentAccount for application/json ContentType.
 type AddAgentAccountJSONRequestBody = NewAgentAccount
 
 // SetAgentAccountJSONRequestBody defines body for SetAgentAccount for application/json ContentType.
 type SetAgentAccountJSONRequestBody = AgentAccountRequest
 
+// ConfirmJSONRequestBody defines body for Confirm for application/json ContentType.
+type ConfirmJSONRequestBody = Confirm
+
+// ConfirmPasskeyJSONRequestBody defines body for ConfirmPasskey for application/json ContentType.
+type ConfirmPasskeyJSONRequestBody = PasskeyAnswer
+
 // SetNotificationsJSONRequestBody defines body for SetNotifications for application/json ContentType.
 type SetNotificationsJSONRequestBody = NotificationRules
+
+// AddPasskeyJSONRequestBody defines body for AddPasskey for application/json ContentType.
+type AddPasskeyJSONRequestBody = NewPasskey
+
+// RenamePasskeyJSONRequestBody defines body for RenamePasskey for application/json ContentType.
+type RenamePasskeyJSONRequestBody = PasskeyName
 
 // ChangePasswordJSONRequestBody defines body for ChangePassword for application/json ContentType.
 type ChangePasswordJSONRequestBody = PasswordChange
@@ -5533,6 +5815,12 @@ type AddPushSubscriptionJSONRequestBody = NewPushSubscription
 
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = NewToken
+
+// ConfirmTotpJSONRequestBody defines body for ConfirmTotp for application/json ContentType.
+type ConfirmTotpJSONRequestBody = TotpCode
+
+// ResetPasswordJSONRequestBody defines body for ResetPassword for application/json ContentType.
+type ResetPasswordJSONRequestBody = ResetPassword
 
 // UpdateProjectJSONRequestBody defines body for UpdateProject for application/json ContentType.
 type UpdateProjectJSONRequestBody = ProjectPatch
@@ -5746,6 +6034,18 @@ type ServerInterface interface {
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx echo.Context) error
+	// GetLoginWaiting What a sign-in under way waits for
+	// (GET /login/factor)
+	GetLoginWaiting(ctx echo.Context) error
+	// LoginFactor Go on with a sign-in by a code
+	// (POST /login/factor)
+	LoginFactor(ctx echo.Context) error
+	// LoginPasskey Sign in with a passkey
+	// (POST /login/passkey)
+	LoginPasskey(ctx echo.Context) error
+	// LoginPasskeyOptions Ask for a passkey to sign in
+	// (POST /login/passkey/options)
+	LoginPasskeyOptions(ctx echo.Context) error
 	// Logout Sign out
 	// (POST /logout)
 	Logout(ctx echo.Context) error
@@ -5764,12 +6064,42 @@ type ServerInterface interface {
 	// SetAgentAccount Choose the account an agent uses for you
 	// (PUT /me/agent-accounts/{agent})
 	SetAgentAccount(ctx echo.Context, agent AgentName) error
+	// Confirm Confirm that it is you
+	// (POST /me/confirm)
+	Confirm(ctx echo.Context) error
+	// ConfirmPasskey Confirm that it is you with a passkey
+	// (POST /me/confirm/passkey)
+	ConfirmPasskey(ctx echo.Context) error
+	// ConfirmPasskeyOptions Ask for a passkey to confirm that it is you
+	// (POST /me/confirm/passkey/options)
+	ConfirmPasskeyOptions(ctx echo.Context) error
+	// ListLoginSessions Where you are signed in, the latest used first
+	// (GET /me/login-sessions)
+	ListLoginSessions(ctx echo.Context) error
+	// EndOtherLoginSessions End all your login sessions but this one
+	// (POST /me/login-sessions/end-others)
+	EndOtherLoginSessions(ctx echo.Context) error
+	// EndLoginSession End one of your login sessions; its sockets close at once
+	// (DELETE /me/login-sessions/{id})
+	EndLoginSession(ctx echo.Context, id Id) error
 	// GetNotifications About what your browsers are told through their push service
 	// (GET /me/notifications)
 	GetNotifications(ctx echo.Context) error
 	// SetNotifications Change your rules
 	// (PUT /me/notifications)
 	SetNotifications(ctx echo.Context) error
+	// AddPasskey Keep a new passkey
+	// (POST /me/passkeys)
+	AddPasskey(ctx echo.Context) error
+	// PasskeyOptions Begin to make a passkey
+	// (POST /me/passkeys/options)
+	PasskeyOptions(ctx echo.Context) error
+	// RemovePasskey Remove a passkey
+	// (DELETE /me/passkeys/{id})
+	RemovePasskey(ctx echo.Context, id Id) error
+	// RenamePasskey Rename a passkey
+	// (PATCH /me/passkeys/{id})
+	RenamePasskey(ctx echo.Context, id Id) error
 	// ChangePassword Change your password; ends your other login sessions
 	// (PUT /me/password)
 	ChangePassword(ctx echo.Context) error
@@ -5782,6 +6112,12 @@ type ServerInterface interface {
 	// TestPushSubscription Send a message to one of your browsers now
 	// (POST /me/push-subscriptions/{id}/test)
 	TestPushSubscription(ctx echo.Context, id Id) error
+	// RenewRecoveryCodes Make new recovery codes; those before stop working
+	// (POST /me/recovery-codes)
+	RenewRecoveryCodes(ctx echo.Context) error
+	// GetMySignIn How you can sign in
+	// (GET /me/sign-in)
+	GetMySignIn(ctx echo.Context) error
 	// ListTokens Your API tokens
 	// (GET /me/tokens)
 	ListTokens(ctx echo.Context) error
@@ -5791,9 +6127,21 @@ type ServerInterface interface {
 	// DeleteToken End an API token
 	// (DELETE /me/tokens/{id})
 	DeleteToken(ctx echo.Context, id Id) error
+	// RemoveTotp Remove your authenticator app
+	// (DELETE /me/totp)
+	RemoveTotp(ctx echo.Context) error
+	// BeginTotp Set up an authenticator app
+	// (POST /me/totp)
+	BeginTotp(ctx echo.Context) error
+	// ConfirmTotp Show the first code of an authenticator app
+	// (POST /me/totp/confirm)
+	ConfirmTotp(ctx echo.Context) error
 	// GetMetrics The counters of this server's places, for Prometheus; operators
 	// (GET /metrics)
 	GetMetrics(ctx echo.Context) error
+	// ResetPassword Choose a new password with a link
+	// (POST /password/reset)
+	ResetPassword(ctx echo.Context) error
 	// DeleteProject Remove a project without workspaces; cancels a clone under way
 	// (DELETE /projects/{id})
 	DeleteProject(ctx echo.Context, id Id) error
@@ -5917,6 +6265,9 @@ type ServerInterface interface {
 	// Setup Make the first user and team
 	// (POST /setup)
 	Setup(ctx echo.Context) error
+	// GetSignIn The ways to sign in here
+	// (GET /sign-in)
+	GetSignIn(ctx echo.Context) error
 	// SettleSyncConflict Say that a conflict is dealt with; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx echo.Context, id Id) error
@@ -6818,6 +7169,42 @@ func (w *ServerInterfaceWrapper) Login(ctx echo.Context) error {
 	return err
 }
 
+// GetLoginWaiting converts echo context to params.
+func (w *ServerInterfaceWrapper) GetLoginWaiting(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetLoginWaiting(ctx)
+	return err
+}
+
+// LoginFactor converts echo context to params.
+func (w *ServerInterfaceWrapper) LoginFactor(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.LoginFactor(ctx)
+	return err
+}
+
+// LoginPasskey converts echo context to params.
+func (w *ServerInterfaceWrapper) LoginPasskey(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.LoginPasskey(ctx)
+	return err
+}
+
+// LoginPasskeyOptions converts echo context to params.
+func (w *ServerInterfaceWrapper) LoginPasskeyOptions(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.LoginPasskeyOptions(ctx)
+	return err
+}
+
 // Logout converts echo context to params.
 func (w *ServerInterfaceWrapper) Logout(ctx echo.Context) error {
 	var err error
@@ -6886,6 +7273,67 @@ func (w *ServerInterfaceWrapper) SetAgentAccount(ctx echo.Context) error {
 	return err
 }
 
+// Confirm converts echo context to params.
+func (w *ServerInterfaceWrapper) Confirm(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.Confirm(ctx)
+	return err
+}
+
+// ConfirmPasskey converts echo context to params.
+func (w *ServerInterfaceWrapper) ConfirmPasskey(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ConfirmPasskey(ctx)
+	return err
+}
+
+// ConfirmPasskeyOptions converts echo context to params.
+func (w *ServerInterfaceWrapper) ConfirmPasskeyOptions(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ConfirmPasskeyOptions(ctx)
+	return err
+}
+
+// ListLoginSessions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListLoginSessions(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListLoginSessions(ctx)
+	return err
+}
+
+// EndOtherLoginSessions converts echo context to params.
+func (w *ServerInterfaceWrapper) EndOtherLoginSessions(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.EndOtherLoginSessions(ctx)
+	return err
+}
+
+// EndLoginSession converts echo context to params.
+func (w *ServerInterfaceWrapper) EndLoginSession(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.EndLoginSession(ctx, id)
+	return err
+}
+
 // GetNotifications converts echo context to params.
 func (w *ServerInterfaceWrapper) GetNotifications(ctx echo.Context) error {
 	var err error
@@ -6901,6 +7349,56 @@ func (w *ServerInterfaceWrapper) SetNotifications(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SetNotifications(ctx)
+	return err
+}
+
+// AddPasskey converts echo context to params.
+func (w *ServerInterfaceWrapper) AddPasskey(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AddPasskey(ctx)
+	return err
+}
+
+// PasskeyOptions converts echo context to params.
+func (w *ServerInterfaceWrapper) PasskeyOptions(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PasskeyOptions(ctx)
+	return err
+}
+
+// RemovePasskey converts echo context to params.
+func (w *ServerInterfaceWrapper) RemovePasskey(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RemovePasskey(ctx, id)
+	return err
+}
+
+// RenamePasskey converts echo context to params.
+func (w *ServerInterfaceWrapper) RenamePasskey(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RenamePasskey(ctx, id)
 	return err
 }
 
@@ -6954,6 +7452,24 @@ func (w *ServerInterfaceWrapper) TestPushSubscription(ctx echo.Context) error {
 	return err
 }
 
+// RenewRecoveryCodes converts echo context to params.
+func (w *ServerInterfaceWrapper) RenewRecoveryCodes(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RenewRecoveryCodes(ctx)
+	return err
+}
+
+// GetMySignIn converts echo context to params.
+func (w *ServerInterfaceWrapper) GetMySignIn(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetMySignIn(ctx)
+	return err
+}
+
 // ListTokens converts echo context to params.
 func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	var err error
@@ -6988,12 +7504,48 @@ func (w *ServerInterfaceWrapper) DeleteToken(ctx echo.Context) error {
 	return err
 }
 
+// RemoveTotp converts echo context to params.
+func (w *ServerInterfaceWrapper) RemoveTotp(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RemoveTotp(ctx)
+	return err
+}
+
+// BeginTotp converts echo context to params.
+func (w *ServerInterfaceWrapper) BeginTotp(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.BeginTotp(ctx)
+	return err
+}
+
+// ConfirmTotp converts echo context to params.
+func (w *ServerInterfaceWrapper) ConfirmTotp(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ConfirmTotp(ctx)
+	return err
+}
+
 // GetMetrics converts echo context to params.
 func (w *ServerInterfaceWrapper) GetMetrics(ctx echo.Context) error {
 	var err error
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetMetrics(ctx)
+	return err
+}
+
+// ResetPassword converts echo context to params.
+func (w *ServerInterfaceWrapper) ResetPassword(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResetPassword(ctx)
 	return err
 }
 
@@ -7917,6 +8469,15 @@ func (w *ServerInterfaceWrapper) Setup(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.Setup(ctx)
+	return err
+}
+
+// GetSignIn converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSignIn(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSignIn(ctx)
 	return err
 }
 
@@ -9829,10 +10390,31 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/health", wrapper.GetHealth, options.OperationMiddlewares["getHealth"]...)
 	router.GET(options.BaseURL+"/setup", wrapper.GetSetup, options.OperationMiddlewares["getSetup"]...)
 	router.POST(options.BaseURL+"/setup", wrapper.Setup, options.OperationMiddlewares["setup"]...)
+	router.GET(options.BaseURL+"/sign-in", wrapper.GetSignIn, options.OperationMiddlewares["getSignIn"]...)
 	router.POST(options.BaseURL+"/login", wrapper.Login, options.OperationMiddlewares["login"]...)
+	router.GET(options.BaseURL+"/login/factor", wrapper.GetLoginWaiting, options.OperationMiddlewares["getLoginWaiting"]...)
+	router.POST(options.BaseURL+"/login/factor", wrapper.LoginFactor, options.OperationMiddlewares["loginFactor"]...)
+	router.POST(options.BaseURL+"/login/passkey/options", wrapper.LoginPasskeyOptions, options.OperationMiddlewares["loginPasskeyOptions"]...)
+	router.POST(options.BaseURL+"/login/passkey", wrapper.LoginPasskey, options.OperationMiddlewares["loginPasskey"]...)
+	router.POST(options.BaseURL+"/password/reset", wrapper.ResetPassword, options.OperationMiddlewares["resetPassword"]...)
 	router.POST(options.BaseURL+"/logout", wrapper.Logout, options.OperationMiddlewares["logout"]...)
 	router.GET(options.BaseURL+"/me", wrapper.GetMe, options.OperationMiddlewares["getMe"]...)
 	router.PUT(options.BaseURL+"/me/password", wrapper.ChangePassword, options.OperationMiddlewares["changePassword"]...)
+	router.GET(options.BaseURL+"/me/sign-in", wrapper.GetMySignIn, options.OperationMiddlewares["getMySignIn"]...)
+	router.POST(options.BaseURL+"/me/confirm", wrapper.Confirm, options.OperationMiddlewares["confirm"]...)
+	router.POST(options.BaseURL+"/me/confirm/passkey/options", wrapper.ConfirmPasskeyOptions, options.OperationMiddlewares["confirmPasskeyOptions"]...)
+	router.POST(options.BaseURL+"/me/confirm/passkey", wrapper.ConfirmPasskey, options.OperationMiddlewares["confirmPasskey"]...)
+	router.DELETE(options.BaseURL+"/me/totp", wrapper.RemoveTotp, options.OperationMiddlewares["removeTotp"]...)
+	router.POST(options.BaseURL+"/me/totp", wrapper.BeginTotp, options.OperationMiddlewares["beginTotp"]...)
+	router.POST(options.BaseURL+"/me/totp/confirm", wrapper.ConfirmTotp, options.OperationMiddlewares["confirmTotp"]...)
+	router.POST(options.BaseURL+"/me/recovery-codes", wrapper.RenewRecoveryCodes, options.OperationMiddlewares["renewRecoveryCodes"]...)
+	router.POST(options.BaseURL+"/me/passkeys/options", wrapper.PasskeyOptions, options.OperationMiddlewares["passkeyOptions"]...)
+	router.POST(options.BaseURL+"/me/passkeys", wrapper.AddPasskey, options.OperationMiddlewares["addPasskey"]...)
+	router.DELETE(options.BaseURL+"/me/passkeys/:id", wrapper.RemovePasskey, options.OperationMiddlewares["removePasskey"]...)
+	router.PATCH(options.BaseURL+"/me/passkeys/:id", wrapper.RenamePasskey, options.OperationMiddlewares["renamePasskey"]...)
+	router.GET(options.BaseURL+"/me/login-sessions", wrapper.ListLoginSessions, options.OperationMiddlewares["listLoginSessions"]...)
+	router.DELETE(options.BaseURL+"/me/login-sessions/:id", wrapper.EndLoginSession, options.OperationMiddlewares["endLoginSession"]...)
+	router.POST(options.BaseURL+"/me/login-sessions/end-others", wrapper.EndOtherLoginSessions, options.OperationMiddlewares["endOtherLoginSessions"]...)
 	router.GET(options.BaseURL+"/me/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/me/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.DELETE(options.BaseURL+"/me/tokens/:id", wrapper.DeleteToken, options.OperationMiddlewares["deleteToken"]...)
@@ -11385,26 +11967,30 @@ type LoginResponseObject interface {
 	VisitLoginResponse(w http.ResponseWriter) error
 }
 
-type Login200ResponseHeaders struct {
-	SetCookie *string
-}
-
-type Login200JSONResponse struct {
-	Body    Me
-	Headers Login200ResponseHeaders
-}
+type Login200JSONResponse Me
 
 func (response Login200JSONResponse) VisitLoginResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.SetCookie != nil {
-		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
-	}
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type Login202JSONResponse LoginWaiting
+
+func (response Login202JSONResponse) VisitLoginResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -11415,6 +12001,160 @@ type LogindefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response LogindefaultApplicationProblemPlusJSONResponse) VisitLoginResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLoginWaitingRequestObject struct {
+}
+
+type GetLoginWaitingResponseObject interface {
+	VisitGetLoginWaitingResponse(w http.ResponseWriter) error
+}
+
+type GetLoginWaiting200JSONResponse LoginWaiting
+
+func (response GetLoginWaiting200JSONResponse) VisitGetLoginWaitingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetLoginWaitingdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetLoginWaitingdefaultApplicationProblemPlusJSONResponse) VisitGetLoginWaitingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LoginFactorRequestObject struct {
+	Body *LoginFactorJSONRequestBody
+}
+
+type LoginFactorResponseObject interface {
+	VisitLoginFactorResponse(w http.ResponseWriter) error
+}
+
+type LoginFactor200JSONResponse Me
+
+func (response LoginFactor200JSONResponse) VisitLoginFactorResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LoginFactordefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response LoginFactordefaultApplicationProblemPlusJSONResponse) VisitLoginFactorResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LoginPasskeyRequestObject struct {
+	Body *LoginPasskeyJSONRequestBody
+}
+
+type LoginPasskeyResponseObject interface {
+	VisitLoginPasskeyResponse(w http.ResponseWriter) error
+}
+
+type LoginPasskey200JSONResponse Me
+
+func (response LoginPasskey200JSONResponse) VisitLoginPasskeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LoginPasskeydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response LoginPasskeydefaultApplicationProblemPlusJSONResponse) VisitLoginPasskeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LoginPasskeyOptionsRequestObject struct {
+}
+
+type LoginPasskeyOptionsResponseObject interface {
+	VisitLoginPasskeyOptionsResponse(w http.ResponseWriter) error
+}
+
+type LoginPasskeyOptions200JSONResponse PasskeyOptions
+
+func (response LoginPasskeyOptions200JSONResponse) VisitLoginPasskeyOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LoginPasskeyOptionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response LoginPasskeyOptionsdefaultApplicationProblemPlusJSONResponse) VisitLoginPasskeyOptionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11654,6 +12394,213 @@ func (response SetAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitSe
 	return err
 }
 
+type ConfirmRequestObject struct {
+	Body *ConfirmJSONRequestBody
+}
+
+type ConfirmResponseObject interface {
+	VisitConfirmResponse(w http.ResponseWriter) error
+}
+
+type Confirm204Response struct {
+}
+
+func (response Confirm204Response) VisitConfirmResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ConfirmdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ConfirmdefaultApplicationProblemPlusJSONResponse) VisitConfirmResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmPasskeyRequestObject struct {
+	Body *ConfirmPasskeyJSONRequestBody
+}
+
+type ConfirmPasskeyResponseObject interface {
+	VisitConfirmPasskeyResponse(w http.ResponseWriter) error
+}
+
+type ConfirmPasskey204Response struct {
+}
+
+func (response ConfirmPasskey204Response) VisitConfirmPasskeyResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ConfirmPasskeydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ConfirmPasskeydefaultApplicationProblemPlusJSONResponse) VisitConfirmPasskeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmPasskeyOptionsRequestObject struct {
+}
+
+type ConfirmPasskeyOptionsResponseObject interface {
+	VisitConfirmPasskeyOptionsResponse(w http.ResponseWriter) error
+}
+
+type ConfirmPasskeyOptions200JSONResponse PasskeyOptions
+
+func (response ConfirmPasskeyOptions200JSONResponse) VisitConfirmPasskeyOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmPasskeyOptionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ConfirmPasskeyOptionsdefaultApplicationProblemPlusJSONResponse) VisitConfirmPasskeyOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLoginSessionsRequestObject struct {
+}
+
+type ListLoginSessionsResponseObject interface {
+	VisitListLoginSessionsResponse(w http.ResponseWriter) error
+}
+
+type ListLoginSessions200JSONResponse LoginSessionList
+
+func (response ListLoginSessions200JSONResponse) VisitListLoginSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListLoginSessionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListLoginSessionsdefaultApplicationProblemPlusJSONResponse) VisitListLoginSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndOtherLoginSessionsRequestObject struct {
+}
+
+type EndOtherLoginSessionsResponseObject interface {
+	VisitEndOtherLoginSessionsResponse(w http.ResponseWriter) error
+}
+
+type EndOtherLoginSessions204Response struct {
+}
+
+func (response EndOtherLoginSessions204Response) VisitEndOtherLoginSessionsResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type EndOtherLoginSessionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response EndOtherLoginSessionsdefaultApplicationProblemPlusJSONResponse) VisitEndOtherLoginSessionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndLoginSessionRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type EndLoginSessionResponseObject interface {
+	VisitEndLoginSessionResponse(w http.ResponseWriter) error
+}
+
+type EndLoginSession204Response struct {
+}
+
+func (response EndLoginSession204Response) VisitEndLoginSessionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type EndLoginSessiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response EndLoginSessiondefaultApplicationProblemPlusJSONResponse) VisitEndLoginSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetNotificationsRequestObject struct {
 }
 
@@ -11720,6 +12667,156 @@ type SetNotificationsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SetNotificationsdefaultApplicationProblemPlusJSONResponse) VisitSetNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddPasskeyRequestObject struct {
+	Body *AddPasskeyJSONRequestBody
+}
+
+type AddPasskeyResponseObject interface {
+	VisitAddPasskeyResponse(w http.ResponseWriter) error
+}
+
+type AddPasskey201JSONResponse Passkey
+
+func (response AddPasskey201JSONResponse) VisitAddPasskeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddPasskeydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AddPasskeydefaultApplicationProblemPlusJSONResponse) VisitAddPasskeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PasskeyOptionsRequestObject struct {
+}
+
+type PasskeyOptionsResponseObject interface {
+	VisitPasskeyOptionsResponse(w http.ResponseWriter) error
+}
+
+type PasskeyOptions200JSONResponse PasskeyOptions
+
+func (response PasskeyOptions200JSONResponse) VisitPasskeyOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PasskeyOptionsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PasskeyOptionsdefaultApplicationProblemPlusJSONResponse) VisitPasskeyOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RemovePasskeyRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RemovePasskeyResponseObject interface {
+	VisitRemovePasskeyResponse(w http.ResponseWriter) error
+}
+
+type RemovePasskey204Response struct {
+}
+
+func (response RemovePasskey204Response) VisitRemovePasskeyResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RemovePasskeydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RemovePasskeydefaultApplicationProblemPlusJSONResponse) VisitRemovePasskeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenamePasskeyRequestObject struct {
+	Id   Id `json:"id"`
+	Body *RenamePasskeyJSONRequestBody
+}
+
+type RenamePasskeyResponseObject interface {
+	VisitRenamePasskeyResponse(w http.ResponseWriter) error
+}
+
+type RenamePasskey200JSONResponse Passkey
+
+func (response RenamePasskey200JSONResponse) VisitRenamePasskeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenamePasskeydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RenamePasskeydefaultApplicationProblemPlusJSONResponse) VisitRenamePasskeyResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -11869,6 +12966,82 @@ func (response TestPushSubscriptiondefaultApplicationProblemPlusJSONResponse) Vi
 	return err
 }
 
+type RenewRecoveryCodesRequestObject struct {
+}
+
+type RenewRecoveryCodesResponseObject interface {
+	VisitRenewRecoveryCodesResponse(w http.ResponseWriter) error
+}
+
+type RenewRecoveryCodes200JSONResponse RecoveryCodes
+
+func (response RenewRecoveryCodes200JSONResponse) VisitRenewRecoveryCodesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenewRecoveryCodesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RenewRecoveryCodesdefaultApplicationProblemPlusJSONResponse) VisitRenewRecoveryCodesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMySignInRequestObject struct {
+}
+
+type GetMySignInResponseObject interface {
+	VisitGetMySignInResponse(w http.ResponseWriter) error
+}
+
+type GetMySignIn200JSONResponse MySignIn
+
+func (response GetMySignIn200JSONResponse) VisitGetMySignInResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMySignIndefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetMySignIndefaultApplicationProblemPlusJSONResponse) VisitGetMySignInResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTokensRequestObject struct {
 }
 
@@ -11979,6 +13152,115 @@ func (response DeleteTokendefaultApplicationProblemPlusJSONResponse) VisitDelete
 	return err
 }
 
+type RemoveTotpRequestObject struct {
+}
+
+type RemoveTotpResponseObject interface {
+	VisitRemoveTotpResponse(w http.ResponseWriter) error
+}
+
+type RemoveTotp204Response struct {
+}
+
+func (response RemoveTotp204Response) VisitRemoveTotpResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RemoveTotpdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RemoveTotpdefaultApplicationProblemPlusJSONResponse) VisitRemoveTotpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BeginTotpRequestObject struct {
+}
+
+type BeginTotpResponseObject interface {
+	VisitBeginTotpResponse(w http.ResponseWriter) error
+}
+
+type BeginTotp200JSONResponse TotpSecret
+
+func (response BeginTotp200JSONResponse) VisitBeginTotpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BeginTotpdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BeginTotpdefaultApplicationProblemPlusJSONResponse) VisitBeginTotpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmTotpRequestObject struct {
+	Body *ConfirmTotpJSONRequestBody
+}
+
+type ConfirmTotpResponseObject interface {
+	VisitConfirmTotpResponse(w http.ResponseWriter) error
+}
+
+type ConfirmTotp200JSONResponse RecoveryCodes
+
+func (response ConfirmTotp200JSONResponse) VisitConfirmTotpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmTotpdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ConfirmTotpdefaultApplicationProblemPlusJSONResponse) VisitConfirmTotpResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetMetricsRequestObject struct {
 }
 
@@ -12003,6 +13285,39 @@ type GetMetricsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetMetricsdefaultApplicationProblemPlusJSONResponse) VisitGetMetricsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResetPasswordRequestObject struct {
+	Body *ResetPasswordJSONRequestBody
+}
+
+type ResetPasswordResponseObject interface {
+	VisitResetPasswordResponse(w http.ResponseWriter) error
+}
+
+type ResetPassword204Response struct {
+}
+
+func (response ResetPassword204Response) VisitResetPasswordResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type ResetPassworddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ResetPassworddefaultApplicationProblemPlusJSONResponse) VisitResetPasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -13660,6 +14975,44 @@ type SetupdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SetupdefaultApplicationProblemPlusJSONResponse) VisitSetupResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSignInRequestObject struct {
+}
+
+type GetSignInResponseObject interface {
+	VisitGetSignInResponse(w http.ResponseWriter) error
+}
+
+type GetSignIn200JSONResponse SignInWays
+
+func (response GetSignIn200JSONResponse) VisitGetSignInResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSignIndefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSignIndefaultApplicationProblemPlusJSONResponse) VisitGetSignInResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -17024,6 +18377,18 @@ type StrictServerInterface interface {
 	// Login Sign in with a password
 	// (POST /login)
 	Login(ctx context.Context, request LoginRequestObject) (LoginResponseObject, error)
+	// GetLoginWaiting What a sign-in under way waits for
+	// (GET /login/factor)
+	GetLoginWaiting(ctx context.Context, request GetLoginWaitingRequestObject) (GetLoginWaitingResponseObject, error)
+	// LoginFactor Go on with a sign-in by a code
+	// (POST /login/factor)
+	LoginFactor(ctx context.Context, request LoginFactorRequestObject) (LoginFactorResponseObject, error)
+	// LoginPasskey Sign in with a passkey
+	// (POST /login/passkey)
+	LoginPasskey(ctx context.Context, request LoginPasskeyRequestObject) (LoginPasskeyResponseObject, error)
+	// LoginPasskeyOptions Ask for a passkey to sign in
+	// (POST /login/passkey/options)
+	LoginPasskeyOptions(ctx context.Context, request LoginPasskeyOptionsRequestObject) (LoginPasskeyOptionsResponseObject, error)
 	// Logout Sign out
 	// (POST /logout)
 	Logout(ctx context.Context, request LogoutRequestObject) (LogoutResponseObject, error)
@@ -17042,12 +18407,42 @@ type StrictServerInterface interface {
 	// SetAgentAccount Choose the account an agent uses for you
 	// (PUT /me/agent-accounts/{agent})
 	SetAgentAccount(ctx context.Context, request SetAgentAccountRequestObject) (SetAgentAccountResponseObject, error)
+	// Confirm Confirm that it is you
+	// (POST /me/confirm)
+	Confirm(ctx context.Context, request ConfirmRequestObject) (ConfirmResponseObject, error)
+	// ConfirmPasskey Confirm that it is you with a passkey
+	// (POST /me/confirm/passkey)
+	ConfirmPasskey(ctx context.Context, request ConfirmPasskeyRequestObject) (ConfirmPasskeyResponseObject, error)
+	// ConfirmPasskeyOptions Ask for a passkey to confirm that it is you
+	// (POST /me/confirm/passkey/options)
+	ConfirmPasskeyOptions(ctx context.Context, request ConfirmPasskeyOptionsRequestObject) (ConfirmPasskeyOptionsResponseObject, error)
+	// ListLoginSessions Where you are signed in, the latest used first
+	// (GET /me/login-sessions)
+	ListLoginSessions(ctx context.Context, request ListLoginSessionsRequestObject) (ListLoginSessionsResponseObject, error)
+	// EndOtherLoginSessions End all your login sessions but this one
+	// (POST /me/login-sessions/end-others)
+	EndOtherLoginSessions(ctx context.Context, request EndOtherLoginSessionsRequestObject) (EndOtherLoginSessionsResponseObject, error)
+	// EndLoginSession End one of your login sessions; its sockets close at once
+	// (DELETE /me/login-sessions/{id})
+	EndLoginSession(ctx context.Context, request EndLoginSessionRequestObject) (EndLoginSessionResponseObject, error)
 	// GetNotifications About what your browsers are told through their push service
 	// (GET /me/notifications)
 	GetNotifications(ctx context.Context, request GetNotificationsRequestObject) (GetNotificationsResponseObject, error)
 	// SetNotifications Change your rules
 	// (PUT /me/notifications)
 	SetNotifications(ctx context.Context, request SetNotificationsRequestObject) (SetNotificationsResponseObject, error)
+	// AddPasskey Keep a new passkey
+	// (POST /me/passkeys)
+	AddPasskey(ctx context.Context, request AddPasskeyRequestObject) (AddPasskeyResponseObject, error)
+	// PasskeyOptions Begin to make a passkey
+	// (POST /me/passkeys/options)
+	PasskeyOptions(ctx context.Context, request PasskeyOptionsRequestObject) (PasskeyOptionsResponseObject, error)
+	// RemovePasskey Remove a passkey
+	// (DELETE /me/passkeys/{id})
+	RemovePasskey(ctx context.Context, request RemovePasskeyRequestObject) (RemovePasskeyResponseObject, error)
+	// RenamePasskey Rename a passkey
+	// (PATCH /me/passkeys/{id})
+	RenamePasskey(ctx context.Context, request RenamePasskeyRequestObject) (RenamePasskeyResponseObject, error)
 	// ChangePassword Change your password; ends your other login sessions
 	// (PUT /me/password)
 	ChangePassword(ctx context.Context, request ChangePasswordRequestObject) (ChangePasswordResponseObject, error)
@@ -17060,6 +18455,12 @@ type StrictServerInterface interface {
 	// TestPushSubscription Send a message to one of your browsers now
 	// (POST /me/push-subscriptions/{id}/test)
 	TestPushSubscription(ctx context.Context, request TestPushSubscriptionRequestObject) (TestPushSubscriptionResponseObject, error)
+	// RenewRecoveryCodes Make new recovery codes; those before stop working
+	// (POST /me/recovery-codes)
+	RenewRecoveryCodes(ctx context.Context, request RenewRecoveryCodesRequestObject) (RenewRecoveryCodesResponseObject, error)
+	// GetMySignIn How you can sign in
+	// (GET /me/sign-in)
+	GetMySignIn(ctx context.Context, request GetMySignInRequestObject) (GetMySignInResponseObject, error)
 	// ListTokens Your API tokens
 	// (GET /me/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
@@ -17069,9 +18470,21 @@ type StrictServerInterface interface {
 	// DeleteToken End an API token
 	// (DELETE /me/tokens/{id})
 	DeleteToken(ctx context.Context, request DeleteTokenRequestObject) (DeleteTokenResponseObject, error)
+	// RemoveTotp Remove your authenticator app
+	// (DELETE /me/totp)
+	RemoveTotp(ctx context.Context, request RemoveTotpRequestObject) (RemoveTotpResponseObject, error)
+	// BeginTotp Set up an authenticator app
+	// (POST /me/totp)
+	BeginTotp(ctx context.Context, request BeginTotpRequestObject) (BeginTotpResponseObject, error)
+	// ConfirmTotp Show the first code of an authenticator app
+	// (POST /me/totp/confirm)
+	ConfirmTotp(ctx context.Context, request ConfirmTotpRequestObject) (ConfirmTotpResponseObject, error)
 	// GetMetrics The counters of this server's places, for Prometheus; operators
 	// (GET /metrics)
 	GetMetrics(ctx context.Context, request GetMetricsRequestObject) (GetMetricsResponseObject, error)
+	// ResetPassword Choose a new password with a link
+	// (POST /password/reset)
+	ResetPassword(ctx context.Context, request ResetPasswordRequestObject) (ResetPasswordResponseObject, error)
 	// DeleteProject Remove a project without workspaces; cancels a clone under way
 	// (DELETE /projects/{id})
 	DeleteProject(ctx context.Context, request DeleteProjectRequestObject) (DeleteProjectResponseObject, error)
@@ -17195,6 +18608,9 @@ type StrictServerInterface interface {
 	// Setup Make the first user and team
 	// (POST /setup)
 	Setup(ctx context.Context, request SetupRequestObject) (SetupResponseObject, error)
+	// GetSignIn The ways to sign in here
+	// (GET /sign-in)
+	GetSignIn(ctx context.Context, request GetSignInRequestObject) (GetSignInResponseObject, error)
 	// SettleSyncConflict Say that a conflict is dealt with; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx context.Context, request SettleSyncConflictRequestObject) (SettleSyncConflictResponseObject, error)
@@ -18563,6 +19979,144 @@ func (sh *strictHandler) Login(ctx echo.Context) error {
 	return nil
 }
 
+// GetLoginWaiting operation middleware
+func (sh *strictHandler) GetLoginWaiting(ctx echo.Context) error {
+	var request GetLoginWaitingRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetLoginWaiting(ctx.Request().Context(), request.(GetLoginWaitingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetLoginWaiting")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetLoginWaitingResponseObject); ok {
+		return validResponse.VisitGetLoginWaitingResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// LoginFactor operation middleware
+func (sh *strictHandler) LoginFactor(ctx echo.Context) error {
+	var request LoginFactorRequestObject
+
+	var body LoginFactorJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.LoginFactor(ctx.Request().Context(), request.(LoginFactorRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "LoginFactor")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(LoginFactorResponseObject); ok {
+		return validResponse.VisitLoginFactorResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// LoginPasskey operation middleware
+func (sh *strictHandler) LoginPasskey(ctx echo.Context) error {
+	var request LoginPasskeyRequestObject
+
+	var body LoginPasskeyJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.LoginPasskey(ctx.Request().Context(), request.(LoginPasskeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "LoginPasskey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(LoginPasskeyResponseObject); ok {
+		return validResponse.VisitLoginPasskeyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// LoginPasskeyOptions operation middleware
+func (sh *strictHandler) LoginPasskeyOptions(ctx echo.Context) error {
+	var request LoginPasskeyOptionsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.LoginPasskeyOptions(ctx.Request().Context(), request.(LoginPasskeyOptionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "LoginPasskeyOptions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(LoginPasskeyOptionsResponseObject); ok {
+		return validResponse.VisitLoginPasskeyOptionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // Logout operation middleware
 func (sh *strictHandler) Logout(ctx echo.Context) error {
 	var request LogoutRequestObject
@@ -18751,6 +20305,192 @@ func (sh *strictHandler) SetAgentAccount(ctx echo.Context, agent AgentName) erro
 	return nil
 }
 
+// Confirm operation middleware
+func (sh *strictHandler) Confirm(ctx echo.Context) error {
+	var request ConfirmRequestObject
+
+	var body ConfirmJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.Confirm(ctx.Request().Context(), request.(ConfirmRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "Confirm")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ConfirmResponseObject); ok {
+		return validResponse.VisitConfirmResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ConfirmPasskey operation middleware
+func (sh *strictHandler) ConfirmPasskey(ctx echo.Context) error {
+	var request ConfirmPasskeyRequestObject
+
+	var body ConfirmPasskeyJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmPasskey(ctx.Request().Context(), request.(ConfirmPasskeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmPasskey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ConfirmPasskeyResponseObject); ok {
+		return validResponse.VisitConfirmPasskeyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ConfirmPasskeyOptions operation middleware
+func (sh *strictHandler) ConfirmPasskeyOptions(ctx echo.Context) error {
+	var request ConfirmPasskeyOptionsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmPasskeyOptions(ctx.Request().Context(), request.(ConfirmPasskeyOptionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmPasskeyOptions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ConfirmPasskeyOptionsResponseObject); ok {
+		return validResponse.VisitConfirmPasskeyOptionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListLoginSessions operation middleware
+func (sh *strictHandler) ListLoginSessions(ctx echo.Context) error {
+	var request ListLoginSessionsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListLoginSessions(ctx.Request().Context(), request.(ListLoginSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListLoginSessions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListLoginSessionsResponseObject); ok {
+		return validResponse.VisitListLoginSessionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// EndOtherLoginSessions operation middleware
+func (sh *strictHandler) EndOtherLoginSessions(ctx echo.Context) error {
+	var request EndOtherLoginSessionsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.EndOtherLoginSessions(ctx.Request().Context(), request.(EndOtherLoginSessionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndOtherLoginSessions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(EndOtherLoginSessionsResponseObject); ok {
+		return validResponse.VisitEndOtherLoginSessionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// EndLoginSession operation middleware
+func (sh *strictHandler) EndLoginSession(ctx echo.Context, id Id) error {
+	var request EndLoginSessionRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.EndLoginSession(ctx.Request().Context(), request.(EndLoginSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndLoginSession")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(EndLoginSessionResponseObject); ok {
+		return validResponse.VisitEndLoginSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetNotifications operation middleware
 func (sh *strictHandler) GetNotifications(ctx echo.Context) error {
 	var request GetNotificationsRequestObject
@@ -18814,6 +20554,148 @@ func (sh *strictHandler) SetNotifications(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(SetNotificationsResponseObject); ok {
 		return validResponse.VisitSetNotificationsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AddPasskey operation middleware
+func (sh *strictHandler) AddPasskey(ctx echo.Context) error {
+	var request AddPasskeyRequestObject
+
+	var body AddPasskeyJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AddPasskey(ctx.Request().Context(), request.(AddPasskeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddPasskey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AddPasskeyResponseObject); ok {
+		return validResponse.VisitAddPasskeyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PasskeyOptions operation middleware
+func (sh *strictHandler) PasskeyOptions(ctx echo.Context) error {
+	var request PasskeyOptionsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PasskeyOptions(ctx.Request().Context(), request.(PasskeyOptionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PasskeyOptions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PasskeyOptionsResponseObject); ok {
+		return validResponse.VisitPasskeyOptionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RemovePasskey operation middleware
+func (sh *strictHandler) RemovePasskey(ctx echo.Context, id Id) error {
+	var request RemovePasskeyRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RemovePasskey(ctx.Request().Context(), request.(RemovePasskeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RemovePasskey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RemovePasskeyResponseObject); ok {
+		return validResponse.VisitRemovePasskeyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RenamePasskey operation middleware
+func (sh *strictHandler) RenamePasskey(ctx echo.Context, id Id) error {
+	var request RenamePasskeyRequestObject
+
+	request.Id = id
+
+	var body RenamePasskeyJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RenamePasskey(ctx.Request().Context(), request.(RenamePasskeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RenamePasskey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RenamePasskeyResponseObject); ok {
+		return validResponse.VisitRenamePasskeyResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -18962,6 +20844,52 @@ func (sh *strictHandler) TestPushSubscription(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// RenewRecoveryCodes operation middleware
+func (sh *strictHandler) RenewRecoveryCodes(ctx echo.Context) error {
+	var request RenewRecoveryCodesRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RenewRecoveryCodes(ctx.Request().Context(), request.(RenewRecoveryCodesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RenewRecoveryCodes")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RenewRecoveryCodesResponseObject); ok {
+		return validResponse.VisitRenewRecoveryCodesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetMySignIn operation middleware
+func (sh *strictHandler) GetMySignIn(ctx echo.Context) error {
+	var request GetMySignInRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMySignIn(ctx.Request().Context(), request.(GetMySignInRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMySignIn")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetMySignInResponseObject); ok {
+		return validResponse.VisitGetMySignInResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListTokens operation middleware
 func (sh *strictHandler) ListTokens(ctx echo.Context) error {
 	var request ListTokensRequestObject
@@ -19056,6 +20984,98 @@ func (sh *strictHandler) DeleteToken(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// RemoveTotp operation middleware
+func (sh *strictHandler) RemoveTotp(ctx echo.Context) error {
+	var request RemoveTotpRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RemoveTotp(ctx.Request().Context(), request.(RemoveTotpRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RemoveTotp")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RemoveTotpResponseObject); ok {
+		return validResponse.VisitRemoveTotpResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// BeginTotp operation middleware
+func (sh *strictHandler) BeginTotp(ctx echo.Context) error {
+	var request BeginTotpRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.BeginTotp(ctx.Request().Context(), request.(BeginTotpRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BeginTotp")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(BeginTotpResponseObject); ok {
+		return validResponse.VisitBeginTotpResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ConfirmTotp operation middleware
+func (sh *strictHandler) ConfirmTotp(ctx echo.Context) error {
+	var request ConfirmTotpRequestObject
+
+	var body ConfirmTotpJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmTotp(ctx.Request().Context(), request.(ConfirmTotpRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmTotp")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ConfirmTotpResponseObject); ok {
+		return validResponse.VisitConfirmTotpResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetMetrics operation middleware
 func (sh *strictHandler) GetMetrics(ctx echo.Context) error {
 	var request GetMetricsRequestObject
@@ -19073,6 +21093,52 @@ func (sh *strictHandler) GetMetrics(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetMetricsResponseObject); ok {
 		return validResponse.VisitGetMetricsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ResetPassword operation middleware
+func (sh *strictHandler) ResetPassword(ctx echo.Context) error {
+	var request ResetPasswordRequestObject
+
+	var body ResetPasswordJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResetPassword(ctx.Request().Context(), request.(ResetPasswordRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResetPassword")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ResetPasswordResponseObject); ok {
+		return validResponse.VisitResetPasswordResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -20412,6 +22478,29 @@ func (sh *strictHandler) Setup(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(SetupResponseObject); ok {
 		return validResponse.VisitSetupResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSignIn operation middleware
+func (sh *strictHandler) GetSignIn(ctx echo.Context) error {
+	var request GetSignInRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSignIn(ctx.Request().Context(), request.(GetSignInRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSignIn")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSignInResponseObject); ok {
+		return validResponse.VisitGetSignInResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

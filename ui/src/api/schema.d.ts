@@ -560,8 +560,69 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Sign in with a password */
+        /**
+         * Sign in with a password
+         * @description A user without a second factor is signed in and gets a cookie. Else the answer is 202: a cookie of ten minutes holds what was shown so far, and POST /login/factor or POST /login/passkey goes on.
+         */
         post: operations["login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/login/factor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a sign-in under way waits for */
+        get: operations["getLoginWaiting"];
+        put?: never;
+        /**
+         * Go on with a sign-in by a code
+         * @description A code of the authenticator app or a recovery code; each is taken once. Five wrong ones end the sign-in.
+         */
+        post: operations["loginFactor"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/login/passkey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sign in with a passkey */
+        post: operations["loginPasskey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/login/passkey/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for a passkey to sign in
+         * @description Where a sign-in waits for a second factor its user is asked for a passkey; else whoever has one may sign in with it alone.
+         */
+        post: operations["loginPasskeyOptions"];
         delete?: never;
         options?: never;
         head?: never;
@@ -649,6 +710,113 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm that it is you
+         * @description Changes to how you sign in, and new API tokens, need a proof of who you are that is less than 15 minutes old; without one they answer 403 `confirm_needed`. A code also counts as a second factor from now on.
+         */
+        post: operations["confirm"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/confirm/passkey": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Confirm that it is you with a passkey */
+        post: operations["confirmPasskey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/confirm/passkey/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask for a passkey to confirm that it is you */
+        post: operations["confirmPasskeyOptions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/login-sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Where you are signed in, the latest used first */
+        get: operations["listLoginSessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/login-sessions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** End one of your login sessions; its sockets close at once */
+        delete: operations["endLoginSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/login-sessions/end-others": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End all your login sessions but this one */
+        post: operations["endOtherLoginSessions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/notifications": {
         parameters: {
             query?: never;
@@ -661,6 +829,60 @@ export interface paths {
         /** Change your rules */
         put: operations["setNotifications"];
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/passkeys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Keep a new passkey */
+        post: operations["addPasskey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/passkeys/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Remove a passkey */
+        delete: operations["removePasskey"];
+        options?: never;
+        head?: never;
+        /** Rename a passkey */
+        patch: operations["renamePasskey"];
+        trace?: never;
+    };
+    "/me/passkeys/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Begin to make a passkey */
+        post: operations["passkeyOptions"];
         delete?: never;
         options?: never;
         head?: never;
@@ -739,6 +961,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/recovery-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make new recovery codes; those before stop working */
+        post: operations["renewRecoveryCodes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How you can sign in */
+        get: operations["getMySignIn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/tokens": {
         parameters: {
             query?: never;
@@ -776,6 +1032,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/totp": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Set up an authenticator app
+         * @description It counts once POST /me/totp/confirm has seen a code of it.
+         */
+        post: operations["beginTotp"];
+        /** Remove your authenticator app */
+        delete: operations["removeTotp"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/totp/confirm": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Show the first code of an authenticator app */
+        post: operations["confirmTotp"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -790,6 +1084,26 @@ export interface paths {
         get: operations["getMetrics"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/password/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Choose a new password with a link
+         * @description The link works once. All login sessions of the user end; a second factor is asked for at the next sign-in as before.
+         */
+        post: operations["resetPassword"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1532,6 +1846,23 @@ export interface paths {
          * @description Only while no user exists, with the one-time token printed at first start. Signs the user in.
          */
         post: operations["setup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The ways to sign in here */
+        get: operations["getSignIn"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3107,6 +3438,12 @@ export interface components {
             /** @description Absent commits everything */
             paths?: string[];
         };
+        /** @description One of the two */
+        Confirm: {
+            /** @description Of the authenticator app */
+            code?: string;
+            password?: string;
+        };
         Conflict: {
             /** @description e.g. content, modify/delete, rename/rename */
             kind: string;
@@ -3415,6 +3752,17 @@ export interface components {
             status: "ok" | "starting" | "draining";
             version: string;
         };
+        Identity: {
+            /** Format: int64 */
+            created_at: number;
+            email: string;
+            id: string;
+            /** Format: int64 */
+            last_used_at: number | null;
+            name: string;
+            /** @description Its id in config.json */
+            provider: string;
+        };
         ImageBuild: {
             commit: string;
             /** Format: int64 */
@@ -3707,9 +4055,40 @@ export interface components {
             max_file_bytes: number;
             max_input_bytes: number;
         };
+        LoginFactor: {
+            code: string;
+            /** @enum {string} */
+            method: "totp" | "recovery_code";
+        };
         LoginRequest: {
             email: string;
             password: string;
+        };
+        LoginSession: {
+            /** @description Browser and system in words */
+            browser: string;
+            /** Format: int64 */
+            created_at: number;
+            /** @description The one that asks */
+            current: boolean;
+            /** Format: int64 */
+            expires_at: number;
+            /** @description How you proved who you are: password, totp, recovery_code, passkey, sso, sso_mfa, link */
+            factors: string[];
+            id: string;
+            ip: string;
+            provider: string | null;
+            /** Format: int64 */
+            seen_at: number;
+            user_agent: string;
+        };
+        LoginSessionList: {
+            items: components["schemas"]["LoginSession"][];
+        };
+        LoginWaiting: {
+            /** Format: int64 */
+            expires_at: number;
+            methods: components["schemas"]["SignInMethod"][];
         };
         Loss: {
             restorable: boolean;
@@ -3720,7 +4099,14 @@ export interface components {
             unmerged_commits: number;
         };
         Me: {
+            /**
+             * Format: int64
+             * @description When you last proved who you are; null with an API token
+             */
+            confirmed_at: number | null;
             limits: components["schemas"]["Limits"];
+            /** @description More than a password vouches for you here */
+            second_factor: boolean;
             teams: components["schemas"]["Team"][];
             user: components["schemas"]["User"];
         };
@@ -3778,6 +4164,13 @@ export interface components {
             value: number | null;
             /** @description What is measured, and what is asked for */
             words: string;
+        };
+        MySignIn: {
+            has_password: boolean;
+            identities: components["schemas"]["Identity"][];
+            passkeys: components["schemas"]["Passkey"][];
+            recovery_codes_left: number;
+            totp: components["schemas"]["TotpState"];
         };
         Network: {
             /** @description Whether the workspace's place keeps to it; null while it has none */
@@ -3855,6 +4248,13 @@ export interface components {
         NewMember: {
             email: string;
             role: components["schemas"]["Role"];
+        };
+        NewPasskey: {
+            /** @description The JSON form of what the browser made */
+            credential: {
+                [key: string]: unknown;
+            };
+            name: string;
         };
         NewProject: {
             default_branch?: string;
@@ -3955,6 +4355,10 @@ export interface components {
             /** Format: int64 */
             expires_at?: number | null;
             name: string;
+            /** @description None or null: all that you may do */
+            scopes?: components["schemas"]["Scope"][] | null;
+            /** @description Short name of the only team it may act in */
+            team?: string | null;
         };
         NewWebhook: {
             /**
@@ -4019,8 +4423,32 @@ export interface components {
             /** Format: int64 */
             value: number;
         };
+        Passkey: {
+            /** Format: int64 */
+            created_at: number;
+            id: string;
+            /** Format: int64 */
+            last_used_at: number | null;
+            name: string;
+        };
+        PasskeyAnswer: {
+            /** @description The JSON form of what the browser answers */
+            credential: {
+                [key: string]: unknown;
+            };
+        };
+        PasskeyName: {
+            name: string;
+        };
+        PasskeyOptions: {
+            /** @description The JSON form of WebAuthn's options */
+            options: {
+                [key: string]: unknown;
+            };
+        };
         PasswordChange: {
-            current_password: string;
+            /** @description Left out by who has no password yet */
+            current_password?: string;
             new_password: string;
         };
         Person: {
@@ -4347,6 +4775,9 @@ export interface components {
             /** @enum {string} */
             role: "allow" | "allow_session" | "deny" | "option";
         };
+        RecoveryCodes: {
+            recovery_codes: string[];
+        };
         Redelivery: {
             delivery_id: string;
         };
@@ -4372,6 +4803,10 @@ export interface components {
             mailed: boolean;
             /** @description The link; shown this one time */
             url: string;
+        };
+        ResetPassword: {
+            password: string;
+            token: string;
         };
         /** @description Limits of a sandbox; 0 or absent = none of its own */
         ResourceLimits: {
@@ -4792,6 +5227,8 @@ export interface components {
             id: string;
             state: components["schemas"]["SandboxState"];
         };
+        /** @enum {string} */
+        Scope: "workspaces:read" | "workspaces:write" | "sessions:attach" | "billing:read" | "admin";
         Screen: {
             alt_screen: boolean;
             cols: number;
@@ -4917,6 +5354,24 @@ export interface components {
         };
         SetupState: {
             needed: boolean;
+        };
+        /** @enum {string} */
+        SignInMethod: "totp" | "passkey" | "recovery_code";
+        SignInProvider: {
+            id: string;
+            /** @enum {string} */
+            kind: "oidc" | "github";
+            name: string;
+        };
+        SignInWays: {
+            /** @description This page came over plain http from another machine */
+            insecure: boolean;
+            /** @description A link to choose a new password can be mailed */
+            mail: boolean;
+            /** @description False also where this address can have none: they need https, or this machine by name */
+            passkeys: boolean;
+            password: boolean;
+            providers: components["schemas"]["SignInProvider"][];
         };
         SizeMark: {
             /** Format: int64 */
@@ -5161,7 +5616,12 @@ export interface components {
             id: string;
             /** Format: int64 */
             last_used_at: number | null;
+            last_used_ip: string | null;
             name: string;
+            /** @description null = all that you may do */
+            scopes: components["schemas"]["Scope"][] | null;
+            /** @description Short name of the only team it acts in, null = all yours */
+            team: string | null;
         };
         TokenList: {
             items: components["schemas"]["Token"][];
@@ -5180,6 +5640,23 @@ export interface components {
             output: number;
             /** Format: int64 */
             reasoning: number;
+        };
+        TotpCode: {
+            code: string;
+        };
+        TotpSecret: {
+            /** @description To type into the app */
+            secret: string;
+            /** @description To show as a QR code */
+            uri: string;
+        };
+        TotpState: {
+            /**
+             * Format: int64
+             * @description When it was set up
+             */
+            confirmed_at: number | null;
+            enabled: boolean;
         };
         /** @description As the host counts it where the place allows that, else as the sandbox tells */
         Usage: {
@@ -6325,11 +6802,111 @@ export interface operations {
             /** @description Signed in */
             200: {
                 headers: {
-                    "Set-Cookie"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Me"];
+                };
+            };
+            /** @description The password is right; a second factor is asked for */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginWaiting"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getLoginWaiting: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It waits */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginWaiting"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    loginFactor: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LoginFactor"];
+            };
+        };
+        responses: {
+            /** @description Signed in */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    loginPasskey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasskeyAnswer"];
+            };
+        };
+        responses: {
+            /** @description Signed in */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    loginPasskeyOptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What navigator.credentials.get takes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PasskeyOptions"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -6470,6 +7047,134 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    confirm: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Confirm"];
+            };
+        };
+        responses: {
+            /** @description Confirmed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    confirmPasskey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasskeyAnswer"];
+            };
+        };
+        responses: {
+            /** @description Confirmed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    confirmPasskeyOptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What navigator.credentials.get takes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PasskeyOptions"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listLoginSessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Login sessions */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginSessionList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    endLoginSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    endOtherLoginSessions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getNotifications: {
         parameters: {
             query?: never;
@@ -6511,6 +7216,100 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NotificationSettings"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    addPasskey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPasskey"];
+            };
+        };
+        responses: {
+            /** @description Kept */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Passkey"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    removePasskey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    renamePasskey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasskeyName"];
+            };
+        };
+        responses: {
+            /** @description Renamed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Passkey"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    passkeyOptions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What navigator.credentials.create takes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PasskeyOptions"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -6606,6 +7405,48 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    renewRecoveryCodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Shown once */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecoveryCodes"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getMySignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ways */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MySignIn"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listTokens: {
         parameters: {
             query?: never;
@@ -6673,6 +7514,71 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    beginTotp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Its secret */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TotpSecret"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    removeTotp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    confirmTotp: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TotpCode"];
+            };
+        };
+        responses: {
+            /** @description Set up; the recovery codes are shown once */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecoveryCodes"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getMetrics: {
         parameters: {
             query?: never;
@@ -6690,6 +7596,29 @@ export interface operations {
                 content: {
                     "text/plain": string;
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    resetPassword: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResetPassword"];
+            };
+        };
+        responses: {
+            /** @description Changed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };
@@ -7799,6 +8728,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Me"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ways */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInWays"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+)
+
+func (h handlers) GetMySignIn(ctx context.Context, _ api.GetMySignInRequestObject) (api.GetMySignInResponseObject, error) {
+	w, err := h.cfg.Accounts.WaysIn(ctx, callOf(ctx).actor)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetMySignIn200JSONResponse{HasPassword: w.HasPassword, RecoveryCodesLeft: w.RecoveryCodes,
+		Totp: api.TotpState{Enabled: w.TOTP.ConfirmedAt != 0, ConfirmedAt: ptr(w.TOTP.ConfirmedAt)}, Passkeys: list(w.Passkeys, passkeyOf), Identities: []api.Identity{}}, nil
+}
+
+func passkeyOf(k accounts.Passkey) api.Passkey {
+	return api.Passkey{Id: k.ID, Name: k.Name, CreatedAt: k.CreatedAt, LastUsedAt: ptr(k.LastUsedAt)}
+}
+
+func (h handlers) BeginTotp(ctx context.Context, _ api.BeginTotpRequestObject) (api.BeginTotpResponseObject, error) {
+	secret, uri, err := h.cfg.Accounts.BeginTOTP(ctx, callOf(ctx).actor)
+	if err != nil {
+		return nil, err
+	}
+	return api.BeginTotp200JSONResponse{Secret: secret, Uri: uri}, nil
+}
+
+func (h handlers) ConfirmTotp(ctx context.Context, req api.ConfirmTotpRequestObject) (api.ConfirmTotpResponseObject, error) {
+	codes, err := h.cfg.Accounts.ConfirmTOTP(ctx, callOf(ctx).actor, req.Body.Code)
+	if err != nil {
+		return nil, err
+	}
+	return api.ConfirmTotp200JSONResponse{RecoveryCodes: codes}, nil
+}
+
+func (h handlers) RemoveTotp(ctx context.Context, _ api.RemoveTotpRequestObject) (api.RemoveTotpResponseObject, error) {
+	if err := h.cfg.Accounts.RemoveTOTP(ctx, callOf(ctx).actor); err != nil {
+		return nil, err
+	}
+	return api.RemoveTotp204Response{}, nil
+}
+
+func (h handlers) RenewRecoveryCodes(ctx context.Context, _ api.RenewRecoveryCodesRequestObject) (api.RenewRecoveryCodesResponseObject, error) {
+	codes, err := h.cfg.Accounts.RenewRecoveryCodes(ctx, callOf(ctx).actor)
+	if err != nil {
+		return nil, err
+	}
+	return api.RenewRecoveryCodes200JSONResponse{RecoveryCodes: codes}, nil
+}
+
+func (h handlers) PasskeyOptions(ctx context.Context, _ api.PasskeyOptionsRequestObject) (api.PasskeyOptionsResponseObject, error) {
+	call := callOf(ctx)
+	options, err := h.cfg.Accounts.PasskeyOptions(ctx, call.actor, h.site(call.request))
+	if err != nil {
+		return nil, err
+	}
+	return api.PasskeyOptions200JSONResponse{Options: options}, nil
+}
+
+func (h handlers) AddPasskey(ctx context.Context, req api.AddPasskeyRequestObject) (api.AddPasskeyResponseObject, error) {
+	call := callOf(ctx)
+	k, err := h.cfg.Accounts.AddPasskey(ctx, call.actor, h.site(call.request), req.Body.Name, req.Body.Credential)
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, "passkey", k.ID, k.Name)
+	return api.AddPasskey201JSONResponse(passkeyOf(k)), nil
+}
+
+func (h handlers) RenamePasskey(ctx context.Context, req api.RenamePasskeyRequestObject) (api.RenamePasskeyResponseObject, error) {
+	if !plainID(req.Id) {
+		return nil, errNotFound
+	}
+	k, err := h.cfg.Accounts.RenamePasskey(ctx, callOf(ctx).actor, req.Id, req.Body.Name)
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, "passkey", k.ID, k.Name)
+	return api.RenamePasskey200JSONResponse(passkeyOf(k)), nil
+}
+
+func (h handlers) RemovePasskey(ctx context.Context, req api.RemovePasskeyRequestObject) (api.RemovePasskeyResponseObject, error) {
+	if !plainID(req.Id) {
+		return nil, errNotFound
+	}
+	audit.Target(ctx, "passkey", req.Id, "")
+	if err := h.cfg.Accounts.RemovePasskey(ctx, callOf(ctx).actor, req.Id); err != nil {
+		return nil, err
+	}
+	return api.RemovePasskey204Response{}, nil
+}
+
+func (h handlers) ListLoginSessions(ctx context.Context, _ api.ListLoginSessionsRequestObject) (api.ListLoginSessionsResponseObject, error) {
+	actor := callOf(ctx).actor
+	all, err := h.cfg.Accounts.LoginSessions(ctx, actor)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListLoginSessions200JSONResponse{Items: list(all, func(l accounts.LoginSession) api.LoginSession {
+		return api.LoginSession{Id: l.ID, Current: l.ID == actor.SessionID, Ip: l.IP, UserAgent: l.UserAgent, Browser: accounts.BrowserOf(l.UserAgent),
+			Factors: l.Factors, Provider: text(l.Provider), CreatedAt: l.CreatedAt, SeenAt: l.SeenAt, ExpiresAt: l.ExpiresAt}
+	})}, nil
+}
+
+func (h handlers) EndLoginSession(ctx context.Context, req api.EndLoginSessionRequestObject) (api.EndLoginSessionResponseObject, error) {
+	call := callOf(ctx)
+	if !plainID(req.Id) {
+		return nil, errNotFound
+	}
+	audit.Target(ctx, "login_session", req.Id, "")
+	if err := h.cfg.Accounts.EndSession(ctx, call.actor, req.Id); err != nil {
+		return nil, err
+	}
+	if req.Id == call.actor.SessionID {
+		h.signOut(call)
+	}
+	return api.EndLoginSession204Response{}, nil
+}
+
+func (h handlers) EndOtherLoginSessions(ctx context.Context, _ api.EndOtherLoginSessionsRequestObject) (api.EndOtherLoginSessionsResponseObject, error) {
+	call := callOf(ctx)
+	if call.actor.SessionHash == "" {
+		return nil, fault.New(fault.Invalid, "no_session", "An API token is not signed in: there is no session of its own to keep. End sessions one by one, or in the web app.")
+	}
+	if err := h.cfg.Accounts.EndOtherSessions(ctx, call.actor); err != nil {
+		return nil, err
+	}
+	return api.EndOtherLoginSessions204Response{}, nil
+}

@@ -1,0 +1,224 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+)
+
+// Cookies beside that of the login session: what a sign-in under way goes on with, and what says that somebody signed in with this
+// browser before. Each has its plain name where a browser would not keep a Secure one.
+const (
+	loginCookie  = "parawork-login"
+	deviceCookie = "parawork-device"
+	hostPrefix   = "__Host-"
+)
+
+// readCookie returns the value of one of our cookies.
+func (s *Server) readCookie(r *http.Request, name string) string {
+	names := []string{hostPrefix + name}
+	if !s.secure(r) {
+		names = append(names, name)
+	}
+	for _, n := range names {
+		if c, err := r.Cookie(n); err == nil && c.Value != "" {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+// setCookie gives the browser one of our cookies; pages of other sites never have it sent along.
+func (s *Server) setCookie(call *call, name, value string, until time.Time) {
+	c := s.cookie(call.request, value, until)
+	if c.Secure {
+		name = hostPrefix + name
+	}
+	c.Name, c.SameSite = name, http.SameSiteStrictMode
+	http.SetCookie(call.writer, c)
+}
+
+// dropCookie makes the browser forget one of our cookies.
+func (s *Server) dropCookie(call *call, name string) {
+	if s.readCookie(call.request, name) == "" {
+		return
+	}
+	for _, c := range []*http.Cookie{{Name: hostPrefix + name, Secure: true}, {Name: name}} {
+		c.Path, c.HttpOnly, c.SameSite, c.MaxAge = "/", true, http.SameSiteStrictMode, -1
+		http.SetCookie(call.writer, c)
+	}
+}
+
+// enterAs gives the browser what a sign-in has come to: its session, or what it goes on with.
+func (s *Server) enterAs(call *call, e accounts.Entered) {
+	if e.Cookie == "" {
+		s.setCookie(call, loginCookie, e.Pending, time.UnixMilli(e.ExpiresAt))
+		return
+	}
+	s.signIn(call, e.Cookie, e.ExpiresAt)
+	s.dropCookie(call, loginCookie)
+	if e.Device == "" {
+		return
+	}
+	s.setCookie(call, deviceCookie, e.Device, s.cfg.Now().Add(accounts.DeviceCookieDays*24*time.Hour))
+}
+
+// site is where passkeys made on this page belong: to the host of publicUrl, or to this machine by its name. None where browsers would
+// not let it be: by address, or over plain http from elsewhere.
+func (s *Server) site(r *http.Request) accounts.Site {
+	host, scheme := hostName(r.Host), "http"
+	if s.secure(r) {
+		scheme = "https"
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return accounts.Site{}
+	}
+	if loopbackHost(r.Host) {
+		return accounts.Site{Host: host, Origin: scheme + "://" + plainPort(r.Host, scheme)}
+	}
+	if s.public == nil || s.public.Scheme != "https" {
+		return accounts.Site{}
+	}
+	return accounts.Site{Host: hostName(s.public.Host), Origin: s.public.Scheme + "://" + plainPort(s.public.Host, s.public.Scheme)}
+}
+
+// plainPort is a host as browsers write it in an origin: in lower case, without the port that the scheme has anyway.
+func plainPort(host, scheme string) string {
+	host = strings.ToLower(host)
+	if name, port, err := net.SplitHostPort(host); err == nil && (scheme == "https" && port == "443" || scheme == "http" && port == "80") {
+		return name
+	}
+	return host
+}
+
+func (h handlers) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (api.GetSignInResponseObject, error) {
+	r := callOf(ctx).request
+	return api.GetSignIn200JSONResponse{
+		Password:  h.cfg.Accounts.TakesPasswords(),
+		Passkeys:  h.cfg.Accounts.TakesPasskeys() && h.site(r).Host != "",
+		Providers: []api.SignInProvider{},
+		Insecure:  !h.secure(r) && !loopbackHost(r.Host),
+	}, nil
+}
+
+func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.LoginResponseObject, error) {
+	call := callOf(ctx)
+	e, err := h.cfg.Accounts.Login(ctx, req.Body.Email, req.Body.Password, h.meta(call))
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, "user", e.UserID, "")
+	if e.Cookie == "" {
+		h.enterAs(call, e)
+		return api.Login202JSONResponse(waitingOf(e)), nil
+	}
+	me, err := h.entered(ctx, call, e)
+	return api.Login200JSONResponse(me), err
+}
+
+// entered is the answer to who has just signed in.
+func (h handlers) entered(ctx context.Context, call *call, e accounts.Entered) (api.Me, error) {
+	audit.Target(ctx, "user", e.UserID, "")
+	me, err := h.me(ctx, e.Cookie)
+	if err == nil {
+		h.enterAs(call, e)
+	}
+	return me, err
+}
+
+func waitingOf(e accounts.Entered) api.LoginWaiting {
+	return api.LoginWaiting{ExpiresAt: e.ExpiresAt, Methods: list(e.Methods, func(m string) api.SignInMethod { return api.SignInMethod(m) })}
+}
+
+// pending is what the browser goes on with in a sign-in under way.
+func (h handlers) pending(call *call) string { return h.readCookie(call.request, loginCookie) }
+
+func (h handlers) GetLoginWaiting(ctx context.Context, _ api.GetLoginWaitingRequestObject) (api.GetLoginWaitingResponseObject, error) {
+	e, err := h.cfg.Accounts.LoginWaiting(ctx, h.pending(callOf(ctx)))
+	if err != nil {
+		return nil, err
+	}
+	return api.GetLoginWaiting200JSONResponse(waitingOf(e)), nil
+}
+
+func (h handlers) LoginFactor(ctx context.Context, req api.LoginFactorRequestObject) (api.LoginFactorResponseObject, error) {
+	call := callOf(ctx)
+	e, err := h.cfg.Accounts.LoginByCode(ctx, h.pending(call), string(req.Body.Method), req.Body.Code, h.meta(call))
+	if err != nil {
+		return nil, err
+	}
+	me, err := h.entered(ctx, call, e)
+	return api.LoginFactor200JSONResponse(me), err
+}
+
+func (h handlers) LoginPasskeyOptions(ctx context.Context, _ api.LoginPasskeyOptionsRequestObject) (api.LoginPasskeyOptionsResponseObject, error) {
+	call := callOf(ctx)
+	options, e, err := h.cfg.Accounts.LoginPasskeyOptions(ctx, h.pending(call), h.site(call.request), h.meta(call))
+	if err != nil {
+		return nil, err
+	}
+	h.enterAs(call, e)
+	return api.LoginPasskeyOptions200JSONResponse{Options: options}, nil
+}
+
+func (h handlers) LoginPasskey(ctx context.Context, req api.LoginPasskeyRequestObject) (api.LoginPasskeyResponseObject, error) {
+	call := callOf(ctx)
+	e, err := h.cfg.Accounts.LoginByPasskey(ctx, h.pending(call), h.site(call.request), req.Body.Credential, h.meta(call))
+	if err != nil {
+		return nil, err
+	}
+	me, err := h.entered(ctx, call, e)
+	return api.LoginPasskey200JSONResponse(me), err
+}
+
+func (h handlers) ResetPassword(ctx context.Context, req api.ResetPasswordRequestObject) (api.ResetPasswordResponseObject, error) {
+	call := callOf(ctx)
+	userID, err := h.cfg.Accounts.ResetByLink(ctx, req.Body.Token, req.Body.Password, h.meta(call))
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, "user", userID, "")
+	return api.ResetPassword204Response{}, nil
+}
+
+func (h handlers) Confirm(ctx context.Context, req api.ConfirmRequestObject) (api.ConfirmResponseObject, error) {
+	actor := callOf(ctx).actor
+	var err error
+	switch {
+	case (req.Body.Password == nil) == (req.Body.Code == nil):
+		err = fault.New(fault.Invalid, "invalid_body", "Send either password or code.")
+	case req.Body.Code != nil:
+		err = h.cfg.Accounts.ConfirmByCode(ctx, actor, *req.Body.Code)
+	default:
+		err = h.cfg.Accounts.ConfirmByPassword(ctx, actor, *req.Body.Password)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return api.Confirm204Response{}, nil
+}
+
+func (h handlers) ConfirmPasskeyOptions(ctx context.Context, _ api.ConfirmPasskeyOptionsRequestObject) (api.ConfirmPasskeyOptionsResponseObject, error) {
+	call := callOf(ctx)
+	options, err := h.cfg.Accounts.ConfirmPasskeyOptions(ctx, call.actor, h.site(call.request))
+	if err != nil {
+		return nil, err
+	}
+	return api.ConfirmPasskeyOptions200JSONResponse{Options: options}, nil
+}
+
+func (h handlers) ConfirmPasskey(ctx context.Context, req api.ConfirmPasskeyRequestObject) (api.ConfirmPasskeyResponseObject, error) {
+	call := callOf(ctx)
+	if err := h.cfg.Accounts.ConfirmByPasskey(ctx, call.actor, h.site(call.request), req.Body.Credential); err != nil {
+		return nil, err
+	}
+	return api.ConfirmPasskey204Response{}, nil
+}
