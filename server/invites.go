@@ -88,7 +88,7 @@ func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestO
 	if err != nil {
 		return nil, err
 	}
-	me, err := h.me(ctx, user.ID)
+	me, err := h.me(ctx, cookie)
 	if err != nil {
 		return nil, err
 	}
