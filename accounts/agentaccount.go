@@ -335,8 +335,13 @@ func (s *Service) checkAgentAccount(actor Actor, owner Holder, req NewAgentAccou
 
 // lastFour is what a key is recognised by; of a short one nothing is told.
 func lastFour(secret string) string {
+	secret = strings.TrimSpace(secret)
 	if len(secret) < 16 {
 		return ""
 	}
-	return secret[len(secret)-4:]
+	end := secret[len(secret)-4:]
+	if strings.ContainsFunc(end, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return end
 }

@@ -47,7 +47,7 @@ func (s *Service) Seal(name, value string) (string, error) {
 func (s *Service) Unseal(name, sealed string) (string, error) {
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if err == nil {
-		if value, ok := s.unseal(keyCurrent, raw, boundInstance(name)); ok {
+		if value, ok := s.unseal(keyDirect, raw, boundInstance(name)); ok {
 			return value, nil
 		}
 	}

@@ -2,13 +2,11 @@ package accounts
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
@@ -39,17 +37,15 @@ type Secret struct {
 // until UpgradeSecrets has sealed it again.
 const (
 	keyBefore  = 0 // sealed before the table of secrets: bound to a user and an agent
-	keyCurrent = 1
+	keyDirect  = 1 // sealed with a key derived from the instance's
+	keyCurrent = 2 // each has a key of its own, wrapped with the instance's
 )
-
-// sealForm is the first byte of a sealed value, so that another way can follow.
-const sealForm = 1
 
 var errNoKey = errors.New("the key that seals secrets is missing")
 
-// aead returns the cipher of a key version. Keys are derived, so that other uses of the instance's key never share one.
+// aead returns the cipher of a key version before keyCurrent. Keys are derived, so that other uses of the instance's key never share one.
 func (s *Service) aead(version int) (cipher.AEAD, error) {
-	purpose := map[int]string{keyBefore: "parawork agent accounts 1", keyCurrent: "parawork secrets 1"}[version]
+	purpose := map[int]string{keyBefore: "parawork agent accounts 1", keyDirect: "parawork secrets 1"}[version]
 	if len(s.cfg.Key) != KeyBytes || purpose == "" {
 		return nil, errNoKey
 	}
@@ -57,11 +53,7 @@ func (s *Service) aead(version int) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deriving a key: %w", err)
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the cipher: %w", err)
-	}
-	return cipher.NewGCM(block)
+	return gcm(key)
 }
 
 // bound is what a sealed value is bound to: it opens in no other row, for no other owner and for no other purpose.
@@ -73,27 +65,26 @@ func bound(secretID string, o Holder, name string) []byte {
 	return []byte(secretID + "\x00" + kind + "\x00" + owner + "\x00" + name)
 }
 
-// seal encrypts a value with the current key.
+// seal seals a value under the instance's key.
 func (s *Service) seal(value string, with []byte) ([]byte, error) {
-	c, err := s.aead(keyCurrent)
-	if err != nil {
-		return nil, err
-	}
-	nonce := make([]byte, c.NonceSize())
-	if _, err := io.ReadFull(s.cfg.Rand, nonce); err != nil {
-		return nil, fmt.Errorf("making a nonce: %w", err)
-	}
-	return c.Seal(append([]byte{sealForm}, nonce...), nonce, []byte(value), with), nil
+	return sealEnvelope(s.cfg.Rand, s.cfg.Key, []byte(value), with)
 }
 
-// unseal opens what seal made with the key of a version; false when it is not what was sealed.
+// unseal opens a sealed value; version says with which key, where it has none of its own. False when it is not what was sealed.
 func (s *Service) unseal(version int, sealed, with []byte) (string, bool) {
+	if len(sealed) == 0 {
+		return "", false
+	}
+	if sealed[0] == formEnvelope {
+		value, err := openEnvelope(s.cfg.Key, sealed, with)
+		return string(value), err == nil
+	}
 	c, err := s.aead(version)
 	if err != nil {
 		return "", false
 	}
 	n := 1 + c.NonceSize()
-	if len(sealed) < n || sealed[0] != sealForm {
+	if len(sealed) < n || sealed[0] != formDirect {
 		return "", false
 	}
 	value, err := c.Open(nil, sealed[1:n], sealed[n:], with)
@@ -122,24 +113,32 @@ func (s *Service) openSecret(ctx context.Context, secretID string, o Holder, nam
 	if k.KeyVersion == keyBefore {
 		with = before
 	}
-	if value, ok := s.unseal(k.KeyVersion, sealed, with); ok && with != nil {
+	if value, ok := s.unseal(k.KeyVersion, sealed, with); ok && with != nil && k.KeyVersion <= keyCurrent {
 		return value, nil
 	}
 	return "", fault.New(fault.Unavailable, "secret_unreadable",
 		"The secret that is kept cannot be read: the instance's secret.key is not the one it was kept with. Enter it again.")
 }
 
-// UpgradeSecrets seals with the current key what an older one sealed, and says how many could not be opened: those stay as
+// UpgradeSecrets seals in today's form what is sealed in an older one, and says how many could not be opened: those stay as
 // they are, and whoever uses one is told to enter it again. It is called once before the server opens its door.
 func (s *Service) UpgradeSecrets(ctx context.Context) (unreadable int, err error) {
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
 		unreadable = 0
-		old, err := s.store.AgentAccountsSealedBefore(ctx, keyCurrent)
+		agents, err := s.store.AgentAccountsSealedBefore(ctx, keyDirect)
 		if err != nil {
 			return err
 		}
-		for _, a := range old {
-			value, err := s.openSecret(ctx, a.SecretID, a.Holder, a.secretName(), a.boundBefore())
+		before := map[string][]byte{}
+		for _, a := range agents {
+			before[a.SecretID] = a.boundBefore()
+		}
+		old, err := s.store.SecretsSealedBefore(ctx, keyCurrent)
+		if err != nil {
+			return err
+		}
+		for _, k := range old {
+			value, err := s.openSecret(ctx, k.ID, k.Holder, k.Name, before[k.ID])
 			if fault.CodeOf(err) == "secret_unreadable" {
 				unreadable++
 				continue
@@ -147,11 +146,11 @@ func (s *Service) UpgradeSecrets(ctx context.Context) (unreadable int, err error
 			if err != nil {
 				return err
 			}
-			sealed, err := s.seal(value, bound(a.SecretID, a.Holder, a.secretName()))
+			sealed, err := s.seal(value, bound(k.ID, k.Holder, k.Name))
 			if err != nil {
 				return err
 			}
-			if err := s.store.ResealSecret(ctx, a.SecretID, keyCurrent, sealed); err != nil {
+			if err := s.store.ResealSecret(ctx, k.ID, keyCurrent, sealed); err != nil {
 				return err
 			}
 		}
@@ -161,4 +160,23 @@ func (s *Service) UpgradeSecrets(ctx context.Context) (unreadable int, err error
 		return unreadable, fmt.Errorf("sealing secrets again: %w", err)
 	}
 	return unreadable, nil
+}
+
+// KeepSecret keeps a value of a user or a team, sealed, for one purpose. It may be called inside the caller's transaction.
+func (s *Service) KeepSecret(ctx context.Context, o Holder, name, value, by string) (Secret, error) {
+	k, err := s.keepSecret(ctx, o, name, value, by)
+	if err != nil {
+		return Secret{}, fmt.Errorf("keeping a secret: %w", err)
+	}
+	return k, nil
+}
+
+// OpenSecret returns what KeepSecret kept for this holder and purpose. Errors: not_found, secret_unreadable.
+func (s *Service) OpenSecret(ctx context.Context, secretID string, o Holder, name string) (string, error) {
+	return s.openSecret(ctx, secretID, o, name, nil)
+}
+
+// DropSecret forgets what KeepSecret kept. It belongs into the transaction that lets go of it.
+func (s *Service) DropSecret(ctx context.Context, secretID string) error {
+	return s.store.DeleteSecret(ctx, secretID)
 }

@@ -89,6 +89,8 @@ type TokenStore interface {
 type SecretStore interface {
 	InsertSecret(ctx context.Context, k Secret, sealed []byte) error
 	Secret(ctx context.Context, id string) (k Secret, sealed []byte, err error)
+	// SecretsSealedBefore are those that are sealed in an older way.
+	SecretsSealedBefore(ctx context.Context, keyVersion int) ([]Secret, error)
 	ResealSecret(ctx context.Context, id string, keyVersion int, sealed []byte) error
 	DeleteSecret(ctx context.Context, id string) error
 }

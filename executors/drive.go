@@ -47,7 +47,8 @@ type running struct {
 	moves atomic.Int64 // bytes read and calls made: whether the output stands still
 	inFn  atomic.Int32
 
-	stdout, stderr keeper
+	stdout, stderr     keeper
+	outSieve, errSieve sieve // through which all output goes
 
 	early *guest.Process // of a command that had ended when its start was answered: how, and all it said
 
@@ -56,8 +57,17 @@ type running struct {
 }
 
 func newRunning(cmd Command, fn func(ExecEvent) error) *running {
-	return &running{id: cmd.ID, fn: fn, cmd: cmd, queued: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}),
+	r := &running{id: cmd.ID, fn: fn, cmd: cmd, queued: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}),
 		cancelled: make(chan struct{})}
+	into := func(k *keeper, event string) func(int64, []byte) {
+		return func(off int64, p []byte) {
+			k.add(off, p)
+			r.moves.Add(1)
+			r.tell(ExecEvent{Type: event, Data: p, Offset: off})
+		}
+	}
+	r.outSieve.pass, r.errSieve.pass = into(&r.stdout, EventStdout), into(&r.stderr, EventStderr)
+	return r
 }
 
 func (r *running) cancel() { r.cancelOnce.Do(func() { close(r.cancelled) }) }
@@ -121,16 +131,8 @@ func (c *Commands) drive(r *running, spec guest.ProcessSpec, timeout time.Durati
 
 // settled concludes a command whose end and output came with the answer to its start.
 func (c *Commands) settled(r *running, place *Place) {
-	for _, s := range []struct {
-		stream guest.Stream
-		k      *keeper
-		event  string
-	}{{guest.Stdout, &r.stdout, EventStdout}, {guest.Stderr, &r.stderr, EventStderr}} {
-		if b := r.early.Early[s.stream]; len(b) > 0 {
-			s.k.add(0, b)
-			r.tell(ExecEvent{Type: s.event, Data: b})
-		}
-	}
+	r.outSieve.take(0, r.early.Early[guest.Stdout])
+	r.errSieve.take(0, r.early.Early[guest.Stderr])
 	c.conclude(r, *r.early, nil)
 	c.remove(place, r.id)
 }
@@ -150,8 +152,8 @@ func (c *Commands) follow(ctx context.Context, r *running, place *Place, timeout
 	defer stopReading()
 	var readers sync.WaitGroup
 	background := r.snapshot().Background
-	readers.Go(func() { c.read(rctx, r, place, guest.Stdout, &r.stdout, EventStdout, !background) })
-	readers.Go(func() { c.read(rctx, r, place, guest.Stderr, &r.stderr, EventStderr, !background) })
+	readers.Go(func() { c.read(rctx, r, place, guest.Stdout, &r.outSieve, !background) })
+	readers.Go(func() { c.read(rctx, r, place, guest.Stderr, &r.errSieve, !background) })
 	drained := make(chan struct{})
 	go func() { readers.Wait(); close(drained) }() // ends with rctx
 
@@ -265,12 +267,12 @@ func (c *Commands) pause(ctx context.Context, place *Place, attempt int) error {
 	}
 }
 
-// read mirrors one output into k, again from where it stands after each cut of the pipe, until its end.
-func (c *Commands) read(ctx context.Context, r *running, place *Place, s guest.Stream, k *keeper, event string, ack bool) {
+// read passes one output through its sieve, again from where it stands after each cut of the pipe, until its end.
+func (c *Commands) read(ctx context.Context, r *running, place *Place, s guest.Stream, k *sieve, ack bool) {
 	buf := make([]byte, 32<<10)
 	for attempt := 0; ; attempt++ {
 		before := k.offset()
-		err := c.readOnce(ctx, r, place, s, k, event, ack, buf)
+		err := c.readOnce(ctx, r, place, s, k, ack, buf)
 		if err == nil || ctx.Err() != nil || fault.Is(err, fault.NotFound) {
 			return
 		}
@@ -286,8 +288,7 @@ func (c *Commands) read(ctx context.Context, r *running, place *Place, s guest.S
 // ackEvery is how many bytes are read between two acknowledgements.
 const ackEvery = 256 << 10
 
-func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s guest.Stream, k *keeper, event string, ack bool,
-	buf []byte) error {
+func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s guest.Stream, k *sieve, ack bool, buf []byte) error {
 	out, err := place.Guest.SharedOutput(ctx, r.id, s, k.offset())
 	if err != nil {
 		return err
@@ -301,9 +302,8 @@ func (c *Commands) readOnce(ctx context.Context, r *running, place *Place, s gue
 	for {
 		n, err := out.Read(buf)
 		if n > 0 {
-			k.add(off, buf[:n])
+			k.take(off, buf[:n])
 			r.moves.Add(1)
-			r.tell(ExecEvent{Type: event, Data: buf[:n], Offset: off})
 			off += int64(n)
 			if ack && off-acked >= ackEvery {
 				acked = off
@@ -371,6 +371,8 @@ func (c *Commands) remove(place *Place, processID string) {
 
 // conclude stores how the command ended and wakes everybody who waits.
 func (c *Commands) conclude(r *running, proc guest.Process, err error) {
+	r.outSieve.end()
+	r.errSieve.end()
 	state, reason := verdict(proc, err, r.wasCancelled())
 	r.mu.Lock()
 	r.cmd.State, r.cmd.Reason, r.cmd.EndedAt = state, cleanReason(reason), c.now()

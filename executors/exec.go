@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path"
 	"strings"
 	"sync"
@@ -32,7 +33,9 @@ type CommandsConfig struct {
 	Keep       time.Duration                        // how long records of ended commands are kept; default 1 h
 	Queue      time.Duration                        // how long a command waits for a place that is away; default 10 min
 	SweepEvery time.Duration                        // default 1 min
-	Log        *slog.Logger
+	// Secrets says what a command is given, and what it must not show; an error keeps it from being started. Nil: nothing.
+	Secrets func(ctx context.Context, c Command) (CommandSecrets, error)
+	Log     *slog.Logger
 }
 
 // Validate checks the configuration and fills in the defaults.
@@ -189,6 +192,13 @@ func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEven
 	}
 	r := newRunning(Command{ID: id.New("cmd"), TeamID: spec.TeamID, WorkspaceID: req.WorkspaceID, ActorID: req.ActorID,
 		Argv: req.Argv, Cwd: req.Cwd, State: CommandPending, Background: req.Background, CreatedAt: c.now()}, fn)
+	var given CommandSecrets
+	if c.cfg.Secrets != nil {
+		if given, err = c.cfg.Secrets(ctx, r.cmd); err != nil {
+			return nil, err
+		}
+		r.mask(given.Masks)
+	}
 	// Known before it is stored, so that the sweep never takes it for somebody's who has left.
 	c.mu.Lock()
 	c.live[r.id] = r
@@ -199,7 +209,14 @@ func (c *Commands) launch(ctx context.Context, req ExecRequest, fn func(ExecEven
 	}
 	killpoint.Reach(killpoint.CommandStored)
 	timeout := time.Duration(req.TimeoutMs) * time.Millisecond
-	proc := guest.ProcessSpec{ID: r.id, Argv: req.Argv, Cwd: req.Cwd, Env: req.Env, TimeoutMs: req.TimeoutMs}
+	env := given.Env
+	if env == nil {
+		env = req.Env
+	} else {
+		env = maps.Clone(env)
+		maps.Copy(env, req.Env)
+	}
+	proc := guest.ProcessSpec{ID: r.id, Argv: req.Argv, Cwd: req.Cwd, Env: env, TimeoutMs: req.TimeoutMs}
 	if req.Background {
 		proc.MaxLog = backgroundLog
 	}

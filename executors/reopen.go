@@ -70,6 +70,15 @@ func (c *Commands) reopen(cmd Command) {
 
 func (c *Commands) resume(r *running, cmd Command, place *Place, here bool) {
 	if here && cmd.Background && cmd.State == CommandExecuting {
+		if c.cfg.Secrets != nil {
+			given, err := c.cfg.Secrets(c.life, cmd)
+			if err != nil { // what it prints cannot be masked: it goes on unheard, and is asked for again with the next sweep
+				c.cfg.Log.Warn("a command is not followed: its secrets cannot be read", "command_id", cmd.ID, "error", err)
+				c.forget(r)
+				return
+			}
+			r.mask(given.Masks)
+		}
 		close(r.started)
 		ctx, cancel := context.WithCancel(c.life)
 		defer cancel()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 )
 
@@ -18,6 +19,9 @@ func fileOf(f guest.FileInfo) api.File {
 }
 
 func (h handlers) ReadFile(ctx context.Context, req api.ReadFileRequestObject) (api.ReadFileResponseObject, error) {
+	if h.cfg.Sessions.HoldsSecret(req.Id, path.Clean(guest.DecodePath(req.Params.Path))) {
+		return nil, fault.New(fault.Forbidden, "secret_file", "This file is a secret's: sessions read it, and it is shown to nobody. Who manages the secret can replace its value.")
+	}
 	body, info, err := h.cfg.Files.Read(ctx, req.Id, req.Params.Path)
 	if err != nil {
 		return nil, err

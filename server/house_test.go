@@ -33,6 +33,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runner/wire"
 	"github.com/parawork/parawork/runs"
+	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/settings"
@@ -131,7 +132,8 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ss := sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: manager, Workspaces: ws, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
+	sec := secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.rooms, Mask: func(k secrets.Secret, masks []string) { h.cfg.Sessions.Mask(k, masks) }})
+	ss := sessions.New(sessions.Config{Secrets: sec, Store: store.NewSessions(h.db), Places: manager, Workspaces: ws, Accounts: h.rooms, Agents: reg, Events: h.bus, DataDir: h.dir})
 	ws.Connect(places{manager}, ss)
 	manager.OnPlace(files.Follow)
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
@@ -144,6 +146,7 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
+	h.cfg.Secrets = sec
 	for _, fn := range tune {
 		fn(&h.cfg)
 	}

@@ -152,6 +152,13 @@ var policy = map[string]rule{
 	"listRunnerHistory": of(accounts.ViewTeam, byRunner),
 	"listRunnerFolders": of(accounts.ViewTeam, byRunner),
 
+	"listMySecrets":  {access: signedIn},
+	"createMySecret": {access: signedIn},
+	"updateSecret":   {access: signedIn}, // one's own, or a team's: the room asks for ManageSecrets there
+	"deleteSecret":   {access: signedIn}, // likewise
+	"listSecrets":    of(accounts.TypeTerminal, byTeam),
+	"createSecret":   of(accounts.ManageSecrets, byTeam),
+
 	"getTeam":         of(accounts.ViewTeam, byTeam),
 	"updateTeam":      of(accounts.ManageTeam, byTeam),
 	"listInvites":     of(accounts.InviteMember, byTeam),

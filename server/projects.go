@@ -147,6 +147,9 @@ func (h handlers) DeleteProject(ctx context.Context, req api.DeleteProjectReques
 	if err := h.cfg.Workspaces.DeleteProject(ctx, req.Id); err != nil {
 		return nil, err
 	}
+	if err := h.cfg.Secrets.Sweep(ctx); err != nil { // the next start does it
+		h.log.Warn("secrets of a deleted project not forgotten", "project_id", req.Id, "error", err)
+	}
 	return api.DeleteProject204Response{}, nil
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/preview"
 	"github.com/parawork/parawork/runs"
+	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/settings"
 	filesync "github.com/parawork/parawork/sync"
@@ -54,6 +55,7 @@ type Config struct {
 	Machines   *machines.Service
 	Downloads  *machines.Downloads // programs for machines
 	Notify     *notify.Service
+	Secrets    *secrets.Service
 	Runs       *runs.Service
 	Images     *images.Service
 	Network    *network.Service
@@ -80,6 +82,9 @@ func (c *Config) Validate() error {
 	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
+	}
+	if c.Secrets == nil {
+		return errors.New("server: Secrets is needed")
 	}
 	if c.UI == nil {
 		c.UI = http.NotFoundHandler()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/redact"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/conversation"
 	"github.com/parawork/parawork/sessions/journal"
@@ -36,7 +35,7 @@ type converse struct {
 	ending chan struct{}      // closed when the session ends: read the rest
 	over   chan struct{}      // closed when nothing will be read any more; nil when nothing is
 	now    chan chan struct{} // asks for what can be read now; what is sent is closed when that was read
-	mask   *redact.Masker
+	mask   func(string) string
 	since  int64 // what the record says of an earlier time is left out; 0 = the session's start
 }
 
@@ -217,10 +216,7 @@ func (r *reading) open(ctx context.Context) bool {
 	if r.reader != nil { // the agent began another conversation: nothing more comes of this one
 		r.finish(ctx)
 	}
-	r.reader = conversation.NewReader(conversation.Config{Record: rec, Root: worktree, Since: max(row.StartedAt, l.talk.since), Mask: func(s string) string {
-		masked := string(l.talk.mask.Write([]byte(s)))
-		return masked + string(l.talk.mask.Flush())
-	}})
+	r.reader = conversation.NewReader(conversation.Config{Record: rec, Root: worktree, Since: max(row.StartedAt, l.talk.since), Mask: l.talk.mask})
 	r.of, r.again = row.Conversation, true
 	if r.writer == nil {
 		r.writer = conversation.NewWriter(filepath.Join(l.svc.dir(l.id), conversation.FileName), l.svc.cfg.MaxConversationBytes)

@@ -109,6 +109,7 @@ func (l *live) rehear() {
 		defer l.mu.Unlock()
 		h := l.svc.cfg.Agents.Read(l.row.Agent, s)
 		h.Reason = cut(h.Reason, maxTitle)
+		h.Reason = l.hiding.text(h.Reason)
 		l.machine.hint(time.Now(), h)
 	}}
 	l.mu.Lock()
@@ -137,6 +138,7 @@ func (l *live) evidence(h agents.Hint) {
 	h.Reason = clean(h.Reason)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	h.Reason = l.hiding.text(h.Reason)
 	l.machine.hint(time.Now(), h)
 	l.steering.hint(h)
 	l.judge()

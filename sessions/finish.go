@@ -125,7 +125,10 @@ func (l *live) finish(ctx context.Context, e ending) {
 	if err := l.svc.cfg.Store.EndPrompts(ctx, l.id, "the session ended while it was being typed"); err != nil {
 		l.svc.cfg.Log.Warn("prompts of an ended session not settled", "session_id", l.id, "error", err)
 	}
+	l.keptMu.Lock()
 	l.svc.forgetSecrets(l.id)
+	l.keptMu.Unlock()
+	l.clearFiles()
 	l.svc.cfg.Log.Info("session ended", "session_id", l.id, "state", row.State, "bytes", row.Bytes)
 	l.mu.Lock()
 	l.bump()

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/parawork/parawork/secrets"
 )
 
 // launch is what a running session must remember over a restart and what may not stand in the database in clear: it is kept
@@ -22,6 +24,8 @@ type launch struct {
 	NoWall  bool              `json:"no_wall,omitempty"` // somebody confirmed all permissions where nothing keeps the agent in
 	Inside  bool              `json:"inside,omitempty"`  // its home is the place's own
 	Secrets []string          `json:"secrets,omitempty"` // to mask; dropped when the session has ended
+	Uses    []secrets.Use     `json:"uses,omitempty"`    // which secrets it was given; likewise
+	Files   []placed          `json:"files,omitempty"`   // of secrets, that were written for it; likewise
 }
 
 const launchFile = "launch.sealed"
@@ -101,8 +105,8 @@ func (s *Service) recall(id string) (launch, error) {
 // forgetSecrets drops the secrets of an ended session.
 func (s *Service) forgetSecrets(id string) {
 	l, err := s.recall(id)
-	if err == nil && len(l.Secrets) > 0 {
-		l.Secrets = nil
+	if err == nil && len(l.Secrets)+len(l.Uses)+len(l.Files) > 0 {
+		l.Secrets, l.Uses, l.Files = nil, nil, nil
 		err = s.keepLaunch(id, l)
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/guest/client"
 	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/redact"
+	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/sessions/journal"
 )
@@ -74,10 +75,15 @@ type live struct {
 	acking   bool        // a goroutine is about to acknowledge
 	degraded bool        // the log cannot be written to disk
 	keptAt   int64       // end of the log when it was last given to be packed
+
+	hiding *hiding
+	uses   []secrets.Use // which secrets it was given
+	files  []placed      // of secrets, that were written for it
+	keptMu sync.Mutex    // the launch file is written by one at a time
 }
 
 // newLive makes a live session around its row and opens its log.
-func (s *Service) newLive(row Session, secrets []string) (*live, error) {
+func (s *Service) newLive(row Session, hidden []string) (*live, error) {
 	log, err := bytelog.Open(bytelog.Config{Dir: s.dir(row.ID), MaxBytes: s.cfg.MaxLogBytes, RingBytes: s.cfg.RingBytes, Codec: packer})
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of session %s: %w", row.ID, err)
@@ -88,7 +94,7 @@ func (s *Service) newLive(row Session, secrets []string) (*live, error) {
 		return nil, err
 	}
 	l := &live{svc: s, id: row.ID, workspaceID: row.WorkspaceID, row: row, log: log, notes: notes, done: make(chan struct{}), changed: make(chan struct{}),
-		viewers: map[*Viewer]struct{}{}, masker: redact.New(secrets...)}
+		viewers: map[*Viewer]struct{}{}, masker: redact.New(hidden...), hiding: newHiding(hidden)}
 	l.explicit = s.cfg.Agents.Explicit(row.Agent)
 	l.machine = newMachine(l.explicit, time.UnixMilli(row.StartedAt), row.State, row.StateReason)
 	l.machine.recall(time.Now(), row.Basis)
@@ -98,7 +104,7 @@ func (s *Service) newLive(row Session, secrets []string) (*live, error) {
 	l.size0 = guest.Size{Cols: row.Cols, Rows: row.Rows}
 	_, end := log.Bounds()
 	l.model.l, l.model.off, l.model.from = l, end, nobody
-	l.talk = converse{ending: make(chan struct{}), mask: redact.New(secrets...)}
+	l.talk = converse{ending: make(chan struct{}), mask: l.hiding.text}
 	if row.State.Ended() {
 		log.Finish()
 		close(l.done)

@@ -42,7 +42,7 @@ func (l *live) pose(ctx context.Context, key, source string, a agents.Ask, by ha
 		l.svc.cfg.Log.Warn("question dropped: too many are open", "session_id", l.id)
 		return nil
 	}
-	as := newPosed(Question{ID: id.New("qst"), TeamID: l.row.TeamID, WorkspaceID: l.row.WorkspaceID, SessionID: l.id, Key: key, Ask: cleanAsk(a),
+	as := newPosed(Question{ID: id.New("qst"), TeamID: l.row.TeamID, WorkspaceID: l.row.WorkspaceID, SessionID: l.id, Key: key, Ask: cleanAsk(l.hiding.ask(a)),
 		Source: source, AskedAt: l.svc.now(), State: QuestionOpen}, by)
 	as.busy = l.busy
 	<-as.turn // nobody may settle what is not stored yet

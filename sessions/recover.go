@@ -19,6 +19,9 @@ func (s *Service) Recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, row := range rows { // before any of them ends: what the others use stays
+		s.recount(ctx, row)
+	}
 	fails := make(chan error, len(rows))
 	slots := make(chan struct{}, 16)
 	for _, row := range rows {
@@ -53,6 +56,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if err != nil {
 		return err
 	}
+	l.uses, l.files = kept.Uses, kept.Files
 	if err != nil || len(s.cfg.Key) == 0 {
 		l.talk.since = s.now() // what the record told before could not be masked any more
 	}

@@ -93,6 +93,10 @@ type Config struct {
 	Agents     *agents.Registry
 	Events     events.Publisher
 	DataDir    string // absolute; logs live in DataDir/sessions/<id>
+	// Secrets gives sessions what they need and nobody may read. Nil: nothing.
+	Secrets Secrets
+	// Exclude keeps files of a worktree out of what git sees in its repository. Nil: there is nothing to keep out.
+	Exclude func(ctx context.Context, workspaceID string, names []string) error
 	// Key seals the secrets of running sessions on disk, so that they are still masked after a restart: at least 16 bytes.
 	// Without it the secrets of sessions that outlive the server are not masked any more in what they print later.
 	Key []byte
@@ -184,6 +188,9 @@ type Service struct {
 	exports  chan struct{} // one place for each export under way
 
 	screens chan struct{} // one place for each screen being built
+
+	placed  map[string]int         // under mu: how many running sessions use a file of a secret
+	placers map[string]*sync.Mutex // under mu: who writes and removes files in a place
 }
 
 // New makes a Service. It starts nothing; it panics on a Config that Validate refuses.
@@ -195,7 +202,7 @@ func New(cfg Config) *Service {
 	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
 		searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
-		screens: make(chan struct{}, screensBuilt)}
+		screens: make(chan struct{}, screensBuilt), placed: map[string]int{}, placers: map[string]*sync.Mutex{}}
 }
 
 // Run stores what changes in sessions until ctx ends, then lets go of every session and returns when all goroutines of the

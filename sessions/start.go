@@ -21,6 +21,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -96,7 +97,11 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if dropped {
 		row.StateReason = "asks for permissions again: nothing keeps it in here"
 	}
-	return s.launch(ctx, row, place, in, l.Worktree, plan, req)
+	g, err := s.given(ctx, w, actor.User.ID, req.Agent)
+	if err != nil {
+		return Session{}, err
+	}
+	return s.launch(ctx, row, place, in, l.Worktree, plan, req, g)
 }
 
 // diskFull gives an error a kind of its own when there was no space left.
@@ -117,18 +122,26 @@ func (s *Service) newRow(w workspaces.Workspace, p *executors.Place, agent, user
 }
 
 // launch stores the row, then starts the process: whatever happens in between is found at the next start.
-func (s *Service) launch(ctx context.Context, row Session, place *executors.Place, in *inside, dir string, plan agents.Plan, req StartRequest) (Session, error) {
+func (s *Service) launch(ctx context.Context, row Session, place *executors.Place, in *inside, dir string, plan agents.Plan, req StartRequest, g secrets.Given) (Session, error) {
 	row.Argv = plan.Argv
-	env := maps.Clone(plan.Env)
+	env := GivenEnv(g) // the session's own come before it
+	maps.Copy(env, plan.Env)
 	maps.Copy(env, plan.Secrets)
 	maps.Copy(env, req.Env)
-	secrets := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(plan.Env), secretValues(req.Env))
-	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: secrets, Inside: in != nil, NoWall: req.ConfirmNoBoundary}); err != nil {
+	hidden := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(plan.Env), secretValues(req.Env), g.Masks)
+	hidden = append(hidden, s.shareMasks(row.WorkspaceID, hidden)...)
+	to := placement{svc: s, place: place, in: in, user: row.CreatedBy}
+	files, skipped := planFiles(g.Files, to)
+	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: hidden, Uses: g.Uses, Files: files, Inside: in != nil, NoWall: req.ConfirmNoBoundary}); err != nil {
 		return Session{}, diskFull(err)
 	}
-	l, err := s.newLive(row, secrets)
+	l, err := s.newLive(row, hidden)
 	if err != nil {
 		return Session{}, diskFull(err)
+	}
+	l.uses, l.files = g.Uses, files
+	if skipped {
+		l.notice = "Files of secrets that belong below the home were not written: the home here is the machine owner's own."
 	}
 	l.guest, l.worktree, l.inside = place.Guest, dir, in
 	l.noteSize()
@@ -147,6 +160,15 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		return Session{}, fmt.Errorf("storing session %s: %w", row.ID, err)
 	}
 	killpoint.Reach(killpoint.SessionStored)
+	if err := s.place(ctx, to, row.WorkspaceID, g.Files, files); err != nil {
+		l.finish(ctx, ending{state: Failed, reason: "could not start: " + words(err)})
+		row = l.snapshot()
+		s.release(l)
+		if _, told := errors.AsType[*fault.Error](err); told {
+			return s.dress(row), nil
+		}
+		return s.dress(row), fault.Wrap(err, fault.Unavailable, "session_not_started", "The session could not be started: the place it should run in did not answer.")
+	}
 	p, err := startProcess(ctx, l, guest.ProcessSpec{ID: row.ID, Argv: plan.Argv, Cwd: dir, Env: env, Tty: true, Size: guest.Size{Cols: row.Cols, Rows: row.Rows}})
 	if err != nil {
 		l.finish(ctx, ending{state: Failed, reason: "could not start: " + words(err)})
@@ -243,7 +265,11 @@ func (s *Service) StartSetup(ctx context.Context, w workspaces.Workspace, script
 	if err != nil {
 		return "", diskFull(err)
 	}
-	row, err = s.launch(ctx, row, place, in, l.Worktree, plan, req)
+	g, err := s.given(ctx, w, w.CreatedBy, agents.Setup)
+	if err != nil {
+		return "", err
+	}
+	row, err = s.launch(ctx, row, place, in, l.Worktree, plan, req, g)
 	return row.ID, err
 }
 

@@ -23,6 +23,15 @@ func (s *Accounts) InsertSecret(ctx context.Context, k accounts.Secret, sealed [
 	return err
 }
 
+// SecretsSealedBefore returns the secrets that are sealed in an older way.
+func (s *Accounts) SecretsSealedBefore(ctx context.Context, keyVersion int) ([]accounts.Secret, error) {
+	rows, err := s.db.Query(ctx, `SELECT id, COALESCE(user_id, ''), COALESCE(team_id, ''), name, key_version FROM secrets WHERE key_version < ? ORDER BY id`, keyVersion)
+	return collect(rows, err, func(r scanner) (k accounts.Secret, err error) {
+		err = r.Scan(&k.ID, &k.UserID, &k.TeamID, &k.Name, &k.KeyVersion)
+		return k, err
+	})
+}
+
 // Secret returns a sealed value and what is known of it.
 func (s *Accounts) Secret(ctx context.Context, id string) (k accounts.Secret, sealed []byte, err error) {
 	err = s.db.QueryRow(ctx, `SELECT id, COALESCE(user_id, ''), COALESCE(team_id, ''), name, sealed, key_version, last_four, created_by, created_at, updated_at

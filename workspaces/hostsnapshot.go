@@ -33,6 +33,7 @@ func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (t
 		return taken{}, err
 	}
 	defer func() { _ = desk.Close() }()
+	_ = copyFile(p.GitDir, desk.Dir(), "info/exclude") // what the repository ignores beside its own files
 	if _, err := desk.Text(ctx, "read-tree", head); err != nil {
 		return taken{}, err
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
+	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/sessions/agents"
@@ -68,6 +69,7 @@ type house struct {
 	agents     *agents.Registry
 	sessions   *sessions.Service
 	machines   *machines.Service
+	secrets    *secrets.Service
 	downloads  *machines.Downloads
 	notify     *notify.Service
 	runs       *runs.Service
@@ -107,6 +109,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		Idle: time.Duration(cfg.Accounts.SessionIdleHours) * time.Hour, Absolute: time.Duration(cfg.Accounts.SessionMaxHours) * time.Hour,
 		Changed:    h.recheck,
 		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }})
+	h.buildSecrets()
 	h.publisher = publisher
 	h.buildMachines(publisher)
 	if h.groups, err = openGroups(cfg.DataDir); err != nil {
@@ -187,7 +190,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.places.OnPausing(leave)
 	h.places.OnEnding(leave)
 	h.places.OnEnded(func(r executors.Record) { h.workspaces.SandboxEnded(r.WorkspaceID, r.Handle.ID) })
-	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Keep: time.Duration(h.cfg.Sandboxing.Commands.KeepMinutes) * time.Minute,
+	h.commands = executors.NewCommands(executors.CommandsConfig{Places: h.places, Store: kept, Secrets: h.commandSecrets, Keep: time.Duration(h.cfg.Sandboxing.Commands.KeepMinutes) * time.Minute,
 		Queue: time.Duration(h.cfg.Sandboxing.Commands.QueueMinutes) * time.Minute, Log: h.log.With("room", "commands")})
 	roots, skip := agents.Kept()
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
@@ -247,7 +250,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 	}
 	h.agents = reg
 	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: h.workspaces, Accounts: h.accounts,
-		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
+		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Exclude: h.workspaces.Exclude, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
 	return nil
 }
 
@@ -260,7 +263,8 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Commands: h.commands,
 		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
-		UI: http.Handler(web), Log: h.log.With("room", "server")})
+		Secrets: h.secrets,
+		UI:      http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }
 

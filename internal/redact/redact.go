@@ -39,7 +39,16 @@ type Masker struct {
 // too, wherever in the encoded text it stands.
 func New(secrets ...string) *Masker {
 	m := &Masker{}
-	seen := map[string]bool{}
+	m.Add(secrets...)
+	return m
+}
+
+// Add lets the Masker mask more secrets from here on, as New would have.
+func (m *Masker) Add(secrets ...string) {
+	seen := make(map[string]bool, len(m.secrets))
+	for _, s := range m.secrets {
+		seen[string(s)] = true
+	}
 	add := func(s string) {
 		if len(s) >= MinSecret && !seen[s] {
 			seen[s] = true
@@ -58,7 +67,26 @@ func New(secrets ...string) *Masker {
 			}
 		}
 	}
-	return m
+}
+
+// Text returns s with secrets masked, as a text of its own: it is no part of the stream.
+func (m *Masker) Text(s string) string {
+	if len(m.secrets) == 0 || len(s) < MinSecret {
+		return s
+	}
+	b := []byte(s)
+	found := false
+	for _, secret := range m.secrets {
+		each(b, secret, func(int) { found = true })
+		if found {
+			break
+		}
+	}
+	if !found {
+		return s
+	}
+	t := Masker{secrets: m.secrets, longest: m.longest}
+	return string(t.pass(b, len(b)))
 }
 
 // encoded returns how a secret looks in base64, at each of the three places it may have in a group of bytes, and in a URL. The

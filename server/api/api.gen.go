@@ -842,6 +842,27 @@ func (e NewRunnerNetwork) Valid() bool {
 	}
 }
 
+// Defines values for NewSecretKind.
+const (
+	NewSecretKindEnv  NewSecretKind = "env"
+	NewSecretKindFile NewSecretKind = "file"
+	NewSecretKindGit  NewSecretKind = "git"
+)
+
+// Valid indicates whether the value is a known member of the NewSecretKind enum.
+func (e NewSecretKind) Valid() bool {
+	switch e {
+	case NewSecretKindEnv:
+		return true
+	case NewSecretKindFile:
+		return true
+	case NewSecretKindGit:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NewSessionPermissions.
 const (
 	NewSessionPermissionsAll NewSessionPermissions = "all"
@@ -1469,6 +1490,48 @@ func (e Scope) Valid() bool {
 	case ScopeWorkspacesRead:
 		return true
 	case ScopeWorkspacesWrite:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SecretKind.
+const (
+	SecretKindEnv  SecretKind = "env"
+	SecretKindFile SecretKind = "file"
+	SecretKindGit  SecretKind = "git"
+)
+
+// Valid indicates whether the value is a known member of the SecretKind enum.
+func (e SecretKind) Valid() bool {
+	switch e {
+	case SecretKindEnv:
+		return true
+	case SecretKindFile:
+		return true
+	case SecretKindGit:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SecretScope.
+const (
+	SecretScopePersonal SecretScope = "personal"
+	SecretScopeProject  SecretScope = "project"
+	SecretScopeTeam     SecretScope = "team"
+)
+
+// Valid indicates whether the value is a known member of the SecretScope enum.
+func (e SecretScope) Valid() bool {
+	switch e {
+	case SecretScopePersonal:
+		return true
+	case SecretScopeProject:
+		return true
+	case SecretScopeTeam:
 		return true
 	default:
 		return false
@@ -3440,6 +3503,25 @@ type NewRunnerMode string
 // NewRunnerNetwork What agents reach from there; the file on the machine can narrow it to a list
 type NewRunnerNetwork string
 
+// NewSecret defines model for NewSecret.
+type NewSecret struct {
+	Agents    *[]string     `json:"agents,omitempty"`
+	InSandbox *bool         `json:"in_sandbox,omitempty"`
+	Kind      NewSecretKind `json:"kind"`
+	Name      string        `json:"name"`
+
+	// ProjectId Of the team's secrets: only for this project
+	ProjectId *string `json:"project_id,omitempty"`
+	Target    *string `json:"target,omitempty"`
+	Username  *string `json:"username,omitempty"`
+
+	// Value Write-only
+	Value string `json:"value"`
+}
+
+// NewSecretKind defines model for NewSecret.Kind.
+type NewSecretKind string
+
 // NewSession defines model for NewSession.
 type NewSession struct {
 	// AccountId The agent's account; without: your default, else the team's
@@ -4566,6 +4648,83 @@ type SearchResult struct {
 	Skipped int64 `json:"skipped"`
 }
 
+// Secret defines model for Secret.
+type Secret struct {
+	// Agents Which agents get it, and `commands`; empty = every session and command
+	Agents    []string `json:"agents"`
+	CreatedAt int64    `json:"created_at"`
+
+	// CreatedBy Id of a user
+	CreatedBy string `json:"created_by"`
+	Id        string `json:"id"`
+
+	// InSandbox git: sandboxes of the project get it too. Other kinds always do
+	InSandbox bool       `json:"in_sandbox"`
+	Kind      SecretKind `json:"kind"`
+
+	// LastFour How the value ends; empty where it is short
+	LastFour string `json:"last_four"`
+
+	// LastUsedAt When a session, a command or the server was last given it, to the minute
+	LastUsedAt *int64 `json:"last_used_at"`
+
+	// Name Of the variable; of a file or credential: for people
+	Name string `json:"name"`
+
+	// Outdated Running sessions that still have an earlier value
+	Outdated []SecretSession `json:"outdated"`
+
+	// ProjectId Of a project's secret
+	ProjectId *string `json:"project_id,omitempty"`
+
+	// RotatedAt When the value was last replaced
+	RotatedAt *int64      `json:"rotated_at"`
+	Scope     SecretScope `json:"scope"`
+
+	// Sessions How many running sessions were given it
+	Sessions int `json:"sessions"`
+
+	// Target file: where it lies, below the worktree or (~/) the home; git: the host it is for
+	Target    string `json:"target"`
+	UpdatedAt int64  `json:"updated_at"`
+
+	// Username git: sent with the token
+	Username string `json:"username"`
+}
+
+// SecretKind defines model for Secret.Kind.
+type SecretKind string
+
+// SecretScope defines model for Secret.Scope.
+type SecretScope string
+
+// SecretChange What is left out stays as it is
+type SecretChange struct {
+	Agents    *[]string `json:"agents,omitempty"`
+	InSandbox *bool     `json:"in_sandbox,omitempty"`
+	Name      *string   `json:"name,omitempty"`
+	Target    *string   `json:"target,omitempty"`
+	Username  *string   `json:"username,omitempty"`
+
+	// Value Write-only; replaces the value
+	Value *string `json:"value,omitempty"`
+}
+
+// SecretList defines model for SecretList.
+type SecretList struct {
+	Items      []Secret `json:"items"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
+// SecretSession defines model for SecretSession.
+type SecretSession struct {
+	Agent         string `json:"agent"`
+	SessionId     string `json:"session_id"`
+	WorkspaceId   string `json:"workspace_id"`
+	WorkspaceKey  string `json:"workspace_key"`
+	WorkspaceName string `json:"workspace_name"`
+}
+
 // Session defines model for Session.
 type Session struct {
 	// AccountId The agent's account it was started with, "" = none
@@ -5627,6 +5786,12 @@ type CreateRunParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ListSecretsParams defines parameters for ListSecrets.
+type ListSecretsParams struct {
+	// ProjectId Those of this project alone; absent: those of the whole team
+	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
+}
+
 // ListWorkspacesParams defines parameters for ListWorkspaces.
 type ListWorkspacesParams struct {
 	Limit     *Limit                    `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5813,6 +5978,9 @@ type ChangePasswordJSONRequestBody = PasswordChange
 // AddPushSubscriptionJSONRequestBody defines body for AddPushSubscription for application/json ContentType.
 type AddPushSubscriptionJSONRequestBody = NewPushSubscription
 
+// CreateMySecretJSONRequestBody defines body for CreateMySecret for application/json ContentType.
+type CreateMySecretJSONRequestBody = NewSecret
+
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = NewToken
 
@@ -5839,6 +6007,9 @@ type UpdateRunnerJSONRequestBody = RunnerChange
 
 // KeepRunJSONRequestBody defines body for KeepRun for application/json ContentType.
 type KeepRunJSONRequestBody = KeepRequest
+
+// UpdateSecretJSONRequestBody defines body for UpdateSecret for application/json ContentType.
+type UpdateSecretJSONRequestBody = SecretChange
 
 // AnswerQuestionJSONRequestBody defines body for AnswerQuestion for application/json ContentType.
 type AnswerQuestionJSONRequestBody = AnswerRequest
@@ -5890,6 +6061,9 @@ type CreateRunnerJSONRequestBody = NewRunner
 
 // CreateRunJSONRequestBody defines body for CreateRun for application/json ContentType.
 type CreateRunJSONRequestBody = NewRun
+
+// CreateSecretJSONRequestBody defines body for CreateSecret for application/json ContentType.
+type CreateSecretJSONRequestBody = NewSecret
 
 // CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
 type CreateWebhookJSONRequestBody = NewWebhook
@@ -6115,6 +6289,12 @@ type ServerInterface interface {
 	// RenewRecoveryCodes Make new recovery codes; those before stop working
 	// (POST /me/recovery-codes)
 	RenewRecoveryCodes(ctx echo.Context) error
+	// ListMySecrets Your own secrets, without their values
+	// (GET /me/secrets)
+	ListMySecrets(ctx echo.Context) error
+	// CreateMySecret Add a secret of yours
+	// (POST /me/secrets)
+	CreateMySecret(ctx echo.Context) error
 	// GetMySignIn How you can sign in
 	// (GET /me/sign-in)
 	GetMySignIn(ctx echo.Context) error
@@ -6205,6 +6385,12 @@ type ServerInterface interface {
 	// KeepRun Decide for one attempt; the workspaces made for the others are archived and can be restored
 	// (POST /runs/{id}/keep)
 	KeepRun(ctx echo.Context, id Id) error
+	// DeleteSecret Delete a secret and its value
+	// (DELETE /secrets/{id})
+	DeleteSecret(ctx echo.Context, id Id) error
+	// UpdateSecret Change a secret, or replace its value
+	// (PATCH /secrets/{id})
+	UpdateSecret(ctx echo.Context, id Id) error
 	// GetSession A session
 	// (GET /sessions/{id})
 	GetSession(ctx echo.Context, id Id) error
@@ -6361,6 +6547,12 @@ type ServerInterface interface {
 	// CreateRun Give one prompt to several agents, each in a workspace of its own
 	// (POST /teams/{team}/runs)
 	CreateRun(ctx echo.Context, team TeamSlug, params CreateRunParams) error
+	// ListSecrets Secrets of the team, or of one of its projects, without their values
+	// (GET /teams/{team}/secrets)
+	ListSecrets(ctx echo.Context, team TeamSlug, params ListSecretsParams) error
+	// CreateSecret Add a secret to the team, or to one of its projects
+	// (POST /teams/{team}/secrets)
+	CreateSecret(ctx echo.Context, team TeamSlug) error
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx echo.Context, team TeamSlug) error
@@ -7461,6 +7653,24 @@ func (w *ServerInterfaceWrapper) RenewRecoveryCodes(ctx echo.Context) error {
 	return err
 }
 
+// ListMySecrets converts echo context to params.
+func (w *ServerInterfaceWrapper) ListMySecrets(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListMySecrets(ctx)
+	return err
+}
+
+// CreateMySecret converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateMySecret(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateMySecret(ctx)
+	return err
+}
+
 // GetMySignIn converts echo context to params.
 func (w *ServerInterfaceWrapper) GetMySignIn(ctx echo.Context) error {
 	var err error
@@ -7938,6 +8148,38 @@ func (w *ServerInterfaceWrapper) KeepRun(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.KeepRun(ctx, id)
+	return err
+}
+
+// DeleteSecret converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteSecret(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteSecret(ctx, id)
+	return err
+}
+
+// UpdateSecret converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateSecret(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateSecret(ctx, id)
 	return err
 }
 
@@ -9196,6 +9438,47 @@ func (w *ServerInterfaceWrapper) CreateRun(ctx echo.Context) error {
 	return err
 }
 
+// ListSecrets converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSecrets(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSecretsParams
+	// ------------- Optional query parameter "project_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project_id", ctx.QueryParams(), &params.ProjectId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter project_id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSecrets(ctx, team, params)
+	return err
+}
+
+// CreateSecret converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateSecret(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateSecret(ctx, team)
+	return err
+}
+
 // GetTeamStorage converts echo context to params.
 func (w *ServerInterfaceWrapper) GetTeamStorage(ctx echo.Context) error {
 	var err error
@@ -10424,6 +10707,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/me/agent-accounts/:agent", wrapper.SetAgentAccount, options.OperationMiddlewares["setAgentAccount"]...)
 	router.DELETE(options.BaseURL+"/agent-accounts/:id", wrapper.RemoveAgentAccount, options.OperationMiddlewares["removeAgentAccount"]...)
 	router.PATCH(options.BaseURL+"/agent-accounts/:id", wrapper.UpdateAgentAccount, options.OperationMiddlewares["updateAgentAccount"]...)
+	router.GET(options.BaseURL+"/me/secrets", wrapper.ListMySecrets, options.OperationMiddlewares["listMySecrets"]...)
+	router.POST(options.BaseURL+"/me/secrets", wrapper.CreateMySecret, options.OperationMiddlewares["createMySecret"]...)
+	router.GET(options.BaseURL+"/teams/:team/secrets", wrapper.ListSecrets, options.OperationMiddlewares["listSecrets"]...)
+	router.POST(options.BaseURL+"/teams/:team/secrets", wrapper.CreateSecret, options.OperationMiddlewares["createSecret"]...)
+	router.DELETE(options.BaseURL+"/secrets/:id", wrapper.DeleteSecret, options.OperationMiddlewares["deleteSecret"]...)
+	router.PATCH(options.BaseURL+"/secrets/:id", wrapper.UpdateSecret, options.OperationMiddlewares["updateSecret"]...)
 	router.GET(options.BaseURL+"/me/notifications", wrapper.GetNotifications, options.OperationMiddlewares["getNotifications"]...)
 	router.PUT(options.BaseURL+"/me/notifications", wrapper.SetNotifications, options.OperationMiddlewares["setNotifications"]...)
 	router.POST(options.BaseURL+"/me/push-subscriptions", wrapper.AddPushSubscription, options.OperationMiddlewares["addPushSubscription"]...)
@@ -13004,6 +13293,83 @@ func (response RenewRecoveryCodesdefaultApplicationProblemPlusJSONResponse) Visi
 	return err
 }
 
+type ListMySecretsRequestObject struct {
+}
+
+type ListMySecretsResponseObject interface {
+	VisitListMySecretsResponse(w http.ResponseWriter) error
+}
+
+type ListMySecrets200JSONResponse SecretList
+
+func (response ListMySecrets200JSONResponse) VisitListMySecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMySecretsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListMySecretsdefaultApplicationProblemPlusJSONResponse) VisitListMySecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMySecretRequestObject struct {
+	Body *CreateMySecretJSONRequestBody
+}
+
+type CreateMySecretResponseObject interface {
+	VisitCreateMySecretResponse(w http.ResponseWriter) error
+}
+
+type CreateMySecret201JSONResponse Secret
+
+func (response CreateMySecret201JSONResponse) VisitCreateMySecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateMySecretdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateMySecretdefaultApplicationProblemPlusJSONResponse) VisitCreateMySecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetMySignInRequestObject struct {
 }
 
@@ -14128,6 +14494,79 @@ type KeepRundefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response KeepRundefaultApplicationProblemPlusJSONResponse) VisitKeepRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSecretRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteSecretResponseObject interface {
+	VisitDeleteSecretResponse(w http.ResponseWriter) error
+}
+
+type DeleteSecret204Response struct {
+}
+
+func (response DeleteSecret204Response) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteSecretdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteSecretdefaultApplicationProblemPlusJSONResponse) VisitDeleteSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSecretRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateSecretJSONRequestBody
+}
+
+type UpdateSecretResponseObject interface {
+	VisitUpdateSecretResponse(w http.ResponseWriter) error
+}
+
+type UpdateSecret200JSONResponse Secret
+
+func (response UpdateSecret200JSONResponse) VisitUpdateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSecretdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateSecretdefaultApplicationProblemPlusJSONResponse) VisitUpdateSecretResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -16236,6 +16675,86 @@ type CreateRundefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateRundefaultApplicationProblemPlusJSONResponse) VisitCreateRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSecretsRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ListSecretsParams
+}
+
+type ListSecretsResponseObject interface {
+	VisitListSecretsResponse(w http.ResponseWriter) error
+}
+
+type ListSecrets200JSONResponse SecretList
+
+func (response ListSecrets200JSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListSecretsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListSecretsdefaultApplicationProblemPlusJSONResponse) VisitListSecretsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSecretRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *CreateSecretJSONRequestBody
+}
+
+type CreateSecretResponseObject interface {
+	VisitCreateSecretResponse(w http.ResponseWriter) error
+}
+
+type CreateSecret201JSONResponse Secret
+
+func (response CreateSecret201JSONResponse) VisitCreateSecretResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSecretdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateSecretdefaultApplicationProblemPlusJSONResponse) VisitCreateSecretResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -18458,6 +18977,12 @@ type StrictServerInterface interface {
 	// RenewRecoveryCodes Make new recovery codes; those before stop working
 	// (POST /me/recovery-codes)
 	RenewRecoveryCodes(ctx context.Context, request RenewRecoveryCodesRequestObject) (RenewRecoveryCodesResponseObject, error)
+	// ListMySecrets Your own secrets, without their values
+	// (GET /me/secrets)
+	ListMySecrets(ctx context.Context, request ListMySecretsRequestObject) (ListMySecretsResponseObject, error)
+	// CreateMySecret Add a secret of yours
+	// (POST /me/secrets)
+	CreateMySecret(ctx context.Context, request CreateMySecretRequestObject) (CreateMySecretResponseObject, error)
 	// GetMySignIn How you can sign in
 	// (GET /me/sign-in)
 	GetMySignIn(ctx context.Context, request GetMySignInRequestObject) (GetMySignInResponseObject, error)
@@ -18548,6 +19073,12 @@ type StrictServerInterface interface {
 	// KeepRun Decide for one attempt; the workspaces made for the others are archived and can be restored
 	// (POST /runs/{id}/keep)
 	KeepRun(ctx context.Context, request KeepRunRequestObject) (KeepRunResponseObject, error)
+	// DeleteSecret Delete a secret and its value
+	// (DELETE /secrets/{id})
+	DeleteSecret(ctx context.Context, request DeleteSecretRequestObject) (DeleteSecretResponseObject, error)
+	// UpdateSecret Change a secret, or replace its value
+	// (PATCH /secrets/{id})
+	UpdateSecret(ctx context.Context, request UpdateSecretRequestObject) (UpdateSecretResponseObject, error)
 	// GetSession A session
 	// (GET /sessions/{id})
 	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
@@ -18704,6 +19235,12 @@ type StrictServerInterface interface {
 	// CreateRun Give one prompt to several agents, each in a workspace of its own
 	// (POST /teams/{team}/runs)
 	CreateRun(ctx context.Context, request CreateRunRequestObject) (CreateRunResponseObject, error)
+	// ListSecrets Secrets of the team, or of one of its projects, without their values
+	// (GET /teams/{team}/secrets)
+	ListSecrets(ctx context.Context, request ListSecretsRequestObject) (ListSecretsResponseObject, error)
+	// CreateSecret Add a secret to the team, or to one of its projects
+	// (POST /teams/{team}/secrets)
+	CreateSecret(ctx context.Context, request CreateSecretRequestObject) (CreateSecretResponseObject, error)
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx context.Context, request GetTeamStorageRequestObject) (GetTeamStorageResponseObject, error)
@@ -20867,6 +21404,75 @@ func (sh *strictHandler) RenewRecoveryCodes(ctx echo.Context) error {
 	return nil
 }
 
+// ListMySecrets operation middleware
+func (sh *strictHandler) ListMySecrets(ctx echo.Context) error {
+	var request ListMySecretsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMySecrets(ctx.Request().Context(), request.(ListMySecretsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMySecrets")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListMySecretsResponseObject); ok {
+		return validResponse.VisitListMySecretsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateMySecret operation middleware
+func (sh *strictHandler) CreateMySecret(ctx echo.Context) error {
+	var request CreateMySecretRequestObject
+
+	var body CreateMySecretJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateMySecret(ctx.Request().Context(), request.(CreateMySecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateMySecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateMySecretResponseObject); ok {
+		return validResponse.VisitCreateMySecretResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetMySignIn operation middleware
 func (sh *strictHandler) GetMySignIn(ctx echo.Context) error {
 	var request GetMySignInRequestObject
@@ -21803,6 +22409,79 @@ func (sh *strictHandler) KeepRun(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(KeepRunResponseObject); ok {
 		return validResponse.VisitKeepRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteSecret operation middleware
+func (sh *strictHandler) DeleteSecret(ctx echo.Context, id Id) error {
+	var request DeleteSecretRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSecret(ctx.Request().Context(), request.(DeleteSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteSecretResponseObject); ok {
+		return validResponse.VisitDeleteSecretResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateSecret operation middleware
+func (sh *strictHandler) UpdateSecret(ctx echo.Context, id Id) error {
+	var request UpdateSecretRequestObject
+
+	request.Id = id
+
+	var body UpdateSecretJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateSecret(ctx.Request().Context(), request.(UpdateSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateSecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateSecretResponseObject); ok {
+		return validResponse.VisitUpdateSecretResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -23514,6 +24193,80 @@ func (sh *strictHandler) CreateRun(ctx echo.Context, team TeamSlug, params Creat
 		return err
 	} else if validResponse, ok := response.(CreateRunResponseObject); ok {
 		return validResponse.VisitCreateRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListSecrets operation middleware
+func (sh *strictHandler) ListSecrets(ctx echo.Context, team TeamSlug, params ListSecretsParams) error {
+	var request ListSecretsRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListSecrets(ctx.Request().Context(), request.(ListSecretsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListSecrets")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListSecretsResponseObject); ok {
+		return validResponse.VisitListSecretsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateSecret operation middleware
+func (sh *strictHandler) CreateSecret(ctx echo.Context, team TeamSlug) error {
+	var request CreateSecretRequestObject
+
+	request.Team = team
+
+	var body CreateSecretJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSecret(ctx.Request().Context(), request.(CreateSecretRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSecret")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateSecretResponseObject); ok {
+		return validResponse.VisitCreateSecretResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

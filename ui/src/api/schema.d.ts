@@ -978,6 +978,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Your own secrets, without their values
+         * @description Sessions and commands that you start are given them, in every team.
+         */
+        get: operations["listMySecrets"];
+        put?: never;
+        /** Add a secret of yours */
+        post: operations["createMySecret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/sign-in": {
         parameters: {
             query?: never;
@@ -1455,6 +1476,29 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/secrets/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete a secret and its value */
+        delete: operations["deleteSecret"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a secret, or replace its value
+         * @description Your own secrets, and as an admin those of your team. Sessions that run keep the value they were given: `outdated` names them. A git credential's token must be entered again when its host changes.
+         */
+        patch: operations["updateSecret"];
         trace?: never;
     };
     "/sessions/{id}": {
@@ -2332,6 +2376,33 @@ export interface paths {
          * @description What fails is told by the attempt it is about; the others go on.
          */
         post: operations["createRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Secrets of the team, or of one of its projects, without their values
+         * @description Members see which there are; how a value ends is shown to admins.
+         */
+        get: operations["listSecrets"];
+        put?: never;
+        /**
+         * Add a secret to the team, or to one of its projects
+         * @description `env` is an environment variable, `file` a file that is there while sessions run, `git` a user name and token with which the server itself fetches from one host. The value is kept encrypted and never told again.
+         */
+        post: operations["createSecret"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4322,6 +4393,19 @@ export interface components {
              */
             reusable: boolean;
         };
+        NewSecret: {
+            agents?: string[];
+            in_sandbox?: boolean;
+            /** @enum {string} */
+            kind: "env" | "file" | "git";
+            name: string;
+            /** @description Of the team's secrets: only for this project */
+            project_id?: string;
+            target?: string;
+            username?: string;
+            /** @description Write-only */
+            value: string;
+        };
         NewSession: {
             /** @description The agent's account; without: your default, else the team's */
             account_id?: string;
@@ -5280,6 +5364,68 @@ export interface components {
              * @description Of these not read
              */
             skipped: number;
+        };
+        Secret: {
+            /** @description Which agents get it, and `commands`; empty = every session and command */
+            agents: string[];
+            /** Format: int64 */
+            created_at: number;
+            /** @description Id of a user */
+            created_by: string;
+            id: string;
+            /** @description git: sandboxes of the project get it too. Other kinds always do */
+            in_sandbox: boolean;
+            /** @enum {string} */
+            kind: "env" | "file" | "git";
+            /** @description How the value ends; empty where it is short */
+            last_four: string;
+            /**
+             * Format: int64
+             * @description When a session, a command or the server was last given it, to the minute
+             */
+            last_used_at: number | null;
+            /** @description Of the variable; of a file or credential: for people */
+            name: string;
+            /** @description Running sessions that still have an earlier value */
+            outdated: components["schemas"]["SecretSession"][];
+            /** @description Of a project's secret */
+            project_id?: string;
+            /**
+             * Format: int64
+             * @description When the value was last replaced
+             */
+            rotated_at: number | null;
+            /** @enum {string} */
+            scope: "team" | "project" | "personal";
+            /** @description How many running sessions were given it */
+            sessions: number;
+            /** @description file: where it lies, below the worktree or (~/) the home; git: the host it is for */
+            target: string;
+            /** Format: int64 */
+            updated_at: number;
+            /** @description git: sent with the token */
+            username: string;
+        };
+        /** @description What is left out stays as it is */
+        SecretChange: {
+            agents?: string[];
+            in_sandbox?: boolean;
+            name?: string;
+            target?: string;
+            username?: string;
+            /** @description Write-only; replaces the value */
+            value?: string;
+        };
+        SecretList: {
+            items: components["schemas"]["Secret"][];
+            next_cursor: string | null;
+        };
+        SecretSession: {
+            agent: string;
+            session_id: string;
+            workspace_id: string;
+            workspace_key: string;
+            workspace_name: string;
         };
         Session: {
             /** @description The agent's account it was started with, "" = none */
@@ -7426,6 +7572,52 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listMySecrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Secrets */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createMySecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSecret"];
+            };
+        };
+        responses: {
+            /** @description Kept */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Secret"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getMySignIn: {
         parameters: {
             query?: never;
@@ -8170,6 +8362,54 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretChange"];
+            };
+        };
+        responses: {
+            /** @description Changed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Secret"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -9596,6 +9836,61 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Run"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listSecrets: {
+        parameters: {
+            query?: {
+                /** @description Those of this project alone; absent: those of the whole team */
+                project_id?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Secrets */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createSecret: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSecret"];
+            };
+        };
+        responses: {
+            /** @description Kept */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Secret"];
                 };
             };
             default: components["responses"]["Problem"];

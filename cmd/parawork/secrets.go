@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/secrets"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/store"
+)
+
+// buildSecrets joins the room of secrets. What must not be shown any more is told to whatever runs.
+func (h *house) buildSecrets() {
+	h.secrets = secrets.New(secrets.Config{Store: store.NewSecrets(h.db), Vault: h.accounts, Log: h.log.With("room", "secrets"),
+		Mask: func(k secrets.Secret, masks []string) {
+			h.sessions.Mask(k, masks)
+			h.commands.Mask(func(c executors.Command) bool {
+				return k.TeamID != "" && c.TeamID == k.TeamID || k.UserID != "" && c.ActorID == k.UserID
+			}, masks)
+		}})
+}
+
+// commandSecrets says what a command is given.
+func (h *house) commandSecrets(ctx context.Context, c executors.Command) (executors.CommandSecrets, error) {
+	w, err := h.workspaces.Workspace(ctx, c.WorkspaceID)
+	if err != nil {
+		return executors.CommandSecrets{}, err
+	}
+	g, err := h.secrets.For(ctx, secrets.Ask{TeamID: w.TeamID, ProjectID: w.ProjectID, UserID: c.ActorID, Agent: secrets.Commands})
+	if err != nil {
+		return executors.CommandSecrets{}, err
+	}
+	return executors.CommandSecrets{Env: sessions.GivenEnv(g), Masks: g.Masks}, nil
+}
