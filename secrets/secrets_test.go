@@ -128,7 +128,7 @@ func TestWhoIsGivenWhat(t *testing.T) {
 			t.Errorf("a command: %v %v, %v", g.Env, g.Files, err)
 		}
 		// Another team is given nothing at all.
-		if g, err = h.For(ctx, secrets.Ask{TeamID: "tm_other", ProjectID: h.project, UserID: h.outsider.User.ID, Agent: "codex"}); err != nil || len(g.Env)+len(g.Files)+len(g.Git)+len(g.Masks) != 0 {
+		if g, err = h.For(tenant.All(ctx, "a test"), secrets.Ask{TeamID: "tm_other", ProjectID: h.project, UserID: h.outsider.User.ID, Agent: "codex"}); err != nil || len(g.Env)+len(g.Files)+len(g.Git)+len(g.Masks) != 0 {
 			t.Errorf("another team: %+v, %v", g, err)
 		}
 	})

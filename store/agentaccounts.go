@@ -25,7 +25,7 @@ func (s *Accounts) InsertSecret(ctx context.Context, k accounts.Secret, sealed [
 
 // SecretsSealedBefore returns the secrets that are sealed in an older way.
 func (s *Accounts) SecretsSealedBefore(ctx context.Context, keyVersion int) ([]accounts.Secret, error) {
-	rows, err := s.db.Query(ctx, `SELECT id, COALESCE(user_id, ''), COALESCE(team_id, ''), name, key_version FROM secrets WHERE key_version < ? ORDER BY id`, keyVersion)
+	rows, err := s.db.Query(ctx, `SELECT id, COALESCE(user_id, ''), COALESCE(team_id, ''), name, key_version FROM secrets WHERE {team|none} AND key_version < ? ORDER BY id`, keyVersion)
 	return collect(rows, err, func(r scanner) (k accounts.Secret, err error) {
 		err = r.Scan(&k.ID, &k.UserID, &k.TeamID, &k.Name, &k.KeyVersion)
 		return k, err

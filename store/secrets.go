@@ -22,7 +22,7 @@ func (s *Secrets) Tx(ctx context.Context, fn func(ctx context.Context) error) er
 }
 
 const sessionSecretColumns = `id, COALESCE(team_id, ''), COALESCE(project_id, ''), COALESCE(user_id, ''), kind, name, target, username, in_sandbox, agents,
-	COALESCE((SELECT v.last_four FROM secrets v WHERE v.id = secret_id), ''), secret_id, created_by, created_at, updated_at, rotated_at, last_used_at`
+	COALESCE((SELECT v.last_four FROM secrets v WHERE v.id = session_secrets.secret_id AND {team|none:v}), ''), secret_id, created_by, created_at, updated_at, rotated_at, last_used_at`
 
 func scanSessionSecret(r scanner) (k secrets.Secret, err error) {
 	var agents string
@@ -48,7 +48,7 @@ func (s *Secrets) InsertSessionSecret(ctx context.Context, k secrets.Secret) (bo
 		return false, err
 	}
 	return inserted(s.db.Exec(ctx, `INSERT INTO session_secrets (id, team_id, project_id, user_id, kind, name, target, username, in_sandbox, agents, secret_id,
-		created_by, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		created_by, created_at, updated_at) VALUES (?, {team?}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		k.ID, null(k.TeamID), null(k.ProjectID), null(k.UserID), string(k.Kind), k.Name, k.Target, k.Username, k.InSandbox, agents, k.SecretID,
 		k.CreatedBy, k.CreatedAt, k.UpdatedAt))
 }
@@ -60,41 +60,41 @@ func (s *Secrets) UpdateSessionSecret(ctx context.Context, k secrets.Secret) (bo
 		return false, err
 	}
 	var taken int
-	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM session_secrets WHERE COALESCE(team_id, '') = ? AND COALESCE(project_id, '') = ? AND COALESCE(user_id, '') = ?
+	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM session_secrets WHERE {team|none} AND COALESCE(team_id, '') = ? AND COALESCE(project_id, '') = ? AND COALESCE(user_id, '') = ?
 		AND kind = ? AND name = ? AND target = ? AND id <> ?`, k.TeamID, k.ProjectID, k.UserID, string(k.Kind), k.Name, k.Target, k.ID).Scan(&taken)
 	if err != nil || taken > 0 {
 		return false, err
 	}
 	return true, changed(s.db.Exec(ctx, `UPDATE session_secrets SET name = ?, target = ?, username = ?, in_sandbox = ?, agents = ?, secret_id = ?, updated_at = ?, rotated_at = ?
-		WHERE id = ? AND COALESCE(team_id, '') = ? AND COALESCE(user_id, '') = ?`,
+		WHERE id = ? AND {team|none} AND COALESCE(team_id, '') = ? AND COALESCE(user_id, '') = ?`,
 		k.Name, k.Target, k.Username, k.InSandbox, agents, k.SecretID, k.UpdatedAt, k.RotatedAt, k.ID, k.TeamID, k.UserID))
 }
 
 // SessionSecret returns one secret.
 func (s *Secrets) SessionSecret(ctx context.Context, id string) (secrets.Secret, error) {
-	return scanSessionSecret(s.db.QueryRow(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE id = ?`, id))
+	return scanSessionSecret(s.db.QueryRow(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE id = ? AND {team|none}`, id))
 }
 
 // SessionSecrets returns an owner's secrets by name; without a project those of the whole team alone.
 func (s *Secrets) SessionSecrets(ctx context.Context, o secrets.Owner) ([]secrets.Secret, error) {
 	const order = ` ORDER BY kind, name, target, id`
 	if o.UserID != "" {
-		rows, err := s.db.Query(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE user_id = ?`+order, o.UserID)
+		rows, err := s.db.Query(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE user_id = ? AND {team|none}`+order, o.UserID)
 		return collect(rows, err, scanSessionSecret)
 	}
-	rows, err := s.db.Query(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE team_id = ? AND COALESCE(project_id, '') = ?`+order, o.TeamID, o.ProjectID)
+	rows, err := s.db.Query(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE team_id = {team?} AND COALESCE(project_id, '') = ?`+order, o.TeamID, o.ProjectID)
 	return collect(rows, err, scanSessionSecret)
 }
 
 // TeamSessionSecrets returns the secrets of a team and of all its projects, by name.
 func (s *Secrets) TeamSessionSecrets(ctx context.Context, teamID string) ([]secrets.Secret, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE team_id = ? ORDER BY COALESCE(project_id, ''), kind, name, target, id`, teamID)
+	rows, err := s.db.Query(ctx, `SELECT `+sessionSecretColumns+` FROM session_secrets WHERE team_id = {team?} ORDER BY COALESCE(project_id, ''), kind, name, target, id`, teamID)
 	return collect(rows, err, scanSessionSecret)
 }
 
 // DeleteSessionSecret forgets what is known of a secret.
 func (s *Secrets) DeleteSessionSecret(ctx context.Context, k secrets.Secret) error {
-	return changed(s.db.Exec(ctx, `DELETE FROM session_secrets WHERE id = ? AND COALESCE(team_id, '') = ? AND COALESCE(user_id, '') = ?`, k.ID, k.TeamID, k.UserID))
+	return changed(s.db.Exec(ctx, `DELETE FROM session_secrets WHERE id = ? AND {team|none} AND COALESCE(team_id, '') = ? AND COALESCE(user_id, '') = ?`, k.ID, k.TeamID, k.UserID))
 }
 
 // secretUseStep is how exactly it is known when a secret was last given, in ms.
@@ -106,7 +106,7 @@ func (s *Secrets) TouchSessionSecrets(ctx context.Context, ids []string, at int6
 	for _, id := range ids {
 		args = append(args, id)
 	}
-	_, err := s.db.Exec(ctx, `UPDATE session_secrets SET last_used_at = ? WHERE last_used_at <= ? AND id IN (?`+strings.Repeat(`, ?`, len(ids)-1)+`)`, args...)
+	_, err := s.db.Exec(ctx, `UPDATE session_secrets SET last_used_at = ? WHERE {team|none} AND last_used_at <= ? AND id IN (?`+strings.Repeat(`, ?`, len(ids)-1)+`)`, args...)
 	return err
 }
 
@@ -114,10 +114,10 @@ func (s *Secrets) TouchSessionSecrets(ctx context.Context, ids []string, at int6
 // refers any more.
 func (s *Secrets) DropLoose(ctx context.Context, prefix string) (n int64, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.db.Exec(ctx, `DELETE FROM session_secrets WHERE project_id IN (SELECT id FROM projects WHERE deleted_at <> 0)`); err != nil {
+		if _, err := s.db.Exec(ctx, `DELETE FROM session_secrets WHERE {team} AND project_id IN (SELECT p.id FROM projects p WHERE {team:p} AND p.deleted_at <> 0)`); err != nil {
 			return err
 		}
-		res, err := s.db.Exec(ctx, `DELETE FROM secrets WHERE name LIKE ? AND NOT EXISTS (SELECT 1 FROM session_secrets k WHERE k.secret_id = secrets.id)`, prefix+"%")
+		res, err := s.db.Exec(ctx, `DELETE FROM secrets WHERE {team|none} AND name LIKE ? AND NOT EXISTS (SELECT 1 FROM session_secrets k WHERE k.secret_id = secrets.id AND {team|none:k})`, prefix+"%")
 		if err != nil {
 			return err
 		}
