@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/machines"
@@ -30,6 +31,7 @@ type call struct {
 	session   sessions.Session
 	command   executors.Command
 	machine   machines.Machine
+	link      watch.Link
 
 	request *http.Request
 	writer  http.ResponseWriter

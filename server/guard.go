@@ -84,14 +84,19 @@ func (s *Server) enter(ctx context.Context, c echo.Context, op string, r rule, c
 	}
 	var cred credential
 	var err error
-	if op != "connectRunner" { // a machine's is of its own kind: see machines.Service.Connect
+	if !r.ownProof {
 		if cred, err = s.credentialOf(req); err != nil {
 			return err
 		}
 	}
+	if r.ownProof && r.socket {
+		if kept := s.watchTokens(req); len(kept) > 0 {
+			cred.cookie = kept[0] // sent by the browser of itself: no socket for a foreign page, nor without an Origin
+		}
+	}
 	call.cred = cred
 	switch {
-	case op == "attachTerminal" || op == "followEvents":
+	case r.socket:
 		err = s.checkSocket(req, cred)
 	default:
 		err = s.checkCrossOrigin(req, cred)

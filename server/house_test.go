@@ -21,6 +21,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
@@ -142,7 +143,9 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 		t.Fatal(err)
 	}
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
-	h.cfg = Config{Version: "test", Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
+	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
+		Subject: Watched(ss, ws)})
+	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
@@ -282,6 +285,10 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 		State: filesync.MirrorState{State: filesync.Synced}, Conflicts: []filesync.Conflict{conflict}}); err != nil {
 		t.Fatal(err)
 	}
+	link := watch.Link{ID: id.New("wln"), TeamID: team.ID, WorkspaceID: ws.ID, SessionID: ses.ID, CreatedBy: userID, CreatedAt: 1, ExpiresAt: time.Now().Add(time.Hour).UnixMilli()}
+	if err := store.NewWatch(h.db).InsertWatchLink(ctx, link, link.ID); err != nil {
+		t.Fatal(err)
+	}
 	hook := notify.Webhook{ID: id.New("whk"), TeamID: team.ID, Name: "w", Format: notify.JSON, Kinds: notify.Kinds, CreatedBy: userID, CreatedAt: 1}
 	if err := store.NewNotify(h.db).InsertWebhook(ctx, hook); err != nil {
 		t.Fatal(err)
@@ -301,7 +308,7 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID, "invite": inv.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID, "link": link.ID, "invite": inv.ID}
 }
 
 // answer is what the guard says.
@@ -367,6 +374,10 @@ func kindOf(op string) string {
 		return "session"
 	case "updateWebhook", "deleteWebhook", "testWebhook", "listDeliveries", "redeliver":
 		return "webhook"
+	case "revokeWatchLink":
+		return "link"
+	case "listWatchLinks", "createWatchLink":
+		return "session"
 	case "getCommand", "cancelCommand":
 		return "command"
 	case "settleSyncConflict":

@@ -33,6 +33,11 @@ type rule struct {
 	any    bool            // signedIn only: an API token of whatever scopes may do it
 	repeat bool            // takes an Idempotency-Key
 	works  bool            // it has something done in the workspace's place: not on a machine that is somebody else's own
+	socket bool            // a WebSocket for pages
+
+	// ownProof says that a login counts for nothing here: who asks is proven in another way, which the operation looks at itself, such as
+	// a machine's key or the cookie of a link.
+	ownProof bool
 }
 
 // Limits of bodies.
@@ -49,7 +54,8 @@ func of(action accounts.Action, find finder) rule {
 func (r rule) working() rule { r.works = true; return r }
 
 // unscoped marks what tells who asks no more than who they are.
-func (r rule) unscoped() rule { r.any = true; return r }
+func (r rule) unscoped() rule   { r.any = true; return r }
+func (r rule) overSocket() rule { r.socket = true; return r }
 
 func (r rule) repeatable() rule { r.repeat = true; return r }
 
@@ -78,9 +84,17 @@ var policy = map[string]rule{
 
 	// Machines say who they are with a token or a key of their own.
 	"enrolRunner":         {access: anyone, body: 1 << 20},
-	"connectRunner":       {access: anyone},
+	"connectRunner":       {access: anyone, ownProof: true}, // see machines.Service.Connect
 	"listRunnerDownloads": {access: anyone},
 	"getRunnerDownload":   {access: anyone},
+
+	// Who has a link needs no login; a cookie that is good for this alone says which link: see watch.go.
+	"openWatch":          {access: anyone, ownProof: true, body: 4 << 10},
+	"watchTerminal":      {access: anyone, ownProof: true, socket: true},
+	"listWatchLinks":     of(accounts.ShareSession, bySession),
+	"createWatchLink":    of(accounts.ShareSession, bySession),
+	"revokeWatchLink":    of(accounts.ShareSession, byWatchLink), // one's own; the room asks for ManageTeam for another's
+	"listTeamWatchLinks": of(accounts.ManageTeam, byTeam),
 
 	"logout":                 rule{access: signedIn}.unscoped(),
 	"getMe":                  rule{access: signedIn}.unscoped(),
@@ -178,7 +192,7 @@ var policy = map[string]rule{
 	"listTeamAgentAccounts": of(accounts.ViewTeam, byTeam),
 	"addTeamAgentAccount":   of(accounts.ManageTeam, byTeam),
 
-	"followEvents": of(accounts.ViewTeam, byTeam),
+	"followEvents": of(accounts.ViewTeam, byTeam).overSocket(),
 
 	"listTeamAudit":       of(accounts.ReadAudit, byTeam),
 	"exportTeamAudit":     of(accounts.ReadAudit, byTeam),
@@ -289,7 +303,7 @@ var policy = map[string]rule{
 	"getJournal":          of(accounts.ViewTerminal, bySession),
 	"listQuestions":       of(accounts.ViewTerminal, bySession),
 	"answerQuestion":      of(accounts.AnswerQuestion, bySession).working(),
-	"attachTerminal":      of(accounts.ViewTerminal, bySession), // typing asks for more
+	"attachTerminal":      of(accounts.ViewTerminal, bySession).overSocket(), // typing asks for more
 
 	"getInbox":        of(accounts.ViewWorkspace, byTeam),
 	"snoozeInboxItem": of(accounts.ViewWorkspace, byInboxItem), // a user's own view of it

@@ -19,6 +19,7 @@ import (
 	"github.com/olahol/melody"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
@@ -45,6 +46,7 @@ type Config struct {
 	Loopback       bool           // listens on this machine only: other host names are refused
 
 	Accounts   *accounts.Service
+	Watch      *watch.Service
 	Workspaces *workspaces.Service
 	Places     *executors.Manager
 	Meters     *executors.Meters
@@ -80,7 +82,7 @@ type Config struct {
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
 	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
-		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Policies == nil || c.Settings == nil {
+		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}
 	if c.Secrets == nil {

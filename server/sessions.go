@@ -35,7 +35,7 @@ func inPlace(s api.Session, b *api.Boundary) api.Session {
 }
 
 func watcherOf(w sessions.Watcher) api.Watcher {
-	return api.Watcher{UserId: w.UserID, Name: w.Name, Writer: w.Writer, Screens: w.Screens, Holds: w.Holds}
+	return api.Watcher{UserId: w.UserID, Name: w.Name, Writer: w.Writer, Guest: w.Guest, Screens: w.Screens, Holds: w.Holds}
 }
 
 func (h handlers) ListSessions(ctx context.Context, req api.ListSessionsRequestObject) (api.ListSessionsResponseObject, error) {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -39,15 +40,23 @@ type socket struct {
 	user   string
 	object accounts.Object
 	needs  []accounts.Action
+	about  []string                        // ids of what it shows, beside its team: a workspace, a session
+	link   string                          // id of the link it was opened with, "" = by somebody with a login
+	check  func(ctx context.Context) error // of a link: whether it holds; asked instead of the login
 	cancel context.CancelCauseFunc
 }
 
-// sockets knows the open ones. Those of a person are asked again when what the person may do has become less, and all of them
-// now and then, since another process may have changed that.
+// concerns reports whether an id is that of whoever a socket belongs to, or of what it shows.
+func (k *socket) concerns(id string) bool {
+	return id != "" && (id == k.user || id == k.object.TeamID || id == k.link || slices.Contains(k.about, id))
+}
+
+// sockets knows the open ones. They are asked again when what their people may do has become less, or who may see what they show, and
+// all of them now and then, since another process may have changed that.
 type sockets struct {
 	mu     sync.Mutex
 	open   map[*socket]struct{}
-	dirty  map[string]struct{} // users to ask about
+	dirty  map[string]struct{} // ids of what to ask about
 	closed *ending             // set when no more are taken
 	wake   chan struct{}
 	gone   sync.WaitGroup
@@ -94,12 +103,12 @@ func (ss *sockets) wait(ctx context.Context) {
 	}
 }
 
-// Recheck asks again whether a user's open sockets may stay. It does not wait for the answer. It is made for
-// accounts.Config.Changed.
-func (s *Server) Recheck(userID string) {
+// Recheck asks again whether open sockets may stay: those of a user, or those that show something of a team, a workspace or a session,
+// or that were opened with a link; the id says which. It does not wait for the answer. It is made for accounts.Config.Changed.
+func (s *Server) Recheck(id string) {
 	ss := s.sockets
 	ss.mu.Lock()
-	ss.dirty[userID] = struct{}{}
+	ss.dirty[id] = struct{}{}
 	ss.mu.Unlock()
 	select {
 	case ss.wake <- struct{}{}:
@@ -110,10 +119,13 @@ func (s *Server) Recheck(userID string) {
 // recheckEvery is how often all sockets are asked again.
 const recheckEvery = time.Minute
 
-// watch asks sockets again until ctx ends.
+// watch asks sockets again until ctx ends. Who watches by a link is asked at every change of the workspace, too: nobody tells a link that
+// the workspace became private or went away.
 func (s *Server) watch(ctx context.Context) {
 	tick := time.NewTicker(recheckEvery)
 	defer tick.Stop()
+	changes := s.cfg.Events.Subscribe("", 0)
+	defer changes.Close()
 	for {
 		all := false
 		select {
@@ -121,6 +133,11 @@ func (s *Server) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 			all = true
+		case e := <-changes.C:
+			all = changes.Missed()
+			if !all && !s.sockets.linked(e.WorkspaceID) {
+				continue
+			}
 		case <-s.sockets.wake:
 		}
 		for _, k := range s.sockets.due(all) {
@@ -131,13 +148,37 @@ func (s *Server) watch(ctx context.Context) {
 	}
 }
 
+// linked notes that the sockets of links to a workspace must be asked about, and reports whether there are any.
+func (ss *sockets) linked(workspaceID string) (any bool) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for k := range ss.open {
+		if k.link != "" && k.concerns(workspaceID) {
+			ss.dirty[k.link], any = struct{}{}, true
+		}
+	}
+	return any
+}
+
+// watching counts who watches by a link now.
+func (ss *sockets) watching(link string) (n int) {
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	for k := range ss.open {
+		if k.link != "" && k.link == link {
+			n++
+		}
+	}
+	return n
+}
+
 // due returns the sockets to ask about.
 func (ss *sockets) due(all bool) []*socket {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	var out []*socket
 	for k := range ss.open {
-		if _, ok := ss.dirty[k.user]; ok || all {
+		if all || ss.isDirty(k) {
 			out = append(out, k)
 		}
 	}
@@ -145,9 +186,26 @@ func (ss *sockets) due(all bool) []*socket {
 	return out
 }
 
+// isDirty reports whether a socket must be asked about. It is called under mu.
+func (ss *sockets) isDirty(k *socket) bool {
+	for id := range ss.dirty {
+		if k.concerns(id) {
+			return true
+		}
+	}
+	return false
+}
+
 // mayStay asks who a socket belongs to now, and whether they still have what it needs. A database that does not answer ends no
 // socket.
 func (s *Server) mayStay(ctx context.Context, k *socket) bool {
+	if k.check != nil {
+		err := k.check(ctx)
+		if err != nil && !fault.Is(err, fault.Gone) && ctx.Err() == nil {
+			s.log.Warn("socket could not be checked", "link_id", k.link, "error", err)
+		}
+		return !fault.Is(err, fault.Gone)
+	}
 	actor, err := s.authenticate(ctx, k.cred)
 	if err != nil {
 		if kind := fault.KindOf(err); kind == fault.Unauthorized || kind == fault.NotFound || kind == fault.Forbidden {

@@ -60,6 +60,7 @@ var upgrader = websocket.Upgrader{HandshakeTimeout: 10 * time.Second, CheckOrigi
 type terminal struct {
 	conn   *websocket.Conn
 	viewer *sessions.Viewer
+	guest  bool // by a link: all one may do is look
 	cancel context.CancelCauseFunc
 
 	// A frame from the reader goes out between two of the writer's. Whoever does not get the pen leaves a note, and who has the
@@ -90,7 +91,8 @@ func (s *Server) attachTerminal(c echo.Context) error {
 	if want.Writer {
 		needs = append(needs, accounts.TypeTerminal)
 	}
-	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, object: call.object, needs: needs, cancel: cancel})
+	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, object: call.object, needs: needs,
+		about: []string{call.session.WorkspaceID, call.session.ID}, cancel: cancel})
 	if err != nil {
 		return err
 	}
@@ -100,15 +102,21 @@ func (s *Server) attachTerminal(c echo.Context) error {
 		return err
 	}
 	defer viewer.Close()
-	conn, err := upgrader.Upgrade(c.Response(), r, http.Header{"X-Request-Id": {call.id}})
+	s.serveTerminal(ctx, cancel, c, viewer, false)
+	return nil
+}
+
+// serveTerminal takes the connection over and shows it a terminal until one side ends that.
+func (s *Server) serveTerminal(ctx context.Context, cancel context.CancelCauseFunc, c echo.Context, viewer *sessions.Viewer, guest bool) {
+	call := callOf(c.Request().Context())
+	conn, err := upgrader.Upgrade(c.Response(), c.Request(), http.Header{"X-Request-Id": {call.id}})
 	if err != nil {
 		call.status = http.StatusBadRequest // gorilla has answered
-		return nil
+		return
 	}
 	call.status = http.StatusSwitchingProtocols
-	t := &terminal{conn: conn, viewer: viewer, cancel: cancel, typed: make(chan []byte, framesWaiting), taken: make(chan struct{}, 1)}
+	t := &terminal{conn: conn, viewer: viewer, guest: guest, cancel: cancel, typed: make(chan []byte, framesWaiting), taken: make(chan struct{}, 1)}
 	t.serve(ctx)
-	return nil
 }
 
 // attachOf reads what the client asks for.
@@ -131,14 +139,22 @@ func (s *Server) attachOf(call *call, r *http.Request) (sessions.Attach, error) 
 	default:
 		return a, fault.New(fault.Invalid, "invalid_parameter", "role is viewer or writer.").With("field", "role")
 	}
-	if from := r.URL.Query().Get("from"); from != "" {
-		n, err := strconv.ParseInt(from, 10, 64)
-		if err != nil || n < 0 {
-			return a, fault.New(fault.Invalid, "invalid_parameter", "from is an offset: a whole number, 0 or more.").With("field", "from")
-		}
-		a.From = &n
+	var err error
+	a.From, err = fromOf(r)
+	return a, err
+}
+
+// fromOf reads the offset of the first byte the client has not, nil when it names none.
+func fromOf(r *http.Request) (*int64, error) {
+	from := r.URL.Query().Get("from")
+	if from == "" {
+		return nil, nil
 	}
-	return a, nil
+	n, err := strconv.ParseInt(from, 10, 64)
+	if err != nil || n < 0 {
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "from is an offset: a whole number, 0 or more.").With("field", "from")
+	}
+	return &n, nil
 }
 
 // serve runs the socket until one side ends it. The reader is the caller's goroutine; it waits for the other three.
@@ -288,6 +304,9 @@ func (t *terminal) patience(ctx context.Context) {
 // take does what one frame asks. A frame of a kind we do not know is from a newer client and asks for nothing.
 func (t *terminal) take(ctx context.Context, frame []byte) {
 	arg := frame[1:]
+	if t.guest && frame[0] != upAck && frame[0] != upPing {
+		return
+	}
 	switch frame[0] {
 	case upInput:
 		t.typeIn(ctx, append([]byte(nil), arg...))

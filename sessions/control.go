@@ -236,7 +236,7 @@ func (l *live) watchers() []Watcher {
 			}
 			i = len(out)
 			at[v.user] = i
-			out = append(out, Watcher{UserID: v.user, Name: v.name, Holds: l.held.holder != "" && l.held.holder == v.user})
+			out = append(out, Watcher{UserID: v.user, Name: v.name, Guest: v.guest, Holds: l.held.holder != "" && l.held.holder == v.user})
 		}
 		out[i].Screens++
 		out[i].Writer = out[i].Writer || v.writer

@@ -24,7 +24,7 @@ type seatJSON struct {
 	ID     string `json:"id"`
 	UserID string `json:"user_id"`
 	Name   string `json:"name"`
-	Role   string `json:"role"` // writer or viewer
+	Role   string `json:"role"` // writer, viewer, or guest: by a link, without a login
 }
 
 // stateJSON is a state frame. Writer is who typed last, SizeOwner who sizes the terminal, You the reader: ids of viewers.
@@ -75,6 +75,9 @@ func (v *Viewer) seat() seatJSON {
 	role := "viewer"
 	if v.writer {
 		role = "writer"
+	}
+	if v.guest {
+		role = "guest"
 	}
 	return seatJSON{ID: v.id, UserID: v.user, Name: v.name, Role: role}
 }
@@ -127,6 +130,9 @@ func (v *Viewer) news(buf []byte) ([]byte, error) {
 // state is what a state frame shows. It is called under l.mu.
 func (v *Viewer) state() stateJSON {
 	l := v.l
+	if v.guest { // who else is here, and what is said of them, is the team's
+		return stateJSON{State: l.row.State, StateAt: l.row.StateAt, Asleep: l.asleepNow(), Title: l.row.Title, Viewers: []seatJSON{}, You: v.id}
+	}
 	reason := l.row.StateReason
 	asleep := false
 	if why, paused := l.paused(); paused && !l.row.State.Ended() {
@@ -155,6 +161,12 @@ func (v *Viewer) state() stateJSON {
 		out.SizeOwner = &s
 	}
 	return out
+}
+
+// asleepNow reports whether the workspace stands still until somebody needs it. It is called under l.mu.
+func (l *live) asleepNow() bool {
+	_, paused := l.paused()
+	return paused && !l.row.State.Ended() && l.asleep()
 }
 
 func putHead(buf []byte, op byte, off int64) {

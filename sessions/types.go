@@ -57,6 +57,7 @@ type Session struct {
 type Watcher struct {
 	UserID, Name string
 	Writer       bool // may type
+	Guest        bool // watches by a link: UserID is the link's
 	Screens      int
 	Holds        bool // holds the keyboard
 }

@@ -22,7 +22,11 @@ func (s *Service) Use(workspaceID string) executors.Use {
 		if !l.row.State.Ended() {
 			u.Sessions++
 			u.Working = u.Working || l.row.State == Working || l.row.State == Starting
-			u.Viewers += len(l.viewers)
+			for v := range l.viewers {
+				if !v.guest { // a link must not keep a place running
+					u.Viewers++
+				}
+			}
 			for _, at := range [...]time.Time{l.machine.lastOut, l.machine.lastInput} {
 				if !at.IsZero() {
 					u.LastAt = max(u.LastAt, at.UnixMilli())

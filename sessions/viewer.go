@@ -24,6 +24,7 @@ const (
 	aheadFor   = 5 * time.Second // a viewer may be ahead of a log that is still catching up after a restart for so long
 	maxListed  = 50              // viewers named in a state frame
 	maxViewers = 1000
+	maxGuests  = 25 // of one link
 )
 
 // Errors of Viewer.Next, and the code with which to close the socket.
@@ -39,6 +40,7 @@ type Attach struct {
 	UserID, Name string
 	Writer       bool   // may type and size; the caller has checked the right
 	Takes        bool   // may take the keyboard from who holds it; the caller has checked the right
+	Guest        bool   // watches by a link, without a login: UserID is the link's. Is told the output and how the session is, and nothing of people
 	From         *int64 // offset of the first byte the viewer has not; nil: the screen as it is now, then what follows
 }
 
@@ -52,6 +54,7 @@ type Viewer struct {
 	name   string
 	writer bool
 	takes  bool
+	guest  bool
 
 	// Under l.mu.
 	typingAt time.Time // of the last key
@@ -87,7 +90,7 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 		return nil, err
 	}
 	first, end := l.log.Bounds()
-	v := &Viewer{l: l, user: a.UserID, name: cut(clean(a.Name), 64), writer: a.Writer, takes: a.Writer && a.Takes, quit: make(chan struct{}), acks: make(chan struct{}, 1), off: first, fresh: a.From == nil}
+	v := &Viewer{l: l, user: a.UserID, name: cut(clean(a.Name), 64), writer: a.Writer && !a.Guest, takes: a.Writer && a.Takes && !a.Guest, guest: a.Guest, quit: make(chan struct{}), acks: make(chan struct{}, 1), off: first, fresh: a.From == nil}
 	v.timer = time.NewTimer(time.Hour)
 	v.timer.Stop()
 	if a.From != nil {
@@ -104,6 +107,11 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 		s.release(l)
 		return nil, fault.New(fault.Unavailable, "too_many_viewers", "%d people watch this session already.", maxViewers)
 	}
+	if a.Guest && l.guests(a.UserID) >= maxGuests {
+		l.mu.Unlock()
+		s.release(l)
+		return nil, fault.New(fault.Unavailable, "too_many_viewers", "%d people watch this session by the same link already.", maxGuests)
+	}
 	l.arrivals++
 	v.num = l.arrivals
 	v.id = viewerID(v.num)
@@ -114,6 +122,16 @@ func (s *Service) Attach(ctx context.Context, id string, a Attach) (*Viewer, err
 	l.mu.Unlock()
 	s.stirred(l)
 	return v, nil
+}
+
+// guests counts who watches by one link. It is called under mu.
+func (l *live) guests(link string) (n int) {
+	for v := range l.viewers {
+		if v.guest && v.user == link {
+			n++
+		}
+	}
+	return n
 }
 
 // Next waits for something to send and returns exactly one frame of the terminal socket: in buf, which must hold 32 KiB at least
@@ -281,7 +299,11 @@ func (v *Viewer) output(buf []byte, most int64) ([]byte, error) {
 			return nil, ErrRestarting
 		}
 		v.exited = true
-		return exitFrame(buf, v.l.snapshot())
+		row := v.l.snapshot()
+		if v.guest {
+			row.StateReason = "" // may name people
+		}
+		return exitFrame(buf, row)
 	case err != nil:
 		return nil, err
 	}

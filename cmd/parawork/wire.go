@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
@@ -50,6 +51,7 @@ type house struct {
 	line       *pg.Line // nil beside SQLite
 	audit      *audit.Log
 	accounts   *accounts.Service
+	watch      *watch.Service
 	docker     *docker.Executor // nil when switched off
 	e2b        *e2b.Executor
 	images     *images.Service
@@ -133,6 +135,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		return nil, err
 	}
 	h.workspaces.Connect(rooms{h.places}, h.sessions)
+	h.buildWatch()
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
 		Log: log.With("room", "runs")})
 	h.places.OnPlace(h.files.Follow)
@@ -261,7 +264,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	}
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
-		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Commands: h.commands,
+		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Commands: h.commands,
 		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
 		Secrets: h.secrets,
 		UI:      http.Handler(web), Log: h.log.With("room", "server")})

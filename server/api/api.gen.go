@@ -1745,6 +1745,27 @@ func (e SyncState) Valid() bool {
 	}
 }
 
+// Defines values for WatchLinkState.
+const (
+	LinkExpired WatchLinkState = "expired"
+	LinkOpen    WatchLinkState = "open"
+	LinkRevoked WatchLinkState = "revoked"
+)
+
+// Valid indicates whether the value is a known member of the WatchLinkState enum.
+func (e WatchLinkState) Valid() bool {
+	switch e {
+	case LinkExpired:
+		return true
+	case LinkOpen:
+		return true
+	case LinkRevoked:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WebhookFormat.
 const (
 	WebhookFormatDiscord WebhookFormat = "discord"
@@ -2562,6 +2583,31 @@ type CreatedToken struct {
 	Value string `json:"value"`
 }
 
+// CreatedWatchLink defines model for CreatedWatchLink.
+type CreatedWatchLink struct {
+	CreatedAt  int64  `json:"created_at"`
+	CreatedBy  Maker  `json:"created_by"`
+	ExpiresAt  int64  `json:"expires_at"`
+	Id         string `json:"id"`
+	LastUsedAt *int64 `json:"last_used_at"`
+
+	// Name For whom it is
+	Name      string         `json:"name"`
+	RevokedAt *int64         `json:"revoked_at"`
+	SessionId string         `json:"session_id"`
+	State     WatchLinkState `json:"state"`
+
+	// Url Shown once
+	Url string `json:"url"`
+
+	// Uses How often it was opened
+	Uses int64 `json:"uses"`
+
+	// Watching How many watch through it now
+	Watching    int    `json:"watching"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
 // CreatedWebhook defines model for CreatedWebhook.
 type CreatedWebhook struct {
 	// SigningKey Shown this once
@@ -3204,6 +3250,12 @@ type Loss struct {
 	UnmergedCommits  int      `json:"unmerged_commits"`
 }
 
+// Maker defines model for Maker.
+type Maker struct {
+	Id   string `json:"id"`
+	Name string `json:"name"`
+}
+
 // Me defines model for Me.
 type Me struct {
 	// ConfirmedAt When you last proved who you are; null with an API token
@@ -3571,6 +3623,15 @@ type NewToken struct {
 	Team *string `json:"team,omitempty"`
 }
 
+// NewWatchLink defines model for NewWatchLink.
+type NewWatchLink struct {
+	// Minutes How long it lasts: 5 to 10080, 60 when left out
+	Minutes *int `json:"minutes,omitempty"`
+
+	// Name For whom it is; shown to the team
+	Name *string `json:"name,omitempty"`
+}
+
 // NewWebhook defines model for NewWebhook.
 type NewWebhook struct {
 	Format *NewWebhookFormat `json:"format,omitempty"`
@@ -3657,6 +3718,12 @@ type NotifyScope string
 type NumberSetting struct {
 	Locked bool  `json:"locked"`
 	Value  int64 `json:"value"`
+}
+
+// OpenWatch defines model for OpenWatch.
+type OpenWatch struct {
+	LinkId *string `json:"link_id,omitempty"`
+	Token  *string `json:"token,omitempty"`
 }
 
 // Passkey defines model for Passkey.
@@ -5206,15 +5273,74 @@ type UserCost struct {
 	UserId string `json:"user_id"`
 }
 
+// WatchLink defines model for WatchLink.
+type WatchLink struct {
+	CreatedAt  int64  `json:"created_at"`
+	CreatedBy  Maker  `json:"created_by"`
+	ExpiresAt  int64  `json:"expires_at"`
+	Id         string `json:"id"`
+	LastUsedAt *int64 `json:"last_used_at"`
+
+	// Name For whom it is
+	Name      string         `json:"name"`
+	RevokedAt *int64         `json:"revoked_at"`
+	SessionId string         `json:"session_id"`
+	State     WatchLinkState `json:"state"`
+
+	// Uses How often it was opened
+	Uses int64 `json:"uses"`
+
+	// Watching How many watch through it now
+	Watching    int    `json:"watching"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// WatchLinkList defines model for WatchLinkList.
+type WatchLinkList struct {
+	Items []WatchLink `json:"items"`
+}
+
+// WatchLinkState defines model for WatchLinkState.
+type WatchLinkState string
+
+// Watched defines model for Watched.
+type Watched struct {
+	ExpiresAt int64            `json:"expires_at"`
+	LinkId    string           `json:"link_id"`
+	Session   WatchedSession   `json:"session"`
+	Team      string           `json:"team"`
+	Workspace WatchedWorkspace `json:"workspace"`
+}
+
+// WatchedSession defines model for WatchedSession.
+type WatchedSession struct {
+	Agent     string       `json:"agent"`
+	AgentName string       `json:"agent_name"`
+	Cols      int          `json:"cols"`
+	Rows      int          `json:"rows"`
+	State     SessionState `json:"state"`
+}
+
+// WatchedWorkspace defines model for WatchedWorkspace.
+type WatchedWorkspace struct {
+	Key  string `json:"key"`
+	Name string `json:"name"`
+}
+
 // Watcher defines model for Watcher.
 type Watcher struct {
+	// Guest Watches by a link, without a login
+	Guest bool `json:"guest"`
+
 	// Holds Holds the keyboard
 	Holds bool   `json:"holds"`
 	Name  string `json:"name"`
 
 	// Screens On how many screens they look
-	Screens int    `json:"screens"`
-	UserId  string `json:"user_id"`
+	Screens int `json:"screens"`
+
+	// UserId Of a guest: the id of the link
+	UserId string `json:"user_id"`
 
 	// Writer May type
 	Writer bool `json:"writer"`
@@ -6020,6 +6146,9 @@ type SendInputJSONRequestBody = InputRequest
 // InterruptSessionJSONRequestBody defines body for InterruptSession for application/json ContentType.
 type InterruptSessionJSONRequestBody = InterruptRequest
 
+// CreateWatchLinkJSONRequestBody defines body for CreateWatchLink for application/json ContentType.
+type CreateWatchLinkJSONRequestBody = NewWatchLink
+
 // CreatePromptJSONRequestBody defines body for CreatePrompt for application/json ContentType.
 type CreatePromptJSONRequestBody = NewPrompt
 
@@ -6070,6 +6199,9 @@ type CreateWebhookJSONRequestBody = NewWebhook
 
 // CreateWorkspaceJSONRequestBody defines body for CreateWorkspace for application/json ContentType.
 type CreateWorkspaceJSONRequestBody = NewWorkspace
+
+// OpenWatchJSONRequestBody defines body for OpenWatch for application/json ContentType.
+type OpenWatchJSONRequestBody = OpenWatch
 
 // UpdateWebhookJSONRequestBody defines body for UpdateWebhook for application/json ContentType.
 type UpdateWebhookJSONRequestBody = WebhookChange
@@ -6412,6 +6544,12 @@ type ServerInterface interface {
 	// GetJournal What happened beside the output, oldest first
 	// (GET /sessions/{id}/journal)
 	GetJournal(ctx echo.Context, id Id, params GetJournalParams) error
+	// ListWatchLinks The links with which this session is watched
+	// (GET /sessions/{id}/links)
+	ListWatchLinks(ctx echo.Context, id Id) error
+	// CreateWatchLink Make a link with which somebody without a login watches this session
+	// (POST /sessions/{id}/links)
+	CreateWatchLink(ctx echo.Context, id Id) error
 	// GetMoment The screen as it was at an offset of the output
 	// (GET /sessions/{id}/moment)
 	GetMoment(ctx echo.Context, id Id, params GetMomentParams) error
@@ -6556,6 +6694,9 @@ type ServerInterface interface {
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx echo.Context, team TeamSlug) error
+	// ListTeamWatchLinks The team's links to sessions
+	// (GET /teams/{team}/watch-links)
+	ListTeamWatchLinks(ctx echo.Context, team TeamSlug) error
 	// ListWebhooks The team's webhooks
 	// (GET /teams/{team}/webhooks)
 	ListWebhooks(ctx echo.Context, team TeamSlug) error
@@ -6568,6 +6709,12 @@ type ServerInterface interface {
 	// CreateWorkspace Create a workspace
 	// (POST /teams/{team}/workspaces)
 	CreateWorkspace(ctx echo.Context, team TeamSlug, params CreateWorkspaceParams) error
+	// OpenWatch Open a link to watch a session
+	// (POST /watch)
+	OpenWatch(ctx echo.Context) error
+	// RevokeWatchLink End a link at once
+	// (DELETE /watch-links/{id})
+	RevokeWatchLink(ctx echo.Context, id Id) error
 	// DeleteWebhook Delete a webhook and what waits to be sent to it
 	// (DELETE /webhooks/{id})
 	DeleteWebhook(ctx echo.Context, id Id) error
@@ -8384,6 +8531,38 @@ func (w *ServerInterfaceWrapper) GetJournal(ctx echo.Context) error {
 	return err
 }
 
+// ListWatchLinks converts echo context to params.
+func (w *ServerInterfaceWrapper) ListWatchLinks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListWatchLinks(ctx, id)
+	return err
+}
+
+// CreateWatchLink converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateWatchLink(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateWatchLink(ctx, id)
+	return err
+}
+
 // GetMoment converts echo context to params.
 func (w *ServerInterfaceWrapper) GetMoment(ctx echo.Context) error {
 	var err error
@@ -9495,6 +9674,22 @@ func (w *ServerInterfaceWrapper) GetTeamStorage(ctx echo.Context) error {
 	return err
 }
 
+// ListTeamWatchLinks converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTeamWatchLinks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTeamWatchLinks(ctx, team)
+	return err
+}
+
 // ListWebhooks converts echo context to params.
 func (w *ServerInterfaceWrapper) ListWebhooks(ctx echo.Context) error {
 	var err error
@@ -9606,6 +9801,31 @@ func (w *ServerInterfaceWrapper) CreateWorkspace(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateWorkspace(ctx, team, params)
+	return err
+}
+
+// OpenWatch converts echo context to params.
+func (w *ServerInterfaceWrapper) OpenWatch(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.OpenWatch(ctx)
+	return err
+}
+
+// RevokeWatchLink converts echo context to params.
+func (w *ServerInterfaceWrapper) RevokeWatchLink(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RevokeWatchLink(ctx, id)
 	return err
 }
 
@@ -10865,6 +11085,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/sessions/:id/moment", wrapper.GetMoment, options.OperationMiddlewares["getMoment"]...)
 	router.GET(options.BaseURL+"/sessions/:id/export", wrapper.ExportSession, options.OperationMiddlewares["exportSession"]...)
 	router.GET(options.BaseURL+"/sessions/:id/scrollback", wrapper.GetScrollback, options.OperationMiddlewares["getScrollback"]...)
+	router.GET(options.BaseURL+"/sessions/:id/links", wrapper.ListWatchLinks, options.OperationMiddlewares["listWatchLinks"]...)
+	router.POST(options.BaseURL+"/sessions/:id/links", wrapper.CreateWatchLink, options.OperationMiddlewares["createWatchLink"]...)
+	router.DELETE(options.BaseURL+"/watch-links/:id", wrapper.RevokeWatchLink, options.OperationMiddlewares["revokeWatchLink"]...)
+	router.GET(options.BaseURL+"/teams/:team/watch-links", wrapper.ListTeamWatchLinks, options.OperationMiddlewares["listTeamWatchLinks"]...)
+	router.POST(options.BaseURL+"/watch", wrapper.OpenWatch, options.OperationMiddlewares["openWatch"]...)
 	router.GET(options.BaseURL+"/teams/:team/inbox", wrapper.GetInbox, options.OperationMiddlewares["getInbox"]...)
 	router.POST(options.BaseURL+"/inbox/:id/snooze", wrapper.SnoozeInboxItem, options.OperationMiddlewares["snoozeInboxItem"]...)
 	router.DELETE(options.BaseURL+"/inbox/:id/done", wrapper.ReopenInboxItem, options.OperationMiddlewares["reopenInboxItem"]...)
@@ -14858,6 +15083,85 @@ func (response GetJournaldefaultApplicationProblemPlusJSONResponse) VisitGetJour
 	return err
 }
 
+type ListWatchLinksRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListWatchLinksResponseObject interface {
+	VisitListWatchLinksResponse(w http.ResponseWriter) error
+}
+
+type ListWatchLinks200JSONResponse WatchLinkList
+
+func (response ListWatchLinks200JSONResponse) VisitListWatchLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWatchLinksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListWatchLinksdefaultApplicationProblemPlusJSONResponse) VisitListWatchLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWatchLinkRequestObject struct {
+	Id   Id `json:"id"`
+	Body *CreateWatchLinkJSONRequestBody
+}
+
+type CreateWatchLinkResponseObject interface {
+	VisitCreateWatchLinkResponse(w http.ResponseWriter) error
+}
+
+type CreateWatchLink201JSONResponse CreatedWatchLink
+
+func (response CreateWatchLink201JSONResponse) VisitCreateWatchLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWatchLinkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateWatchLinkdefaultApplicationProblemPlusJSONResponse) VisitCreateWatchLinkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetMomentRequestObject struct {
 	Id     Id `json:"id"`
 	Params GetMomentParams
@@ -16805,6 +17109,45 @@ func (response GetTeamStoragedefaultApplicationProblemPlusJSONResponse) VisitGet
 	return err
 }
 
+type ListTeamWatchLinksRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListTeamWatchLinksResponseObject interface {
+	VisitListTeamWatchLinksResponse(w http.ResponseWriter) error
+}
+
+type ListTeamWatchLinks200JSONResponse WatchLinkList
+
+func (response ListTeamWatchLinks200JSONResponse) VisitListTeamWatchLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamWatchLinksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTeamWatchLinksdefaultApplicationProblemPlusJSONResponse) VisitListTeamWatchLinksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListWebhooksRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -16954,6 +17297,88 @@ type CreateWorkspacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateWorkspacedefaultApplicationProblemPlusJSONResponse) VisitCreateWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenWatchRequestObject struct {
+	Body *OpenWatchJSONRequestBody
+}
+
+type OpenWatchResponseObject interface {
+	VisitOpenWatchResponse(w http.ResponseWriter) error
+}
+
+type OpenWatch200ResponseHeaders struct {
+	SetCookie *string
+}
+
+type OpenWatch200JSONResponse struct {
+	Body    Watched
+	Headers OpenWatch200ResponseHeaders
+}
+
+func (response OpenWatch200JSONResponse) VisitOpenWatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.SetCookie != nil {
+		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenWatchdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response OpenWatchdefaultApplicationProblemPlusJSONResponse) VisitOpenWatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RevokeWatchLinkRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RevokeWatchLinkResponseObject interface {
+	VisitRevokeWatchLinkResponse(w http.ResponseWriter) error
+}
+
+type RevokeWatchLink204Response struct {
+}
+
+func (response RevokeWatchLink204Response) VisitRevokeWatchLinkResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RevokeWatchLinkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RevokeWatchLinkdefaultApplicationProblemPlusJSONResponse) VisitRevokeWatchLinkResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -19100,6 +19525,12 @@ type StrictServerInterface interface {
 	// GetJournal What happened beside the output, oldest first
 	// (GET /sessions/{id}/journal)
 	GetJournal(ctx context.Context, request GetJournalRequestObject) (GetJournalResponseObject, error)
+	// ListWatchLinks The links with which this session is watched
+	// (GET /sessions/{id}/links)
+	ListWatchLinks(ctx context.Context, request ListWatchLinksRequestObject) (ListWatchLinksResponseObject, error)
+	// CreateWatchLink Make a link with which somebody without a login watches this session
+	// (POST /sessions/{id}/links)
+	CreateWatchLink(ctx context.Context, request CreateWatchLinkRequestObject) (CreateWatchLinkResponseObject, error)
 	// GetMoment The screen as it was at an offset of the output
 	// (GET /sessions/{id}/moment)
 	GetMoment(ctx context.Context, request GetMomentRequestObject) (GetMomentResponseObject, error)
@@ -19244,6 +19675,9 @@ type StrictServerInterface interface {
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx context.Context, request GetTeamStorageRequestObject) (GetTeamStorageResponseObject, error)
+	// ListTeamWatchLinks The team's links to sessions
+	// (GET /teams/{team}/watch-links)
+	ListTeamWatchLinks(ctx context.Context, request ListTeamWatchLinksRequestObject) (ListTeamWatchLinksResponseObject, error)
 	// ListWebhooks The team's webhooks
 	// (GET /teams/{team}/webhooks)
 	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
@@ -19256,6 +19690,12 @@ type StrictServerInterface interface {
 	// CreateWorkspace Create a workspace
 	// (POST /teams/{team}/workspaces)
 	CreateWorkspace(ctx context.Context, request CreateWorkspaceRequestObject) (CreateWorkspaceResponseObject, error)
+	// OpenWatch Open a link to watch a session
+	// (POST /watch)
+	OpenWatch(ctx context.Context, request OpenWatchRequestObject) (OpenWatchResponseObject, error)
+	// RevokeWatchLink End a link at once
+	// (DELETE /watch-links/{id})
+	RevokeWatchLink(ctx context.Context, request RevokeWatchLinkRequestObject) (RevokeWatchLinkResponseObject, error)
 	// DeleteWebhook Delete a webhook and what waits to be sent to it
 	// (DELETE /webhooks/{id})
 	DeleteWebhook(ctx context.Context, request DeleteWebhookRequestObject) (DeleteWebhookResponseObject, error)
@@ -22739,6 +23179,79 @@ func (sh *strictHandler) GetJournal(ctx echo.Context, id Id, params GetJournalPa
 	return nil
 }
 
+// ListWatchLinks operation middleware
+func (sh *strictHandler) ListWatchLinks(ctx echo.Context, id Id) error {
+	var request ListWatchLinksRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWatchLinks(ctx.Request().Context(), request.(ListWatchLinksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWatchLinks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListWatchLinksResponseObject); ok {
+		return validResponse.VisitListWatchLinksResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateWatchLink operation middleware
+func (sh *strictHandler) CreateWatchLink(ctx echo.Context, id Id) error {
+	var request CreateWatchLinkRequestObject
+
+	request.Id = id
+
+	var body CreateWatchLinkJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateWatchLink(ctx.Request().Context(), request.(CreateWatchLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateWatchLink")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateWatchLinkResponseObject); ok {
+		return validResponse.VisitCreateWatchLinkResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetMoment operation middleware
 func (sh *strictHandler) GetMoment(ctx echo.Context, id Id, params GetMomentParams) error {
 	var request GetMomentRequestObject
@@ -24298,6 +24811,31 @@ func (sh *strictHandler) GetTeamStorage(ctx echo.Context, team TeamSlug) error {
 	return nil
 }
 
+// ListTeamWatchLinks operation middleware
+func (sh *strictHandler) ListTeamWatchLinks(ctx echo.Context, team TeamSlug) error {
+	var request ListTeamWatchLinksRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTeamWatchLinks(ctx.Request().Context(), request.(ListTeamWatchLinksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTeamWatchLinks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListTeamWatchLinksResponseObject); ok {
+		return validResponse.VisitListTeamWatchLinksResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListWebhooks operation middleware
 func (sh *strictHandler) ListWebhooks(ctx echo.Context, team TeamSlug) error {
 	var request ListWebhooksRequestObject
@@ -24440,6 +24978,77 @@ func (sh *strictHandler) CreateWorkspace(ctx echo.Context, team TeamSlug, params
 		return err
 	} else if validResponse, ok := response.(CreateWorkspaceResponseObject); ok {
 		return validResponse.VisitCreateWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// OpenWatch operation middleware
+func (sh *strictHandler) OpenWatch(ctx echo.Context) error {
+	var request OpenWatchRequestObject
+
+	var body OpenWatchJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.OpenWatch(ctx.Request().Context(), request.(OpenWatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OpenWatch")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(OpenWatchResponseObject); ok {
+		return validResponse.VisitOpenWatchResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RevokeWatchLink operation middleware
+func (sh *strictHandler) RevokeWatchLink(ctx echo.Context, id Id) error {
+	var request RevokeWatchLinkRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RevokeWatchLink(ctx.Request().Context(), request.(RevokeWatchLinkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RevokeWatchLink")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RevokeWatchLinkResponseObject); ok {
+		return validResponse.VisitRevokeWatchLinkResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1646,6 +1646,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The links with which this session is watched
+         * @description Those that have not ended, newest first.
+         */
+        get: operations["listWatchLinks"];
+        put?: never;
+        /**
+         * Make a link with which somebody without a login watches this session
+         * @description Whoever has the link sees the terminal, what has scrolled off it included, and types nothing. It ends when its time is over, when it is revoked, when the session is gone, when the workspace becomes private, and when its maker may not share the session any more. The answer holds the address once.
+         */
+        post: operations["createWatchLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/moment": {
         parameters: {
             query?: never;
@@ -2429,6 +2455,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/watch-links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The team's links to sessions
+         * @description Newest first, those that ended in the last 30 days included.
+         */
+        get: operations["listTeamWatchLinks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/webhooks": {
         parameters: {
             query?: never;
@@ -2471,6 +2520,72 @@ export interface paths {
          * @description Answers at once in state `creating`; `steps` tell how it goes.
          */
         post: operations["createWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/watch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Open a link to watch a session
+         * @description With the link's token, which stands behind the `#` of its address, or, in a browser that has opened it before, with its id. Sets a cookie that serves for GET /watch/terminal and for nothing else.
+         */
+        post: operations["openWatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/watch-links/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End a link at once
+         * @description Who watches through it is let go. Its maker may, and who manages the team.
+         */
+        delete: operations["revokeWatchLink"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/watch/terminal": {
+        parameters: {
+            query?: {
+                from?: number;
+                /** @description The id of the link; needed where the browser has opened several */
+                link?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The terminal of a link (WebSocket)
+         * @description As the terminal of a session, read only: of what is sent up only acknowledgements and pings count, and the state frame names nobody. Closed with 4003 when the link ends.
+         */
+        get: operations["watchTerminal"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3626,6 +3741,10 @@ export interface components {
             /** @description Shown once */
             value: string;
         };
+        CreatedWatchLink: components["schemas"]["WatchLink"] & {
+            /** @description Shown once */
+            url: string;
+        };
         CreatedWebhook: {
             /** @description Shown this once */
             signing_key: string;
@@ -4169,6 +4288,10 @@ export interface components {
             uncommitted_count: number;
             unmerged_commits: number;
         };
+        Maker: {
+            id: string;
+            name: string;
+        };
         Me: {
             /**
              * Format: int64
@@ -4444,6 +4567,12 @@ export interface components {
             /** @description Short name of the only team it may act in */
             team?: string | null;
         };
+        NewWatchLink: {
+            /** @description How long it lasts: 5 to 10080, 60 when left out */
+            minutes?: number;
+            /** @description For whom it is; shown to the team */
+            name?: string;
+        };
         NewWebhook: {
             /**
              * @default json
@@ -4506,6 +4635,10 @@ export interface components {
             locked: boolean;
             /** Format: int64 */
             value: number;
+        };
+        OpenWatch: {
+            link_id?: string;
+            token?: string;
         };
         Passkey: {
             /** Format: int64 */
@@ -5853,16 +5986,67 @@ export interface components {
             /** @description Empty = the server */
             user_id: string;
         };
+        Watched: {
+            /** Format: int64 */
+            expires_at: number;
+            link_id: string;
+            session: components["schemas"]["WatchedSession"];
+            team: string;
+            workspace: components["schemas"]["WatchedWorkspace"];
+        };
+        WatchedSession: {
+            agent: string;
+            agent_name: string;
+            cols: number;
+            rows: number;
+            state: components["schemas"]["SessionState"];
+        };
+        WatchedWorkspace: {
+            key: string;
+            name: string;
+        };
         Watcher: {
+            /** @description Watches by a link, without a login */
+            guest: boolean;
             /** @description Holds the keyboard */
             holds: boolean;
             name: string;
             /** @description On how many screens they look */
             screens: number;
+            /** @description Of a guest: the id of the link */
             user_id: string;
             /** @description May type */
             writer: boolean;
         };
+        WatchLink: {
+            /** Format: int64 */
+            created_at: number;
+            created_by: components["schemas"]["Maker"];
+            /** Format: int64 */
+            expires_at: number;
+            id: string;
+            /** Format: int64 */
+            last_used_at: number | null;
+            /** @description For whom it is */
+            name: string;
+            /** Format: int64 */
+            revoked_at: number | null;
+            session_id: string;
+            state: components["schemas"]["WatchLinkState"];
+            /**
+             * Format: int64
+             * @description How often it was opened
+             */
+            uses: number;
+            /** @description How many watch through it now */
+            watching: number;
+            workspace_id: string;
+        };
+        WatchLinkList: {
+            items: components["schemas"]["WatchLink"][];
+        };
+        /** @enum {string} */
+        WatchLinkState: "open" | "expired" | "revoked";
         WeakWorkspace: {
             executor: string;
             id: string;
@@ -8605,6 +8789,56 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listWatchLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Links */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WatchLinkList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createWatchLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewWatchLink"];
+            };
+        };
+        responses: {
+            /** @description The link and its address */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedWatchLink"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getMoment: {
         parameters: {
             query: {
@@ -9920,6 +10154,30 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listTeamWatchLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Links */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WatchLinkList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listWebhooks: {
         parameters: {
             query?: never;
@@ -10027,6 +10285,76 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Workspace"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    openWatch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["OpenWatch"];
+            };
+        };
+        responses: {
+            /** @description What is watched */
+            200: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Watched"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    revokeWatchLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    watchTerminal: {
+        parameters: {
+            query?: {
+                from?: number;
+                /** @description The id of the link; needed where the browser has opened several */
+                link?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Switching to the terminal protocol */
+            101: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };
