@@ -143,7 +143,7 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 		t.Fatal(err)
 	}
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
-	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
+	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
 	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db), Audit: log,

@@ -38,6 +38,7 @@ var auditWords = map[string]string{
 	"fallBack":       "workspace.fall_back",
 	"testE2B":        "e2b.test",
 	"sendInput":      "session.input",
+	"openWatch":      "watch_link.open",
 
 	// Who reads all of it at once is remembered.
 	"exportTeamAudit":     "audit.export",
