@@ -15,6 +15,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
@@ -146,6 +147,7 @@ func (h handlers) OpenWatch(ctx context.Context, req api.OpenWatchRequestObject)
 			return nil, err
 		}
 	}
+	ctx = tenant.In(ctx, l.TeamID)
 	session, err := h.cfg.Sessions.Get(ctx, l.SessionID)
 	if err != nil {
 		return nil, err
@@ -240,7 +242,7 @@ func (s *Server) watchTerminal(c echo.Context) error {
 	if err := s.cfg.Watch.Check(ctx, l.ID); err != nil {
 		return err
 	}
-	viewer, err := s.cfg.Sessions.Attach(ctx, l.SessionID, sessions.Attach{UserID: l.ID, Name: guestName(l.Name), Guest: true, From: from})
+	viewer, err := s.cfg.Sessions.Attach(tenant.In(ctx, l.TeamID), l.SessionID, sessions.Attach{UserID: l.ID, Name: guestName(l.Name), Guest: true, From: from})
 	if err != nil {
 		return err
 	}

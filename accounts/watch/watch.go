@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // Bounds of links.
@@ -192,7 +193,7 @@ func (s *Service) Enter(ctx context.Context, token string) (Link, error) {
 		return Link{}, err
 	}
 	now := s.now()
-	if err := s.cfg.Store.UseWatchLink(ctx, l.TeamID, l.ID, now); err != nil {
+	if err := s.cfg.Store.UseWatchLink(tenant.In(ctx, l.TeamID), l.TeamID, l.ID, now); err != nil {
 		return Link{}, fmt.Errorf("counting an opening of a link: %w", err)
 	}
 	l.LastUsedAt, l.Uses = now, l.Uses+1
@@ -204,6 +205,7 @@ func (s *Service) ByToken(ctx context.Context, token string) (Link, error) {
 	if !wellFormed(token) {
 		return Link{}, errEnded
 	}
+	ctx = tenant.All(ctx, "who has a link's token has no team")
 	l, err := s.cfg.Store.WatchLinkByHash(ctx, hashOf(token))
 	if fault.Is(err, fault.NotFound) {
 		return Link{}, errEnded
@@ -216,6 +218,7 @@ func (s *Service) ByToken(ctx context.Context, token string) (Link, error) {
 
 // Check says whether a link still holds: fault.Gone when it has ended.
 func (s *Service) Check(ctx context.Context, linkID string) error {
+	ctx = tenant.All(ctx, "who watches by a link has no team")
 	l, err := s.cfg.Store.WatchLink(ctx, linkID)
 	if fault.Is(err, fault.NotFound) {
 		return errEnded
@@ -232,6 +235,7 @@ func (s *Service) holds(ctx context.Context, l Link) error {
 	if !l.Open(s.now()) {
 		return errEnded
 	}
+	ctx = tenant.In(ctx, l.TeamID)
 	why, err := s.lost(ctx, l)
 	if err != nil {
 		return err
