@@ -25,8 +25,38 @@ export function whenSignedOut(act: () => void): void {
   onSignedOut = act;
 }
 
+let proveFirst: (second: boolean) => Promise<boolean> = async () => false;
+
+/**
+ * Says how somebody is asked to prove who they are, for calls the server refuses until they have; `second` when it must be by a
+ * second factor. The last caller wins.
+ */
+export function whenProofNeeded(ask: (second: boolean) => Promise<boolean>): void {
+  proveFirst = ask;
+}
+
+let onTeamClosed: () => void = () => {};
+
+/** Says what to do when a team turns out to be suspended, or to want a second factor of us. The last caller wins. */
+export function whenTeamClosed(act: () => void): void {
+  onTeamClosed = act;
+}
+
 /** Fetch that turns every failure into an ApiError, so that callers and queries meet one kind of error only. */
 async function guardedFetch(request: Request): Promise<Response> {
+  // A body can be sent once. Files are not kept for a second time: no call that sends one is sensitive so.
+  const type = request.headers.get("Content-Type");
+  const again = type === null || type.startsWith("application/json") ? request.clone() : undefined;
+  try {
+    return await send(request);
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "confirm_needed" || !again) throw error;
+    if (!(await proveFirst(error.details.second_factor === true))) throw error;
+  }
+  return send(again);
+}
+
+async function send(request: Request): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(request);
@@ -40,7 +70,9 @@ async function guardedFetch(request: Request): Promise<Response> {
   }
   if (response.ok) return response;
   const error = await problemOf(response);
-  if (response.status === 401 && !request.url.endsWith("/login")) onSignedOut();
+  // Other refusals of 401 are about what was typed: a password, a code.
+  if (error.code === "signed_out" || error.code === "suspended") onSignedOut();
+  if (error.code === "second_factor_required" || error.code === "team_suspended") onTeamClosed();
   throw error;
 }
 

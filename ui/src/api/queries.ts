@@ -5,7 +5,6 @@ import { allPages, api, data, raw, type Workspace } from "./client";
 export const keys = {
   setup: ["setup"] as const,
   me: ["me"] as const,
-  tokens: ["me", "tokens"] as const,
   accounts: ["me", "agent-accounts"] as const,
   teamAccounts: (team: string) => ["team", team, "agent-accounts"] as const,
   members: (team: string) => ["team", team, "members"] as const,
@@ -40,9 +39,6 @@ export const setupQuery = () => queryOptions({ queryKey: keys.setup, queryFn: ()
 
 export const meQuery = () =>
   queryOptions({ queryKey: keys.me, queryFn: () => data(api.GET("/me")), staleTime: 60_000, retry: false });
-
-export const tokensQuery = () =>
-  queryOptions({ queryKey: keys.tokens, queryFn: async () => (await data(api.GET("/me/tokens"))).items });
 
 export const teamAccountsQuery = (team: string) =>
   queryOptions({

@@ -50,11 +50,30 @@ const setupRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/setup"), "SetupScreen"),
 });
 
+interface LoginSearch {
+  next?: string;
+  /** A provider vouched for the first step, and a second one is wanted. */
+  step?: "second";
+  error?: string;
+  provider?: string;
+}
+
 const loginRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/login",
-  validateSearch: (s: Record<string, unknown>): { next?: string } => ({ next: text(s.next) }),
+  validateSearch: (s: Record<string, unknown>): LoginSearch => ({
+    next: text(s.next),
+    step: s.step === "second" ? "second" : undefined,
+    error: text(s.error),
+    provider: text(s.provider),
+  }),
   component: lazyRouteComponent(() => import("@/screens/login"), "LoginScreen"),
+});
+
+const resetRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/reset",
+  component: lazyRouteComponent(() => import("@/screens/reset"), "ResetScreen"),
 });
 
 export interface TeamSearch {
@@ -188,6 +207,7 @@ const machineRoute = createRoute({
 
 export const SECTIONS = [
   "profile",
+  "security",
   "notifications",
   "appearance",
   "agents",
@@ -203,6 +223,11 @@ export type Section = (typeof SECTIONS)[number];
 const settingsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/settings/{-$section}",
+  // What became of a way to a provider whose account was to be linked.
+  validateSearch: (s: Record<string, unknown>): { error?: string; provider?: string } => ({
+    error: text(s.error),
+    provider: text(s.provider),
+  }),
   component: lazyRouteComponent(() => import("@/screens/settings"), "SettingsScreen"),
 });
 
@@ -210,6 +235,7 @@ const routeTree = rootRoute.addChildren([
   indexRoute,
   setupRoute,
   loginRoute,
+  resetRoute,
   teamRoute.addChildren([
     teamIndexRoute,
     inboxRoute,

@@ -1,7 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Outlet, useNavigate, useRouter } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
-import { whenSignedOut } from "@/api/client";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { whenSignedOut, whenTeamClosed } from "@/api/client";
 import { EventPump, EventsLink } from "@/api/events";
 import { keys, meQuery } from "@/api/queries";
 import { useWaiting } from "@/attention/inbox";
@@ -14,21 +14,33 @@ import { GlobalActions } from "./global-actions";
 import { Header } from "./header";
 import { NotFoundPage } from "./pages";
 import { PendingStarts } from "./pending-starts";
+import { Prover } from "./prover";
 import { SequenceEcho } from "./sequence-echo";
 import { Sidebar } from "./sidebar";
+import { closedBy, useRefreshMe } from "./team";
 import { showAttention } from "./title";
 
 const NewWorkspaceDialog = lazy(() => import("@/screens/new-workspace/dialog"));
 const AddProjectDialog = lazy(() => import("@/screens/add-project/dialog"));
 const Floating = lazy(() => import("@/kit/floating"));
+const TeamGate = lazy(() => import("@/screens/team-gate"));
 const Notifier = lazy(() => import("@/attention/notify/notifier"));
 
 const route = getRouteApi("/$team");
 
 /** The frame of the app: header, sidebar, what is open, and everything that lives as long as the page. */
 export function Shell() {
-  const { team } = route.useRouteContext();
+  const { me, team } = route.useRouteContext();
+  useSignedOut();
+  useTeamClosed();
   if (!team) return <NotFoundPage />;
+  const closed = closedBy(me, team);
+  if (closed)
+    return (
+      <Suspense>
+        <TeamGate key={team.slug} why={closed} />
+      </Suspense>
+    );
   return <TeamShell key={team.slug} team={team.slug} />;
 }
 
@@ -40,7 +52,6 @@ function TeamShell({ team }: { team: string }) {
   useEffect(() => remember("team", team), [team]);
   useEffect(listen, []);
   useEffect(() => showAttention(needs), [needs]);
-  useSignedOut();
   useTeamEvents(team);
 
   return (
@@ -67,6 +78,7 @@ function TeamShell({ team }: { team: string }) {
       </Suspense>
       <ConnectionPill />
       <SequenceEcho />
+      <Prover />
       <Suspense>
         <Floating />
       </Suspense>
@@ -89,6 +101,27 @@ function useSignedOut(): void {
     });
     return () => whenSignedOut(() => {});
   }, [navigate, client, router]);
+}
+
+/** Shows the team's door when the team was closed, or began to ask for a second factor, while the page was open. */
+function useTeamClosed(): void {
+  const refresh = useRefreshMe();
+  const now = useRef(refresh);
+  now.current = refresh;
+  useEffect(() => {
+    let looking = false;
+    whenTeamClosed(() => {
+      if (looking) return;
+      looking = true;
+      void now
+        .current()
+        .catch(() => {})
+        .finally(() => {
+          looking = false;
+        });
+    });
+    return () => whenTeamClosed(() => {});
+  }, []);
 }
 
 /** Follows the team's events for as long as the page shows the team. */

@@ -1,5 +1,7 @@
-import { getRouteApi } from "@tanstack/react-router";
+import { useQueryClient } from "@tanstack/react-query";
+import { getRouteApi, useRouter } from "@tanstack/react-router";
 import type { Me, Team } from "@/api/client";
+import { meQuery } from "@/api/queries";
 
 const route = getRouteApi("/$team");
 
@@ -12,4 +14,21 @@ export function useTeam(): Team & { can: (action: string) => boolean } {
 
 export function useMe(): Me {
   return route.useRouteContext().me;
+}
+
+/** Why a team one is in cannot be entered now; undefined when it can. */
+export function closedBy(me: Me, team: Team): "suspended" | "second_factor" | undefined {
+  if (team.suspended) return "suspended";
+  return team.second_factor && !me.second_factor ? "second_factor" : undefined;
+}
+
+/** Reads anew who one is and what one may do, and shows it everywhere. */
+export function useRefreshMe(): () => Promise<Me> {
+  const client = useQueryClient();
+  const router = useRouter();
+  return async () => {
+    const me = await client.fetchQuery({ ...meQuery(), staleTime: 0 });
+    await router.invalidate();
+    return me;
+  };
 }

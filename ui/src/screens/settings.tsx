@@ -10,6 +10,7 @@ import { Page } from "./page";
 
 const NAMES: Record<Section, string> = {
   profile: "Profile",
+  security: "Security",
   notifications: "Notifications",
   appearance: "Appearance",
   agents: "Agents",
@@ -23,6 +24,7 @@ const NAMES: Record<Section, string> = {
 
 const VIEWS = {
   profile: lazy(() => import("./settings/profile")),
+  security: lazy(() => import("./settings/security")),
   notifications: lazy(() => import("./settings/notifications")),
   appearance: lazy(() => import("./settings/appearance")),
   agents: lazy(() => import("./settings/agents")),

@@ -1,27 +1,10 @@
-import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
-import { api } from "@/api/client";
-import { fieldError } from "@/api/problem";
-import { useMe } from "@/app/team";
-import { Button } from "@/kit/button";
-import { TextField } from "@/kit/field";
-import { FormError } from "@/kit/states";
-import { toast } from "@/state/toasts";
+import { Link } from "@tanstack/react-router";
+import { useMe, useTeam } from "@/app/team";
 
+/** Who one is on this server. */
 export default function ProfileSettings() {
   const { user } = useMe();
-  const [current, setCurrent] = useState("");
-  const [next, setNext] = useState("");
-  const change = useMutation({
-    mutationFn: () => api.PUT("/me/password", { body: { current_password: current, new_password: next } }),
-    onSuccess: () => {
-      setCurrent("");
-      setNext("");
-      toast({ kind: "good", title: "Password changed", text: "Your other sign-ins were ended." });
-    },
-  });
-  const field = (f: string) => fieldError(change.error, f);
-  const nextError = field("new_password") ?? field("password");
+  const team = useTeam();
   return (
     <div className="flex flex-col gap-6">
       <dl className="grid grid-cols-[80px_minmax(0,1fr)] gap-y-1">
@@ -36,40 +19,17 @@ export default function ProfileSettings() {
           </>
         )}
       </dl>
-      <form
-        className="flex max-w-sm flex-col gap-3.5"
-        onSubmit={(e) => {
-          e.preventDefault();
-          change.mutate();
-        }}
-      >
-        <h2 className="text-title font-semibold">Change the password</h2>
-        <input type="text" autoComplete="username" value={user.email} readOnly hidden />
-        <TextField
-          label="Current password"
-          type="password"
-          autoComplete="current-password"
-          required
-          value={current}
-          error={field("current_password")}
-          onChange={(e) => setCurrent(e.target.value)}
-        />
-        <TextField
-          label="New password"
-          type="password"
-          autoComplete="new-password"
-          required
-          minLength={10}
-          hint="At least 10 characters."
-          value={next}
-          error={nextError}
-          onChange={(e) => setNext(e.target.value)}
-        />
-        <FormError error={change.error && !field("current_password") && !nextError ? change.error : null} />
-        <Button type="submit" look="primary" className="self-start" busy={change.isPending && "Changing"}>
-          Change password
-        </Button>
-      </form>
+      <p className="text-fg2">
+        Password, second step and where you are signed in are under{" "}
+        <Link
+          to="/$team/settings/{-$section}"
+          params={{ team: team.slug, section: "security" }}
+          className="text-accent underline"
+        >
+          Security
+        </Link>
+        .
+      </p>
     </div>
   );
 }

@@ -1,13 +1,15 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, data, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
-import { keys, tokensQuery } from "@/api/queries";
+import { useMe } from "@/app/team";
 import { useNow } from "@/format/now";
 import { ago, exact } from "@/format/time";
 import { Button } from "@/kit/button";
-import { Field, inputClass, TextField } from "@/kit/field";
+import { Check, Field, inputClass, TextField } from "@/kit/field";
 import { CopyLine, Failure, FormError, Skeleton } from "@/kit/states";
+import { endToken, makeToken, type Scope, type Token } from "@/signin/calls";
+import { tokensKey, tokensQuery } from "@/signin/queries";
+import { ALL_SCOPES, heldBy, narrowed, SCOPES, scopeWords } from "@/signin/scopes";
 import { confirm } from "@/state/confirm";
 import { toastError } from "@/state/toasts";
 
@@ -15,24 +17,8 @@ const DAY = 86_400_000;
 
 /** Tokens for scripts: made here, shown once, ended here. */
 export default function TokensSettings() {
-  const client = useQueryClient();
   const list = useQuery(tokensQuery());
-  const [name, setName] = useState("");
-  const [days, setDays] = useState("90");
-  const [made, setMade] = useState<Schemas["CreatedToken"] | undefined>();
-  const create = useMutation({
-    mutationFn: () =>
-      data(
-        api.POST("/me/tokens", {
-          body: { name: name.trim(), expires_at: days === "0" ? null : Date.now() + Number(days) * DAY },
-        }),
-      ),
-    onSuccess: (t) => {
-      setMade(t);
-      setName("");
-      void client.invalidateQueries({ queryKey: keys.tokens });
-    },
-  });
+  const [made, setMade] = useState<{ token: Token; value: string } | undefined>();
   return (
     <div className="flex flex-col gap-5">
       <p className="text-fg2">
@@ -51,13 +37,55 @@ export default function TokensSettings() {
           </Button>
         </div>
       )}
-      <form
-        className="flex flex-wrap items-start gap-3"
-        onSubmit={(e) => {
-          e.preventDefault();
-          create.mutate();
-        }}
-      >
+      <NewTokenForm onMade={setMade} />
+      {list.isPending ? (
+        <Skeleton rows={3} label="Loading your tokens" />
+      ) : list.isError && !list.data ? (
+        <Failure what="Your tokens could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      ) : list.data.length === 0 ? (
+        <p className="text-fg3">No tokens yet.</p>
+      ) : (
+        <ul aria-label="Your tokens" className="divide-y divide-hairline border-y border-hairline">
+          {list.data.map((t) => (
+            <TokenRow key={t.id} token={t} />
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}
+
+function NewTokenForm({ onMade }: { onMade: (made: { token: Token; value: string }) => void }) {
+  const { teams } = useMe();
+  const client = useQueryClient();
+  const [name, setName] = useState("");
+  const [days, setDays] = useState("90");
+  const [team, setTeam] = useState("");
+  const [scopes, setScopes] = useState<Scope[]>(["workspaces:write", "sessions:attach"]);
+  const create = useMutation({
+    mutationFn: () =>
+      makeToken({
+        name: name.trim(),
+        expires_at: days === "0" ? null : Date.now() + Number(days) * DAY,
+        scopes: narrowed(scopes),
+        team: team || null,
+      }),
+    onSuccess: (made) => {
+      onMade(made);
+      setName("");
+      void client.invalidateQueries({ queryKey: tokensKey });
+    },
+  });
+  const nameError = fieldError(create.error, "name");
+  return (
+    <form
+      className="flex flex-col gap-3.5"
+      onSubmit={(e) => {
+        e.preventDefault();
+        create.mutate();
+      }}
+    >
+      <div className="flex flex-wrap items-start gap-3">
         <TextField
           fieldClass="min-w-48 flex-1"
           label="What it is for"
@@ -65,10 +93,22 @@ export default function TokensSettings() {
           maxLength={100}
           placeholder="Nightly build"
           value={name}
-          error={fieldError(create.error, "name")}
+          error={nameError}
           onChange={(e) => setName(e.target.value)}
         />
-        <Field label="Ends" className="w-36">
+        <Field label="Works in" className="w-40">
+          {(ids) => (
+            <select {...ids} value={team} onChange={(e) => setTeam(e.target.value)} className={inputClass}>
+              <option value="">all your teams</option>
+              {teams.map((t) => (
+                <option key={t.id} value={t.slug}>
+                  {t.name} only
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Field label="Ends" className="w-32">
           {(ids) => (
             <select {...ids} value={days} onChange={(e) => setDays(e.target.value)} className={inputClass}>
               <option value="7">in 7 days</option>
@@ -79,36 +119,43 @@ export default function TokensSettings() {
             </select>
           )}
         </Field>
-        <Button type="submit" look="primary" className="mt-6" busy={create.isPending && "Making"}>
-          Make a token
-        </Button>
-        <div className="w-full empty:hidden">
-          <FormError error={create.error && !fieldError(create.error, "name") ? create.error : null} />
-        </div>
-      </form>
-      {list.isPending ? (
-        <Skeleton rows={3} label="Loading your tokens" />
-      ) : list.isError && !list.data ? (
-        <Failure what="Your tokens could not be loaded." error={list.error} retry={() => void list.refetch()} />
-      ) : list.data.length === 0 ? (
-        <p className="text-fg3">No tokens yet.</p>
-      ) : (
-        <ul className="divide-y divide-hairline border-y border-hairline">
-          {list.data.map((t) => (
-            <TokenRow key={t.id} token={t} />
+      </div>
+      <fieldset>
+        <legend className="mb-1 font-medium">What it may do</legend>
+        <div className="grid gap-x-6 sm:grid-cols-2">
+          {ALL_SCOPES.map((s) => (
+            <Check
+              key={s}
+              label={SCOPES[s].label}
+              hint={SCOPES[s].hint}
+              checked={scopes.includes(s) || heldBy(scopes, s)}
+              disabled={heldBy(scopes, s)}
+              onChange={(e) => setScopes(e.target.checked ? [...scopes, s] : scopes.filter((x) => x !== s))}
+            />
           ))}
-        </ul>
-      )}
-    </div>
+        </div>
+      </fieldset>
+      <FormError error={nameError ? null : create.error} />
+      <Button
+        type="submit"
+        look="primary"
+        className="self-start"
+        disabled={scopes.length === 0}
+        busy={create.isPending && "Making"}
+      >
+        Make a token
+      </Button>
+    </form>
   );
 }
 
-function TokenRow({ token: t }: { token: Schemas["Token"] }) {
+function TokenRow({ token: t }: { token: Token }) {
+  const { teams } = useMe();
   const client = useQueryClient();
   const now = useNow();
   const end = useMutation({
-    mutationFn: () => api.DELETE("/me/tokens/{id}", { params: { path: { id: t.id } } }),
-    onSuccess: () => client.invalidateQueries({ queryKey: keys.tokens }),
+    mutationFn: () => endToken(t.id),
+    onSuccess: () => client.invalidateQueries({ queryKey: tokensKey }),
     onError: (error) => toastError("The token was not ended", error),
   });
   const ask = async () => {
@@ -126,9 +173,21 @@ function TokenRow({ token: t }: { token: Schemas["Token"] }) {
     <li className="flex flex-wrap items-center gap-x-4 gap-y-1 py-2">
       <div className="min-w-0 flex-1 basis-48">
         <p className="truncate font-medium">{t.name}</p>
-        <p className="text-meta text-fg3">
+        <p className="text-meta break-words text-fg2">
+          {scopeWords(t.scopes)}, in{" "}
+          {t.team ? (teams.find((x) => x.slug === t.team)?.name ?? t.team) : "all your teams"}
+        </p>
+        <p className="text-meta break-words text-fg3">
           <span title={exact(t.created_at)}>made {ago(t.created_at, now)}</span> ·{" "}
-          {t.last_used_at ? <span title={exact(t.last_used_at)}>used {ago(t.last_used_at, now)}</span> : "never used"} ·{" "}
+          {t.last_used_at ? (
+            <span title={exact(t.last_used_at)}>
+              used {ago(t.last_used_at, now)}
+              {t.last_used_ip && ` from ${t.last_used_ip}`}
+            </span>
+          ) : (
+            "never used"
+          )}{" "}
+          ·{" "}
           {t.expires_at ? (
             t.expires_at < now ? (
               <span className="text-failed">ended</span>

@@ -1,0 +1,229 @@
+// Signing in and one's own account in the browser: second factors, passkeys, login sessions, tokens.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { authenticator, totp } from "../lib/factors.mjs";
+import { House, password, until } from "../lib/house.mjs";
+
+const sizes = {
+  wide: { colorScheme: "dark", viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" },
+  phone: { colorScheme: "light", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" },
+};
+
+describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, () => {
+  let house;
+  let browser;
+  let at; // passkeys belong to a name: the same server under that of this machine
+  before(async () => {
+    if (!haveChromium) return;
+    browser = await launch();
+    house = await House.start();
+    await house.setUp();
+    at = house.url.replace("127.0.0.1", "localhost");
+  });
+  after(async () => {
+    await browser?.close();
+    await house?.stop();
+  });
+
+  const open = async (options = sizes.wide) => newPage(browser, options);
+  const check = async (page, name) => {
+    await shot(page, `signing-in-${name}`);
+    assert.deepEqual(await axe(page), [], `${name}: accessibility`);
+  };
+  // Wrong codes and passwords are part of what is tested: the browser notes each refusal as an error.
+  const close = async (page) => {
+    assert.deepEqual(page.problems.filter((p) => !/status of (400|403)/.test(p)), []);
+    await page.context().close();
+  };
+  const security = (page) => page.goto(`${at}/${house.team}/settings/security`);
+  const type = async (page) => {
+    await page.goto(`${at}/login`);
+    await page.getByLabel("E-mail").fill("mika@example.com");
+    await page.getByLabel("Password").fill(password);
+    await page.getByRole("button", { name: "Sign in" }).click();
+  };
+  const inside = (page) => page.waitForURL((u) => !u.pathname.startsWith("/login"));
+  const yes = (page, name) => page.getByRole("alertdialog").getByRole("button", { name }).click();
+
+  test("an authenticator app, its recovery codes, and turning it off", async () => {
+    const page = await open(sizes.phone);
+    await signIn(page, { url: at }, password);
+    await security(page);
+    await page.getByRole("button", { name: "Set up an authenticator app" }).click();
+    await page.getByRole("img", { name: /^QR code/ }).waitFor();
+    const secret = (await page.locator("code", { hasText: /^[A-Z2-7 ]{20,}$/ }).textContent()).replaceAll(" ", "");
+    await check(page, "app");
+    await page.getByLabel("The code the app shows").fill("000000");
+    await page.getByRole("alert").getByText(/code is wrong/).waitFor();
+    await page.getByLabel("The code the app shows").fill(totp(secret));
+    const list = page.getByRole("list", { name: "Recovery codes" });
+    await list.waitFor();
+    const codes = await list.getByRole("listitem").allTextContents();
+    assert.equal(codes.length, 10);
+    await check(page, "codes");
+    const download = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Download" }).click();
+    assert.equal((await download).suggestedFilename(), "parawork-recovery-codes.txt");
+    await page.getByRole("button", { name: "I have kept them" }).click();
+    await page.getByText("10 codes left").waitFor();
+    const html = await page.content();
+    assert.ok(!codes.some((c) => html.includes(c)) && !html.includes(secret), "a secret stayed on the page");
+    await check(page, "security-phone");
+
+    // The password alone no longer signs in; the code does, and each once.
+    const other = await open();
+    await type(other);
+    const code = other.getByLabel("Code of your authenticator app");
+    await code.waitFor();
+    await check(other, "second-step");
+    assert.equal((await other.request.get(`${at}/api/v1/me`)).status(), 401);
+    await code.fill(totp(secret, 1));
+    await inside(other);
+    await close(other);
+
+    const third = await open(sizes.phone);
+    await type(third);
+    await third.getByRole("button", { name: "Use a recovery code" }).click();
+    await third.getByLabel("Recovery code").fill(codes[0].toUpperCase());
+    await third.getByRole("button", { name: "Sign in" }).click();
+    await inside(third);
+    await third.request.post(`${at}/api/v1/logout`);
+    await type(third);
+    await third.getByRole("button", { name: "Use a recovery code" }).click();
+    await third.getByLabel("Recovery code").fill(codes[0]);
+    await third.getByRole("button", { name: "Sign in" }).click();
+    await third.getByRole("alert").getByText(/was used already/).waitFor();
+    await close(third);
+
+    await page.reload();
+    await page.getByText("9 codes left").waitFor();
+    await page.getByRole("button", { name: "Turn off" }).click();
+    await yes(page, "Turn off");
+    await page.getByRole("button", { name: "Set up an authenticator app" }).waitFor();
+    await close(page);
+  });
+
+  test("a passkey: made, as a second factor, and alone", async () => {
+    const page = await open();
+    const device = await authenticator(page);
+    await signIn(page, { url: at }, password);
+    await security(page);
+    await page.getByRole("button", { name: "Add a passkey" }).click();
+    const mine = page.getByRole("list", { name: "Your passkeys" });
+    await mine.getByText("Chrome on Linux").waitFor();
+    assert.equal((await device.credentials()).length, 1);
+    await mine.getByRole("button", { name: /^Rename/ }).click();
+    await page.getByLabel("Name of the passkey").fill("Desk");
+    await page.getByRole("button", { name: "Save" }).click();
+    await mine.getByText("Desk", { exact: true }).waitFor();
+    await check(page, "security-wide");
+
+    // While nobody touches the device, the password leads to the second step.
+    await device.present(false);
+    await page.request.post(`${at}/api/v1/logout`);
+    await type(page);
+    const ask = page.getByRole("button", { name: "Use a passkey" });
+    await page.getByRole("heading", { name: "One more step" }).waitFor();
+    await device.present(true);
+    await ask.click();
+    await inside(page);
+    const sessions = (await (await page.request.get(`${at}/api/v1/me/login-sessions`)).json()).items;
+    assert.deepEqual(sessions.find((s) => s.current).factors, ["password", "passkey"]);
+
+    // Alone, by the button or by the browser's own suggestion in the field, whichever comes first here.
+    await page.request.post(`${at}/api/v1/logout`);
+    await page.goto(`${at}/login?next=/${house.team}/settings/security`);
+    await page.waitForURL((u) => u.pathname.endsWith("/settings/security"));
+    const again = (await (await page.request.get(`${at}/api/v1/me/login-sessions`)).json()).items;
+    assert.deepEqual(again.find((s) => s.current).factors, ["passkey"]);
+
+    await mine.getByRole("button", { name: "Remove the passkey Desk" }).click();
+    await yes(page, "Remove");
+    await mine.waitFor({ state: "detached" });
+    await close(page);
+  });
+
+  test("at an address passkeys cannot belong to the page says what to do", async () => {
+    const page = await open();
+    await signIn(page, house, password);
+    await page.goto(`${house.url}/${house.team}/settings/security`);
+    await page.getByRole("heading", { name: "Where you are signed in" }).waitFor();
+    await page.getByText(/open this page as http:\/\/localhost:/).waitFor();
+    await close(page);
+  });
+
+  test("an ended sign-in loses its terminal at once", async () => {
+    const ws = await house.workspace("Ended elsewhere");
+    const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "command", argv: ["sh", "-c", "echo here; sleep 1000"], cols: 80, rows: 24 });
+    const lost = await open();
+    await signIn(lost, { url: at }, password);
+    await lost.goto(`${at}/${house.team}/w/${ws.key}`);
+    await lost.locator("[data-link=live]").waitFor();
+    const closed = new Promise((done) => lost.on("requestfailed", () => {}) && lost.exposeFunction("goneNow", done));
+    await lost.evaluate(() => new MutationObserver(() => !document.querySelector("[data-link=live]") && globalThis.goneNow()).observe(document.body, { subtree: true, childList: true, attributes: true }));
+
+    const page = await open(sizes.phone);
+    await signIn(page, { url: at }, password);
+    await security(page);
+    const rows = page.getByRole("list", { name: "Your sign-ins" }).getByRole("listitem");
+    await rows.filter({ hasText: "This one" }).waitFor();
+    await check(page, "sessions");
+    const before = await rows.count();
+    await page.getByRole("button", { name: "End all others" }).click();
+    await yes(page, "End them");
+    await closed;
+    await lost.waitForURL(/\/login/);
+    assert.match(decodeURIComponent(lost.url()), new RegExp(`next=/${house.team}/w/${ws.key}`));
+    await until("one is left", async () => (await rows.count()) === 1);
+    assert.ok(before > 1);
+    await house.api("POST", `/sessions/${s.id}/stop`, { grace_ms: 200 });
+    await close(page);
+    await lost.context().close();
+  });
+
+  test("a token with a scope: shown once, bounded, ended", async () => {
+    const page = await open(sizes.phone);
+    await signIn(page, { url: at }, password);
+    // A change the server wants confirmed goes on by itself once it is.
+    let refused = false;
+    await page.route("**/api/v1/me/tokens", (route) => {
+      if (route.request().method() !== "POST" || refused) return route.continue();
+      refused = true;
+      return route.fulfill({ status: 403, contentType: "application/problem+json", body: JSON.stringify({ code: "confirm_needed", message: "Confirm that it is you first.", details: { second_factor: false }, request_id: "r" }) });
+    });
+    await page.goto(`${at}/${house.team}/settings/tokens`);
+    await page.getByLabel("What it is for").fill("Nightly");
+    await page.getByLabel("Works in").selectOption({ label: "Harbour only" });
+    await page.getByRole("checkbox", { name: /^Work/ }).uncheck();
+    await page.getByRole("checkbox", { name: /^Sessions/ }).uncheck();
+    assert.ok(await page.getByRole("button", { name: "Make a token" }).isDisabled());
+    await page.getByRole("checkbox", { name: /^Read/ }).check();
+    await check(page, "tokens");
+    await page.getByRole("button", { name: "Make a token" }).click();
+    const dialog = page.getByRole("dialog", { name: "Confirm that it is you" });
+    await dialog.getByLabel("Password", { exact: true }).fill("not the password");
+    await dialog.getByRole("button", { name: "Confirm" }).click();
+    await dialog.getByRole("alert").waitFor();
+    await check(page, "confirm");
+    await dialog.getByLabel("Password", { exact: true }).fill(password);
+    await dialog.getByRole("button", { name: "Confirm" }).click();
+    const value = await page.locator("code", { hasText: /^pw_user_/ }).filter({ hasNotText: "…" }).textContent();
+    const use = (method, path, body) =>
+      fetch(`${at}/api/v1${path}`, { method, headers: { Authorization: `Bearer ${value}`, "Content-Type": "application/json" }, body: body && JSON.stringify(body) });
+    assert.equal((await use("GET", `/teams/${house.team}/workspaces`)).status, 200);
+    const no = await use("POST", `/teams/${house.team}/workspaces`, { project_id: "x", name: "y" });
+    assert.equal(no.status, 403);
+    assert.equal((await no.json()).code, "wrong_scope");
+
+    await page.getByRole("button", { name: "Done" }).click();
+    const row = page.getByRole("list", { name: "Your tokens" }).getByRole("listitem").filter({ hasText: "Nightly" });
+    await row.getByText("read, in Harbour").waitFor();
+    assert.ok(!(await page.content()).includes(value), "the token is still on the page");
+    await row.getByRole("button", { name: "End the token Nightly" }).click();
+    await yes(page, "End it");
+    await row.waitFor({ state: "detached" });
+    assert.equal((await use("GET", `/teams/${house.team}/workspaces`)).status, 401);
+    await close(page);
+  });
+});

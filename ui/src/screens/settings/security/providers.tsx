@@ -1,0 +1,91 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useNow } from "@/format/now";
+import { ago, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { type Identity, linkProvider, type OwnWays, type Provider, unlinkProvider, type Ways } from "@/signin/calls";
+import { ownWaysKey } from "@/signin/queries";
+import { refusal } from "@/signin/refusals";
+import { confirm } from "@/state/confirm";
+import { toastError } from "@/state/toasts";
+import { Part } from "./part";
+
+const route = getRouteApi("/$team/settings/{-$section}");
+
+/** Accounts elsewhere that sign one in here. */
+export function Providers({ own, ways }: { own: OwnWays; ways: Ways }) {
+  const { error, provider } = route.useSearch();
+  if (ways.providers.length === 0 && own.identities.length === 0) return null;
+  const open = ways.providers.filter((p) => !own.identities.some((i) => i.provider === p.id));
+  return (
+    <Part title="Linked accounts" about="With these you sign in without a password of this server.">
+      {error && (
+        <p role="alert" className="mb-3 rounded-md border border-failed px-3 py-2 text-failed">
+          {refusal(error, ways.providers.find((p) => p.id === provider)?.name)}
+        </p>
+      )}
+      {own.identities.length > 0 && (
+        <ul aria-label="Linked accounts" className="mb-3 divide-y divide-hairline border-y border-hairline">
+          {own.identities.map((i) => (
+            <Row key={i.id} identity={i} provider={ways.providers.find((p) => p.id === i.provider)} />
+          ))}
+        </ul>
+      )}
+      <div className="flex flex-wrap gap-2">
+        {open.map((p) => (
+          <Link key={p.id} provider={p} />
+        ))}
+      </div>
+    </Part>
+  );
+}
+
+function Link({ provider: p }: { provider: Provider }) {
+  const link = useMutation({
+    mutationFn: () => linkProvider(p.id, location.pathname),
+    onSuccess: (url) => location.assign(url),
+    onError: (error) => toastError(`${p.name} was not linked`, error),
+  });
+  return (
+    <Button busy={link.isPending && `Going to ${p.name}`} onClick={() => link.mutate()}>
+      Link {p.name}
+    </Button>
+  );
+}
+
+function Row({ identity: i, provider: p }: { identity: Identity; provider: Provider | undefined }) {
+  const client = useQueryClient();
+  const now = useNow();
+  const name = p?.name ?? i.provider;
+  const unlink = useMutation({
+    mutationFn: () => unlinkProvider(i.id),
+    onSuccess: () => client.invalidateQueries({ queryKey: ownWaysKey }),
+    onError: (error) => toastError(`${name} is still linked`, error),
+  });
+  const ask = async () => {
+    const yes = await confirm({
+      title: `Unlink ${name}?`,
+      body: `You can no longer sign in here with ${i.email || i.name || "it"}.`,
+      action: "Unlink",
+      danger: true,
+    });
+    if (yes) unlink.mutate();
+  };
+  return (
+    <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
+      <div className="min-w-0 flex-1 basis-48">
+        <p className="truncate font-medium">
+          {name}
+          {!p && <span className="font-normal text-fg3"> (switched off on this server)</span>}
+        </p>
+        <p className="text-meta break-words text-fg3">
+          {i.email || i.name} · <span title={exact(i.created_at)}>linked {ago(i.created_at, now)}</span>
+          {i.last_used_at ? <span title={exact(i.last_used_at)}> · used {ago(i.last_used_at, now)}</span> : null}
+        </p>
+      </div>
+      <Button busy={unlink.isPending} onClick={() => void ask()} aria-label={`Unlink ${name}`}>
+        Unlink
+      </Button>
+    </li>
+  );
+}

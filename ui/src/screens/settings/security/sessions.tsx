@@ -1,0 +1,104 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNow } from "@/format/now";
+import { visible } from "@/format/text";
+import { ago, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Mark } from "@/kit/mark";
+import { Failure, Skeleton } from "@/kit/states";
+import { endLoginSession, endOtherLoginSessions, type LoginSession, type Provider } from "@/signin/calls";
+import { loginSessionsKey, loginSessionsQuery } from "@/signin/queries";
+import { factorWords } from "@/signin/words";
+import { confirm } from "@/state/confirm";
+import { toast, toastError } from "@/state/toasts";
+import { Part } from "./part";
+
+/** Every browser one is signed in with. */
+export function LoginSessions({ providers }: { providers: Provider[] }) {
+  const client = useQueryClient();
+  const list = useQuery(loginSessionsQuery());
+  const refresh = () => client.invalidateQueries({ queryKey: loginSessionsKey });
+  const others = useMutation({
+    mutationFn: endOtherLoginSessions,
+    onSuccess: () => {
+      void refresh();
+      toast({ kind: "good", title: "All other sign-ins were ended" });
+    },
+    onError: (error) => toastError("The other sign-ins were not ended", error),
+  });
+  const ask = async () => {
+    const yes = await confirm({
+      title: "End all other sign-ins?",
+      body: "Their pages and terminals close at once. This browser stays signed in, and so do API tokens.",
+      action: "End them",
+      danger: true,
+    });
+    if (yes) others.mutate();
+  };
+  return (
+    <Part title="Where you are signed in" about="You do not know one of them? End it, then change your password.">
+      {list.isPending ? (
+        <Skeleton rows={3} label="Loading your sign-ins" />
+      ) : !list.data ? (
+        <Failure what="Your sign-ins could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      ) : (
+        <>
+          <ul aria-label="Your sign-ins" className="divide-y divide-hairline border-y border-hairline">
+            {list.data.map((s) => (
+              <Row key={s.id} session={s} providers={providers} onEnded={refresh} />
+            ))}
+          </ul>
+          {list.data.length > 1 && (
+            <Button className="mt-3" busy={others.isPending && "Ending"} onClick={() => void ask()}>
+              End all others
+            </Button>
+          )}
+        </>
+      )}
+    </Part>
+  );
+}
+
+interface RowProps {
+  session: LoginSession;
+  providers: Provider[];
+  onEnded: () => Promise<void>;
+}
+
+function Row({ session: s, providers, onEnded }: RowProps) {
+  const now = useNow();
+  const end = useMutation({
+    mutationFn: () => endLoginSession(s.id),
+    onSuccess: onEnded,
+    onError: (error) => toastError("The sign-in was not ended", error),
+  });
+  const browser = visible(s.browser) || "Unknown browser";
+  const by = factorWords(s.factors, (id) => providers.find((p) => p.id === id)?.name ?? id, s.provider ?? "");
+  return (
+    <li className="flex flex-wrap items-center gap-x-3 gap-y-1 py-2">
+      <div className="min-w-0 flex-1 basis-48">
+        <p className="flex flex-wrap items-baseline gap-x-2">
+          <span className="font-medium break-words" title={visible(s.user_agent)}>
+            {browser}
+          </span>
+          {s.current && <Mark kind="running" word="This one" className="text-meta" />}
+        </p>
+        <p className="text-meta break-words text-fg3">
+          {s.ip} · by {by} <span title={exact(s.created_at)}>{ago(s.created_at, now)}</span> ·{" "}
+          {s.current ? "in use" : <span title={exact(s.seen_at)}>seen {ago(s.seen_at, now)}</span>} ·{" "}
+          <span title={exact(s.expires_at)}>
+            ends {new Intl.DateTimeFormat(undefined, { dateStyle: "medium" }).format(s.expires_at)}
+          </span>
+        </p>
+      </div>
+      {!s.current && (
+        <Button
+          busy={end.isPending}
+          onClick={() => end.mutate()}
+          aria-label={`End the sign-in of ${browser} at ${s.ip}`}
+        >
+          End
+        </Button>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,81 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { keys } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { TextField } from "@/kit/field";
+import { CopyLine, FormError } from "@/kit/states";
+import { confirmApp } from "@/signin/calls";
+import { QrCode } from "@/signin/qr";
+import { digits, inFours } from "@/signin/words";
+import { CodesToKeep } from "./codes-to-keep";
+
+interface Props {
+  made: { secret: string; uri: string };
+  email: string;
+  onClose: () => void;
+}
+
+/** Scan, type the first code, keep the recovery codes. */
+export default function SetUpApp({ made, email, onClose }: Props) {
+  const client = useQueryClient();
+  const [code, setCode] = useState("");
+  const [codes, setCodes] = useState<string[] | undefined>();
+  const send = useMutation({
+    mutationFn: confirmApp,
+    onSuccess: setCodes,
+    onError: () => setCode(""),
+  });
+  const done = () => {
+    void client.invalidateQueries({ queryKey: keys.me });
+    onClose();
+  };
+
+  if (codes) return <CodesToKeep codes={codes} email={email} onDone={done} />;
+  return (
+    <form
+      className="flex flex-col gap-4 rounded-md border border-hairline bg-bg1 p-4"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (!send.isPending) send.mutate(code);
+      }}
+    >
+      <div className="flex flex-col gap-4 sm:flex-row">
+        <QrCode text={made.uri} label="QR code of the secret, for the app's camera" />
+        <div className="flex min-w-0 flex-1 flex-col gap-2.5">
+          <p>
+            Scan this with the app. No camera? Type the key into the app, or{" "}
+            <a href={made.uri} className="text-accent underline">
+              open it on this device
+            </a>
+            .
+          </p>
+          <CopyLine text={inFours(made.secret)} label="the key" />
+        </div>
+      </div>
+      <TextField
+        fieldClass="max-w-60"
+        label="The code the app shows"
+        hint="Six digits."
+        autoComplete="one-time-code"
+        inputMode="numeric"
+        required
+        autoFocus
+        mono
+        className="text-[16px]! tracking-widest"
+        value={code}
+        onChange={(e) => {
+          const next = digits(e.target.value);
+          setCode(next);
+          if (next.length === 6 && code.length < 6 && !send.isPending) send.mutate(next);
+        }}
+      />
+      <FormError error={send.error} />
+      <div className="flex gap-2">
+        <Button type="submit" look="primary" busy={send.isPending && "Checking"}>
+          Turn on
+        </Button>
+        <Button onClick={onClose}>Cancel</Button>
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,32 @@
+import type { Scope } from "./calls";
+
+/** What a token bound to a scope may do, in the words of its checkbox. */
+export const SCOPES: Record<Scope, { label: string; hint: string }> = {
+  "workspaces:read": { label: "Read", hint: "Teams, projects, workspaces, changes and files" },
+  "workspaces:write": { label: "Work", hint: "Create, change and merge workspaces" },
+  "sessions:attach": { label: "Sessions", hint: "Watch, start and type into sessions, answer questions" },
+  "billing:read": { label: "Costs", hint: "See what was spent" },
+  admin: { label: "Everything", hint: "All you may do, members, secrets and settings among it" },
+};
+
+export const ALL_SCOPES = Object.keys(SCOPES) as Scope[];
+
+/** Scopes that a wider one holds within. */
+const WITHIN: Partial<Record<Scope, readonly Scope[]>> = {
+  "workspaces:write": ["workspaces:read"],
+  "sessions:attach": ["workspaces:read"],
+  admin: ["workspaces:read", "workspaces:write", "sessions:attach", "billing:read"],
+};
+
+/** Whether what is chosen allows a scope without its own tick. */
+export function heldBy(chosen: readonly Scope[], scope: Scope): boolean {
+  return chosen.some((c) => WITHIN[c]?.includes(scope));
+}
+
+/** The chosen scopes without those that others hold within. */
+export const narrowed = (chosen: readonly Scope[]): Scope[] => chosen.filter((s) => !heldBy(chosen, s));
+
+export function scopeWords(scopes: readonly Scope[] | null): string {
+  if (!scopes || scopes.includes("admin")) return "everything you may do";
+  return scopes.map((s) => SCOPES[s]?.label.toLowerCase() ?? s).join(", ");
+}

@@ -1,0 +1,16 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { useRouter } from "@tanstack/react-router";
+import type { Me } from "@/api/client";
+import { keys } from "@/api/queries";
+import { safeNext } from "./words";
+
+/** What follows a sign-in: nothing of who was here before stays, and the page that was asked for opens. */
+export function useEnter(next: string | undefined): (me: Me) => void {
+  const client = useQueryClient();
+  const router = useRouter();
+  return (me) => {
+    client.clear();
+    client.setQueryData(keys.me, me);
+    router.history.push(safeNext(next));
+  };
+}
