@@ -37,6 +37,7 @@ func (d *decoder) check(c *Config) {
 	if c.Audit.KeepDays > 36500 {
 		d.problem("audit.keepDays", "must be at most 36500")
 	}
+	d.checkSignIn(&c.Accounts)
 	d.checkMiB("history.maxSession", c.History.MaxSession)
 	d.checkMiB("history.maxTeam", c.History.MaxTeam)
 	d.checkLeast("history.keepDays", c.History.KeepDays, 0)

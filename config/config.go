@@ -49,6 +49,8 @@ type Log struct {
 type Accounts struct {
 	SessionIdleHours int `json:"sessionIdleHours"`
 	SessionMaxHours  int `json:"sessionMaxHours"`
+
+	Providers map[string]SignInProvider `json:"providers"`
 }
 
 // Audit is how long is remembered who did what.
@@ -241,7 +243,7 @@ func Default() *Config {
 		DataDir:  "./data",
 		Database: Database{URL: "sqlite"},
 		Log:      Log{Level: "info", Format: "text"},
-		Accounts: Accounts{SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24},
+		Accounts: Accounts{SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24, Providers: map[string]SignInProvider{}},
 		History:  History{MaxSession: 1024},
 		Projects: Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
 		Agents: map[string]Agent{

@@ -68,14 +68,22 @@ func TestWithoutAFileTheDefaultsHold(t *testing.T) {
 func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{
-		`{"sever":{}}`:                                               {`"sever"`, `"server"`},
-		`{"server":{"lisen":"x"}}`:                                   {`"server.lisen"`, `"server.listen"`},
-		`{"server":{"Listen":"x"}}`:                                  {`"server.Listen"`, `"server.listen"`},
-		`{"listen":"127.0.0.1:1"}`:                                   {`"listen"`, `"server.listen"`},
-		`{"data_dir":"x"}`:                                           {`"data_dir"`, `"dataDir"`},
-		`{"sandboxing":{"e2b":{"apikey":"x"}}}`:                      {`"sandboxing.e2b.apikey"`, `"sandboxing.e2b.apiKey"`},
-		`{"agents":{"codex":{"comand":"x"}}}`:                        {`"agents.codex.comand"`, `"agents.codex.command"`},
-		`{"agents":{"codex":{"args":["x"]}}}`:                        {`"agents.codex.args"`},
+		`{"sever":{}}`:                                         {`"sever"`, `"server"`},
+		`{"server":{"lisen":"x"}}`:                             {`"server.lisen"`, `"server.listen"`},
+		`{"server":{"Listen":"x"}}`:                            {`"server.Listen"`, `"server.listen"`},
+		`{"listen":"127.0.0.1:1"}`:                             {`"listen"`, `"server.listen"`},
+		`{"data_dir":"x"}`:                                     {`"data_dir"`, `"dataDir"`},
+		`{"sandboxing":{"e2b":{"apikey":"x"}}}`:                {`"sandboxing.e2b.apikey"`, `"sandboxing.e2b.apiKey"`},
+		`{"agents":{"codex":{"comand":"x"}}}`:                  {`"agents.codex.comand"`, `"agents.codex.command"`},
+		`{"agents":{"codex":{"args":["x"]}}}`:                  {`"agents.codex.args"`},
+		`{"accounts":{"providers":{"corp":{"isuer":"x"}}}}`:    {`"accounts.providers.corp.isuer"`, `"accounts.providers.corp.issuer"`},
+		`{"accounts":{"providers":{"corp":{"clientId":"x"}}}}`: {"accounts.providers.corp.issuer"},
+		`{"accounts":{"providers":{"corp":{"clientId":"x","issuer":"http://login.example.com"}}}}`:                                              {"accounts.providers.corp.issuer", "https"},
+		`{"accounts":{"providers":{"Corp":{"clientId":"x","issuer":"https://login.example.com"}}}}`:                                             {"accounts.providers.Corp", "lower-case"},
+		`{"accounts":{"providers":{"corp":{"issuer":"https://login.example.com"}}}}`:                                                            {"accounts.providers.corp.clientId"},
+		`{"accounts":{"providers":{"gh":{"kind":"github","clientId":"x"}}}}`:                                                                    {"accounts.providers.gh.clientSecret"},
+		`{"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecret":"y","trustSecondFactor":true}}}}`:                        {"accounts.providers.gh.trustSecondFactor"},
+		`{"accounts":{"providers":{"corp":{"clientId":"x","issuer":"https://login.example.com","groups":{"g":[{"team":"t","role":"king"}]}}}}}`: {"accounts.providers.corp.groups.g[0].role"},
 		`{"zzzzzzzz":1}`:                                             {`"zzzzzzzz"`, "docs/config.md"},
 		`{"server":{"listen":8080}}`:                                 {"server.listen", "text", "number"},
 		`{"server":[]}`:                                              {"server", "object"},
@@ -253,13 +261,15 @@ func TestSecretsFromFiles(t *testing.T) {
 	write("url", "postgres://u:hunter2@h/d\n")
 	write("e2b", "e2b_x")
 	write("hooks", "whsec_1\nwhsec_2\n")
+	write("sso", "of the client\n")
 	write("empty", "\n")
-	write("config.json", `{"database":{"urlFile":"url"},"sandboxing":{"e2b":{"apiKeyFile":"./e2b"}},"billing":{"stripe":{"webhookSecretsFile":"hooks"}}}`)
+	write("config.json", `{"database":{"urlFile":"url"},"sandboxing":{"e2b":{"apiKeyFile":"./e2b"}},"billing":{"stripe":{"webhookSecretsFile":"hooks"}},
+		"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecretFile":"sso"}}}}`)
 	c, err := config.Load(filepath.Join(dir, "config.json"), env(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Database.URL != "postgres://u:hunter2@h/d" || c.Sandboxing.E2B.APIKey != "e2b_x" || len(c.Billing.Stripe.WebhookSecrets) != 2 {
+	if c.Database.URL != "postgres://u:hunter2@h/d" || c.Sandboxing.E2B.APIKey != "e2b_x" || len(c.Billing.Stripe.WebhookSecrets) != 2 || c.Accounts.Providers["gh"].ClientSecret != "of the client" {
 		t.Errorf("got %+v %+v %+v", c.Database, c.Sandboxing.E2B, c.Billing)
 	}
 	for text, want := range map[string]string{
@@ -289,7 +299,7 @@ func TestPathsCountFromTheFile(t *testing.T) {
 func TestNoSecretIsPrinted(t *testing.T) {
 	t.Parallel()
 	c := must(t, `{"database":{"url":"postgres://pw:hunter2@h/d?sslpassword=hunter2"},"sandboxing":{"e2b":{"apiKey":"hunter2"}},
-		"billing":{"stripe":{"secretKey":"hunter2","webhookSecrets":["whsec_hunter2"]}},"agents":{"codex":{"env":{"K":"hunter2"}}}}`, nil)
+		"billing":{"stripe":{"secretKey":"hunter2","webhookSecrets":["whsec_hunter2"]}},"agents":{"codex":{"env":{"K":"hunter2"}}},"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecret":"hunter2"}}}}`, nil)
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", c)
 	for _, printed := range []string{c.Redacted(), c.String(), log.String(), fmt.Sprintf("%v %s %+v", c, c, c)} {
@@ -305,7 +315,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	}
 }
 
-// The example holds every key with its default, beside an agent of one's own; the documentation lists the same keys and defaults.
+// The example holds every key with its default, beside an agent and a provider of one's own; the documentation lists the same keys and defaults.
 func TestExampleAndDocumentationAreComplete(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../config.example.json")
@@ -317,6 +327,11 @@ func TestExampleAndDocumentationAreComplete(t *testing.T) {
 	want.File, want.DataDir = c.File, filepath.Join(filepath.Dir(c.File), "data")
 	own := c.Agents["aider"]
 	delete(c.Agents, "aider")
+	company := c.Accounts.Providers["company"]
+	delete(c.Accounts.Providers, "company")
+	if company.Issuer == "" || company.Enabled || company.Groups["engineers"][0].Role != "member" {
+		t.Errorf("the provider of the example: %+v", company)
+	}
 	if own.Command == "" || own.Prompt.Delivery == "" || !reflect.DeepEqual(c.Bare(), want.Bare()) {
 		t.Errorf("the example is not the defaults and an agent:\n%s\n%s", c, want)
 	}
@@ -345,7 +360,7 @@ func TestExampleAndDocumentationAreComplete(t *testing.T) {
 		if inDoc[k] == "" {
 			t.Errorf("docs/config.md lacks %s", k)
 		}
-		if b, _ := json.Marshal(v); !strings.HasPrefix(k, "agents.") && inDoc[k] != "`"+string(b)+"`" {
+		if b, _ := json.Marshal(v); !strings.HasPrefix(k, "agents.") && !strings.HasPrefix(k, "accounts.providers.") && inDoc[k] != "`"+string(b)+"`" {
 			t.Errorf("docs/config.md says that %s is %s, the example %s", k, inDoc[k], b)
 		}
 	}
@@ -363,7 +378,10 @@ func paths(path string, tree map[string]any, out map[string]any) {
 		if path == "agents" {
 			full = "agents.<name>"
 		}
-		if sub, ok := v.(map[string]any); ok && len(sub) > 0 && full != "agents.<name>.env" {
+		if path == "accounts.providers" {
+			full = "accounts.providers.<name>"
+		}
+		if sub, ok := v.(map[string]any); ok && len(sub) > 0 && full != "agents.<name>.env" && full != "accounts.providers.<name>.groups" {
 			paths(full, sub, out)
 			continue
 		}

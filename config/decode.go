@@ -152,6 +152,8 @@ func (d *decoder) mapping(path string, n node, dst reflect.Value) {
 			v.Set(old)
 		} else if v.Type() == reflect.TypeFor[Agent]() {
 			v.Set(reflect.ValueOf(newAgent()))
+		} else if v.Type() == reflect.TypeFor[SignInProvider]() {
+			v.Set(reflect.ValueOf(newSignInProvider()))
 		}
 		d.decode(join(path, key), o.values[key], v)
 		dst.SetMapIndex(reflect.ValueOf(key), v)
@@ -263,7 +265,7 @@ func nearest(full, path string) string {
 			best, least = known, n
 		}
 	}
-	return strings.Replace(best, "<name>", agentOf(path), 1)
+	return strings.Replace(best, "<name>", nameOf(path), 1)
 }
 
 // allPaths returns Keys and the objects that hold them.
@@ -282,23 +284,32 @@ func allPaths() []string {
 
 var indexes = regexp.MustCompile(`\[\d+\]`)
 
+// named are the objects whose keys people choose.
+var named = []string{"agents.", "accounts.providers."}
+
 // pattern turns agents.codex into agents.<name>, and the number of an item into [].
 func pattern(path string) string {
-	rest, ok := strings.CutPrefix(path, "agents.")
-	if !ok {
-		return path
+	for _, head := range named {
+		rest, ok := strings.CutPrefix(path, head)
+		if !ok {
+			continue
+		}
+		_, below, deeper := strings.Cut(rest, ".")
+		if !deeper {
+			return head + "<name>"
+		}
+		return head + "<name>." + indexes.ReplaceAllString(below, "[]")
 	}
-	_, below, deeper := strings.Cut(rest, ".")
-	if !deeper {
-		return "agents.<name>"
-	}
-	return "agents.<name>." + indexes.ReplaceAllString(below, "[]")
+	return path
 }
 
-func agentOf(path string) string {
-	if rest, ok := strings.CutPrefix(path, "agents."); ok {
-		name, _, _ := strings.Cut(rest, ".")
-		return name
+// nameOf returns the key that people chose in a path.
+func nameOf(path string) string {
+	for _, head := range named {
+		if rest, ok := strings.CutPrefix(path, head); ok {
+			name, _, _ := strings.Cut(rest, ".")
+			return name
+		}
 	}
 	return "<name>"
 }

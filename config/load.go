@@ -269,6 +269,13 @@ func (d *decoder) files(path string, v reflect.Value, config string, env func(st
 		switch {
 		case dst.Kind() == reflect.Struct:
 			d.files(full, dst, config, env)
+		case dst.Kind() == reflect.Map && dst.Type().Elem().Kind() == reflect.Struct:
+			for _, k := range dst.MapKeys() {
+				item := reflect.New(dst.Type().Elem()).Elem()
+				item.Set(dst.MapIndex(k))
+				d.files(join(full, k.String()), item, config, env)
+				dst.SetMapIndex(k, item)
+			}
 		case f.file != "" && dst.String() != "":
 			name := d.absolute(full, dst.String(), config, env)
 			dst.SetString(name)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/events"
@@ -150,6 +151,7 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
 	h.cfg.Secrets = sec
+	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Audit: log})
 	for _, fn := range tune {
 		fn(&h.cfg)
 	}

@@ -79,6 +79,8 @@ var policy = map[string]rule{
 	"loginPasskeyOptions": {access: anyone},
 	"loginPasskey":        {access: anyone},
 	"resetPassword":       {access: anyone},
+	"beginProviderLogin":  {access: anyone},
+	"finishProviderLogin": {access: anyone},
 
 	"getDocs": {access: anyone},
 
@@ -117,6 +119,8 @@ var policy = map[string]rule{
 	"listTokens":             {access: signedIn},
 	"createToken":            {access: signedIn},
 	"deleteToken":            {access: signedIn},
+	"linkIdentity":           {access: signedIn},
+	"unlinkIdentity":         {access: signedIn},
 	"listAgentAccounts":      {access: signedIn},
 	"setAgentAccount":        {access: signedIn},
 	"deleteAgentAccount":     {access: signedIn},

@@ -39,6 +39,7 @@ var auditWords = map[string]string{
 	"testE2B":        "e2b.test",
 	"sendInput":      "session.input",
 	"openWatch":      "watch_link.open",
+	"linkIdentity":   "identity.begin_link", // what becomes of it, package sso remembers, as of signing in with a provider
 
 	// Who reads all of it at once is remembered.
 	"exportTeamAudit":     "audit.export",

@@ -19,6 +19,7 @@ import (
 	"github.com/olahol/melody"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/events"
@@ -47,6 +48,7 @@ type Config struct {
 
 	Accounts   *accounts.Service
 	Watch      *watch.Service
+	SSO        *sso.Service
 	Workspaces *workspaces.Service
 	Places     *executors.Manager
 	Meters     *executors.Meters
@@ -81,7 +83,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
+	if c.SSO == nil || c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/config"
@@ -52,6 +53,7 @@ type house struct {
 	audit      *audit.Log
 	accounts   *accounts.Service
 	watch      *watch.Service
+	sso        *sso.Service
 	docker     *docker.Executor // nil when switched off
 	e2b        *e2b.Executor
 	images     *images.Service
@@ -112,6 +114,8 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		Changed:    h.recheck,
 		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }})
 	h.buildSecrets()
+	h.sso = sso.New(sso.Config{Providers: providersOf(cfg.Accounts), Store: store.NewSSO(h.db), Accounts: h.accounts,
+		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks()}).Client, Audit: h.audit, Changed: h.recheck, Log: log.With("room", "sso")})
 	h.publisher = publisher
 	h.buildMachines(publisher)
 	if h.groups, err = openGroups(cfg.DataDir); err != nil {
@@ -266,8 +270,8 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Commands: h.commands,
 		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
-		Secrets: h.secrets,
-		UI:      http.Handler(web), Log: h.log.With("room", "server")})
+		Secrets: h.secrets, SSO: h.sso,
+		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }
 

@@ -4065,6 +4065,12 @@ type PromptList struct {
 // PromptState defines model for PromptState.
 type PromptState string
 
+// ProviderWay defines model for ProviderWay.
+type ProviderWay struct {
+	// Url Lead the browser here
+	Url string `json:"url"`
+}
+
 // PushSubscription defines model for PushSubscription.
 type PushSubscription struct {
 	CreatedAt int64  `json:"created_at"`
@@ -5695,6 +5701,26 @@ type ListUsersParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// BeginProviderLoginParams defines parameters for BeginProviderLogin.
+type BeginProviderLoginParams struct {
+	// Next The page to come back to
+	Next *string `form:"next,omitempty" json:"next,omitempty"`
+}
+
+// FinishProviderLoginParams defines parameters for FinishProviderLogin.
+type FinishProviderLoginParams struct {
+	State *string `form:"state,omitempty" json:"state,omitempty"`
+	Code  *string `form:"code,omitempty" json:"code,omitempty"`
+	Error *string `form:"error,omitempty" json:"error,omitempty"`
+	Iss   *string `form:"iss,omitempty" json:"iss,omitempty"`
+}
+
+// LinkIdentityParams defines parameters for LinkIdentity.
+type LinkIdentityParams struct {
+	// Next The page to come back to
+	Next *string `form:"next,omitempty" json:"next,omitempty"`
+}
+
 // SuggestBranchParams defines parameters for SuggestBranch.
 type SuggestBranchParams struct {
 	Name string `form:"name" json:"name"`
@@ -6352,6 +6378,12 @@ type ServerInterface interface {
 	// LoginPasskeyOptions Ask for a passkey to sign in
 	// (POST /login/passkey/options)
 	LoginPasskeyOptions(ctx echo.Context) error
+	// BeginProviderLogin Go to a provider to sign in
+	// (GET /login/providers/{provider})
+	BeginProviderLogin(ctx echo.Context, provider string, params BeginProviderLoginParams) error
+	// FinishProviderLogin Where a provider leads the browser back to
+	// (GET /login/providers/{provider}/callback)
+	FinishProviderLogin(ctx echo.Context, provider string, params FinishProviderLoginParams) error
 	// Logout Sign out
 	// (POST /logout)
 	Logout(ctx echo.Context) error
@@ -6379,6 +6411,12 @@ type ServerInterface interface {
 	// ConfirmPasskeyOptions Ask for a passkey to confirm that it is you
 	// (POST /me/confirm/passkey/options)
 	ConfirmPasskeyOptions(ctx echo.Context) error
+	// UnlinkIdentity End the link to an account elsewhere, and your other login sessions that it began
+	// (DELETE /me/identities/{provider})
+	UnlinkIdentity(ctx echo.Context, provider string) error
+	// LinkIdentity Begin to link an account elsewhere to your user
+	// (POST /me/identities/{provider})
+	LinkIdentity(ctx echo.Context, provider string, params LinkIdentityParams) error
 	// ListLoginSessions Where you are signed in, the latest used first
 	// (GET /me/login-sessions)
 	ListLoginSessions(ctx echo.Context) error
@@ -7544,6 +7582,77 @@ func (w *ServerInterfaceWrapper) LoginPasskeyOptions(ctx echo.Context) error {
 	return err
 }
 
+// BeginProviderLogin converts echo context to params.
+func (w *ServerInterfaceWrapper) BeginProviderLogin(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "provider" -------------
+	var provider string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "provider", ctx.Param("provider"), &provider, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter provider: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params BeginProviderLoginParams
+	// ------------- Optional query parameter "next" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "next", ctx.QueryParams(), &params.Next, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter next: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.BeginProviderLogin(ctx, provider, params)
+	return err
+}
+
+// FinishProviderLogin converts echo context to params.
+func (w *ServerInterfaceWrapper) FinishProviderLogin(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "provider" -------------
+	var provider string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "provider", ctx.Param("provider"), &provider, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter provider: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params FinishProviderLoginParams
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "code" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "code", ctx.QueryParams(), &params.Code, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter code: %s", err))
+	}
+
+	// ------------- Optional query parameter "error" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "error", ctx.QueryParams(), &params.Error, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter error: %s", err))
+	}
+
+	// ------------- Optional query parameter "iss" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "iss", ctx.QueryParams(), &params.Iss, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter iss: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FinishProviderLogin(ctx, provider, params)
+	return err
+}
+
 // Logout converts echo context to params.
 func (w *ServerInterfaceWrapper) Logout(ctx echo.Context) error {
 	var err error
@@ -7636,6 +7745,47 @@ func (w *ServerInterfaceWrapper) ConfirmPasskeyOptions(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ConfirmPasskeyOptions(ctx)
+	return err
+}
+
+// UnlinkIdentity converts echo context to params.
+func (w *ServerInterfaceWrapper) UnlinkIdentity(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "provider" -------------
+	var provider string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "provider", ctx.Param("provider"), &provider, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter provider: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UnlinkIdentity(ctx, provider)
+	return err
+}
+
+// LinkIdentity converts echo context to params.
+func (w *ServerInterfaceWrapper) LinkIdentity(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "provider" -------------
+	var provider string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "provider", ctx.Param("provider"), &provider, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter provider: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params LinkIdentityParams
+	// ------------- Optional query parameter "next" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "next", ctx.QueryParams(), &params.Next, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter next: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.LinkIdentity(ctx, provider, params)
 	return err
 }
 
@@ -10900,6 +11050,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/login/passkey/options", wrapper.LoginPasskeyOptions, options.OperationMiddlewares["loginPasskeyOptions"]...)
 	router.POST(options.BaseURL+"/login/passkey", wrapper.LoginPasskey, options.OperationMiddlewares["loginPasskey"]...)
 	router.POST(options.BaseURL+"/password/reset", wrapper.ResetPassword, options.OperationMiddlewares["resetPassword"]...)
+	router.GET(options.BaseURL+"/login/providers/:provider", wrapper.BeginProviderLogin, options.OperationMiddlewares["beginProviderLogin"]...)
+	router.GET(options.BaseURL+"/login/providers/:provider/callback", wrapper.FinishProviderLogin, options.OperationMiddlewares["finishProviderLogin"]...)
 	router.POST(options.BaseURL+"/logout", wrapper.Logout, options.OperationMiddlewares["logout"]...)
 	router.GET(options.BaseURL+"/me", wrapper.GetMe, options.OperationMiddlewares["getMe"]...)
 	router.PUT(options.BaseURL+"/me/password", wrapper.ChangePassword, options.OperationMiddlewares["changePassword"]...)
@@ -10921,6 +11073,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/me/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/me/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.DELETE(options.BaseURL+"/me/tokens/:id", wrapper.DeleteToken, options.OperationMiddlewares["deleteToken"]...)
+	router.DELETE(options.BaseURL+"/me/identities/:provider", wrapper.UnlinkIdentity, options.OperationMiddlewares["unlinkIdentity"]...)
+	router.POST(options.BaseURL+"/me/identities/:provider", wrapper.LinkIdentity, options.OperationMiddlewares["linkIdentity"]...)
 	router.GET(options.BaseURL+"/me/agent-accounts", wrapper.ListAgentAccounts, options.OperationMiddlewares["listAgentAccounts"]...)
 	router.POST(options.BaseURL+"/me/agent-accounts", wrapper.AddAgentAccount, options.OperationMiddlewares["addAgentAccount"]...)
 	router.DELETE(options.BaseURL+"/me/agent-accounts/:agent", wrapper.DeleteAgentAccount, options.OperationMiddlewares["deleteAgentAccount"]...)
@@ -12680,6 +12834,98 @@ func (response LoginPasskeyOptionsdefaultApplicationProblemPlusJSONResponse) Vis
 	return err
 }
 
+type BeginProviderLoginRequestObject struct {
+	Provider string `json:"provider"`
+	Params   BeginProviderLoginParams
+}
+
+type BeginProviderLoginResponseObject interface {
+	VisitBeginProviderLoginResponse(w http.ResponseWriter) error
+}
+
+type BeginProviderLogin302ResponseHeaders struct {
+	Location  *string
+	SetCookie *string
+}
+
+type BeginProviderLogin302Response struct {
+	Headers BeginProviderLogin302ResponseHeaders
+}
+
+func (response BeginProviderLogin302Response) VisitBeginProviderLoginResponse(w http.ResponseWriter) error {
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
+	if response.Headers.SetCookie != nil {
+		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
+	}
+	w.WriteHeader(302)
+	return nil
+}
+
+type BeginProviderLogindefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BeginProviderLogindefaultApplicationProblemPlusJSONResponse) VisitBeginProviderLoginResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FinishProviderLoginRequestObject struct {
+	Provider string `json:"provider"`
+	Params   FinishProviderLoginParams
+}
+
+type FinishProviderLoginResponseObject interface {
+	VisitFinishProviderLoginResponse(w http.ResponseWriter) error
+}
+
+type FinishProviderLogin302ResponseHeaders struct {
+	Location  *string
+	SetCookie *string
+}
+
+type FinishProviderLogin302Response struct {
+	Headers FinishProviderLogin302ResponseHeaders
+}
+
+func (response FinishProviderLogin302Response) VisitFinishProviderLoginResponse(w http.ResponseWriter) error {
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
+	if response.Headers.SetCookie != nil {
+		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
+	}
+	w.WriteHeader(302)
+	return nil
+}
+
+type FinishProviderLogindefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FinishProviderLogindefaultApplicationProblemPlusJSONResponse) VisitFinishProviderLoginResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type LogoutRequestObject struct {
 }
 
@@ -13001,6 +13247,89 @@ type ConfirmPasskeyOptionsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ConfirmPasskeyOptionsdefaultApplicationProblemPlusJSONResponse) VisitConfirmPasskeyOptionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UnlinkIdentityRequestObject struct {
+	Provider string `json:"provider"`
+}
+
+type UnlinkIdentityResponseObject interface {
+	VisitUnlinkIdentityResponse(w http.ResponseWriter) error
+}
+
+type UnlinkIdentity204Response struct {
+}
+
+func (response UnlinkIdentity204Response) VisitUnlinkIdentityResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type UnlinkIdentitydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UnlinkIdentitydefaultApplicationProblemPlusJSONResponse) VisitUnlinkIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LinkIdentityRequestObject struct {
+	Provider string `json:"provider"`
+	Params   LinkIdentityParams
+}
+
+type LinkIdentityResponseObject interface {
+	VisitLinkIdentityResponse(w http.ResponseWriter) error
+}
+
+type LinkIdentity200ResponseHeaders struct {
+	SetCookie *string
+}
+
+type LinkIdentity200JSONResponse struct {
+	Body    ProviderWay
+	Headers LinkIdentity200ResponseHeaders
+}
+
+func (response LinkIdentity200JSONResponse) VisitLinkIdentityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.SetCookie != nil {
+		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LinkIdentitydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response LinkIdentitydefaultApplicationProblemPlusJSONResponse) VisitLinkIdentityResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -19333,6 +19662,12 @@ type StrictServerInterface interface {
 	// LoginPasskeyOptions Ask for a passkey to sign in
 	// (POST /login/passkey/options)
 	LoginPasskeyOptions(ctx context.Context, request LoginPasskeyOptionsRequestObject) (LoginPasskeyOptionsResponseObject, error)
+	// BeginProviderLogin Go to a provider to sign in
+	// (GET /login/providers/{provider})
+	BeginProviderLogin(ctx context.Context, request BeginProviderLoginRequestObject) (BeginProviderLoginResponseObject, error)
+	// FinishProviderLogin Where a provider leads the browser back to
+	// (GET /login/providers/{provider}/callback)
+	FinishProviderLogin(ctx context.Context, request FinishProviderLoginRequestObject) (FinishProviderLoginResponseObject, error)
 	// Logout Sign out
 	// (POST /logout)
 	Logout(ctx context.Context, request LogoutRequestObject) (LogoutResponseObject, error)
@@ -19360,6 +19695,12 @@ type StrictServerInterface interface {
 	// ConfirmPasskeyOptions Ask for a passkey to confirm that it is you
 	// (POST /me/confirm/passkey/options)
 	ConfirmPasskeyOptions(ctx context.Context, request ConfirmPasskeyOptionsRequestObject) (ConfirmPasskeyOptionsResponseObject, error)
+	// UnlinkIdentity End the link to an account elsewhere, and your other login sessions that it began
+	// (DELETE /me/identities/{provider})
+	UnlinkIdentity(ctx context.Context, request UnlinkIdentityRequestObject) (UnlinkIdentityResponseObject, error)
+	// LinkIdentity Begin to link an account elsewhere to your user
+	// (POST /me/identities/{provider})
+	LinkIdentity(ctx context.Context, request LinkIdentityRequestObject) (LinkIdentityResponseObject, error)
 	// ListLoginSessions Where you are signed in, the latest used first
 	// (GET /me/login-sessions)
 	ListLoginSessions(ctx context.Context, request ListLoginSessionsRequestObject) (ListLoginSessionsResponseObject, error)
@@ -21094,6 +21435,58 @@ func (sh *strictHandler) LoginPasskeyOptions(ctx echo.Context) error {
 	return nil
 }
 
+// BeginProviderLogin operation middleware
+func (sh *strictHandler) BeginProviderLogin(ctx echo.Context, provider string, params BeginProviderLoginParams) error {
+	var request BeginProviderLoginRequestObject
+
+	request.Provider = provider
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.BeginProviderLogin(ctx.Request().Context(), request.(BeginProviderLoginRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BeginProviderLogin")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(BeginProviderLoginResponseObject); ok {
+		return validResponse.VisitBeginProviderLoginResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// FinishProviderLogin operation middleware
+func (sh *strictHandler) FinishProviderLogin(ctx echo.Context, provider string, params FinishProviderLoginParams) error {
+	var request FinishProviderLoginRequestObject
+
+	request.Provider = provider
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FinishProviderLogin(ctx.Request().Context(), request.(FinishProviderLoginRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FinishProviderLogin")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FinishProviderLoginResponseObject); ok {
+		return validResponse.VisitFinishProviderLoginResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // Logout operation middleware
 func (sh *strictHandler) Logout(ctx echo.Context) error {
 	var request LogoutRequestObject
@@ -21391,6 +21784,57 @@ func (sh *strictHandler) ConfirmPasskeyOptions(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(ConfirmPasskeyOptionsResponseObject); ok {
 		return validResponse.VisitConfirmPasskeyOptionsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UnlinkIdentity operation middleware
+func (sh *strictHandler) UnlinkIdentity(ctx echo.Context, provider string) error {
+	var request UnlinkIdentityRequestObject
+
+	request.Provider = provider
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UnlinkIdentity(ctx.Request().Context(), request.(UnlinkIdentityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UnlinkIdentity")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UnlinkIdentityResponseObject); ok {
+		return validResponse.VisitUnlinkIdentityResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// LinkIdentity operation middleware
+func (sh *strictHandler) LinkIdentity(ctx echo.Context, provider string, params LinkIdentityParams) error {
+	var request LinkIdentityRequestObject
+
+	request.Provider = provider
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.LinkIdentity(ctx.Request().Context(), request.(LinkIdentityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "LinkIdentity")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(LinkIdentityResponseObject); ok {
+		return validResponse.VisitLinkIdentityResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

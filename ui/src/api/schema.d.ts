@@ -629,6 +629,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/login/providers/{provider}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                provider: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Go to a provider to sign in
+         * @description A page the browser is led to, not a call: it leads on to the provider, and back to the callback. Where that cannot be done it leads to /login?error=CODE&provider=ID instead.
+         */
+        get: operations["beginProviderLogin"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/login/providers/{provider}/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                provider: string;
+            };
+            cookie?: never;
+        };
+        /**
+         * Where a provider leads the browser back to
+         * @description Signs in, or links the account to the user who asked for that, and leads to the page asked for; else to /login?error=CODE&provider=ID, or to that page with error=CODE where an account was to be linked. The codes are those of a problem.
+         */
+        get: operations["finishProviderLogin"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/logout": {
         parameters: {
             query?: never;
@@ -759,6 +803,33 @@ export interface paths {
         /** Ask for a passkey to confirm that it is you */
         post: operations["confirmPasskeyOptions"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/identities/{provider}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of a provider to link; of a linked account to end */
+                provider: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin to link an account elsewhere to your user
+         * @description Answers the address to lead the browser to. Not with an API token, and only shortly after you confirmed who you are (confirm_needed).
+         */
+        post: operations["linkIdentity"];
+        /**
+         * End the link to an account elsewhere, and your other login sessions that it began
+         * @description The path holds the id of the linked account. The last way to sign in stays (last_sign_in).
+         */
+        delete: operations["unlinkIdentity"];
         options?: never;
         head?: never;
         patch?: never;
@@ -4939,6 +5010,10 @@ export interface components {
         };
         /** @enum {string} */
         PromptState: "queued" | "sending" | "sent" | "failed" | "cancelled";
+        ProviderWay: {
+            /** @description Lead the browser here */
+            url: string;
+        };
         PushSubscription: {
             /** Format: int64 */
             created_at: number;
@@ -7242,6 +7317,60 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    beginProviderLogin: {
+        parameters: {
+            query?: {
+                /** @description The page to come back to */
+                next?: string;
+            };
+            header?: never;
+            path: {
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description On to the provider */
+            302: {
+                headers: {
+                    Location?: string;
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    finishProviderLogin: {
+        parameters: {
+            query?: {
+                code?: string;
+                error?: string;
+                iss?: string;
+                state?: string;
+            };
+            header?: never;
+            path: {
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description On to the web app */
+            302: {
+                headers: {
+                    Location?: string;
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     logout: {
         parameters: {
             query?: never;
@@ -7440,6 +7569,56 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["PasskeyOptions"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    linkIdentity: {
+        parameters: {
+            query?: {
+                /** @description The page to come back to */
+                next?: string;
+            };
+            header?: never;
+            path: {
+                /** @description Of a provider to link; of a linked account to end */
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Where to go */
+            200: {
+                headers: {
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderWay"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    unlinkIdentity: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Of a provider to link; of a linked account to end */
+                provider: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Ended */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

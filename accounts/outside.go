@@ -1,0 +1,46 @@
+package accounts
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// CreateOutsideUser makes a user who signs in elsewhere and has no password here; it joins the transaction in ctx. A name that cannot be
+// shown is replaced by the address.
+func (s *Service) CreateOutsideUser(ctx context.Context, email, name string) (User, error) {
+	email, err := cleanEmail(email)
+	if err != nil {
+		return User{}, err
+	}
+	if name, err = cleanName("name", name); err != nil {
+		name, _, _ = strings.Cut(email, "@")
+	}
+	u := User{ID: id.New("usr"), Email: email, Name: name, CreatedAt: s.now()}
+	if ok, err := s.store.InsertUser(ctx, u); err != nil {
+		return User{}, fmt.Errorf("storing a user: %w", err)
+	} else if !ok {
+		return User{}, fault.New(fault.Conflict, "email_taken", "A user with this e-mail address exists already.")
+	}
+	return u, nil
+}
+
+// OwnWays returns how many ways a user has to sign in here without a provider: a password, passkeys.
+func (s *Service) OwnWays(ctx context.Context, userID string) (int, error) {
+	u, err := s.store.UserByID(ctx, userID)
+	if err != nil {
+		return 0, fmt.Errorf("reading a user: %w", err)
+	}
+	f, err := s.store.Factors(ctx, userID)
+	if err != nil {
+		return 0, fmt.Errorf("reading a user's ways to sign in: %w", err)
+	}
+	n := f.Passkeys
+	if u.PasswordHash != "" {
+		n++
+	}
+	return n, nil
+}

@@ -1,0 +1,132 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/accounts/sso"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+)
+
+// Names of the cookie that a browser on its way to a provider and back holds; see hostCookie for why there are two. What comes back is
+// believed from that browser alone, so that nobody is signed in as somebody else by an address they open.
+const (
+	hostTripCookie  = "__Host-parawork-sso"
+	plainTripCookie = "parawork-sso"
+)
+
+// BeginProviderLogin leads the browser to a provider.
+func (h handlers) BeginProviderLogin(ctx context.Context, req api.BeginProviderLoginRequestObject) (api.BeginProviderLoginResponseObject, error) {
+	call := callOf(ctx)
+	begun, err := h.cfg.SSO.Begin(ctx, h.trip(call, req.Provider, val(req.Params.Next)))
+	if err != nil {
+		to, err := h.signInFailed(ctx, req.Provider, err)
+		return api.BeginProviderLogin302Response{Headers: api.BeginProviderLogin302ResponseHeaders{Location: &to}}, err
+	}
+	h.setTrip(call, begun)
+	return api.BeginProviderLogin302Response{Headers: api.BeginProviderLogin302ResponseHeaders{Location: &begun.URL}}, nil
+}
+
+// FinishProviderLogin takes what a provider answered.
+func (h handlers) FinishProviderLogin(ctx context.Context, req api.FinishProviderLoginRequestObject) (api.FinishProviderLoginResponseObject, error) {
+	call := callOf(ctx)
+	a := sso.Answer{Provider: req.Provider, Browser: h.tripOf(call.request), State: val(req.Params.State), Code: val(req.Params.Code), Error: val(req.Params.Error),
+		Issuer: val(req.Params.Iss), Meta: h.meta(call)}
+	if call.cred.cookie != "" {
+		if actor, err := h.authenticate(ctx, call.cred); err == nil {
+			a.UserID = actor.User.ID
+		} else if !fault.Is(err, fault.Unauthorized) {
+			return nil, err
+		}
+	}
+	out, err := h.cfg.SSO.Finish(ctx, a)
+	to := out.Next
+	switch {
+	case err != nil && out.Link:
+		to, err = withError(out.Next, req.Provider, err), known(err)
+	case err != nil:
+		to, err = h.signInFailed(ctx, req.Provider, err)
+	case !out.Link:
+		h.signIn(call, out.Cookie, out.ExpiresAt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return api.FinishProviderLogin302Response{Headers: api.FinishProviderLogin302ResponseHeaders{Location: &to}}, nil
+}
+
+// LinkIdentity begins to link an account elsewhere to one's user.
+func (h handlers) LinkIdentity(ctx context.Context, req api.LinkIdentityRequestObject) (api.LinkIdentityResponseObject, error) {
+	call := callOf(ctx)
+	begun, err := h.cfg.SSO.BeginLink(ctx, call.actor, h.trip(call, req.Provider, val(req.Params.Next)))
+	if err != nil {
+		return nil, err
+	}
+	h.setTrip(call, begun)
+	return api.LinkIdentity200JSONResponse{Body: api.ProviderWay{Url: begun.URL}}, nil
+}
+
+// UnlinkIdentity ends the link to an account elsewhere; the path's last part is its id here.
+func (h handlers) UnlinkIdentity(ctx context.Context, req api.UnlinkIdentityRequestObject) (api.UnlinkIdentityResponseObject, error) {
+	if err := h.cfg.SSO.Unlink(ctx, callOf(ctx).actor, req.Provider); err != nil {
+		return nil, err
+	}
+	return api.UnlinkIdentity204Response{}, nil
+}
+
+// trip is what is asked of the room for a way to a provider.
+func (s *Server) trip(call *call, providerID, next string) sso.BeginRequest {
+	return sso.BeginRequest{Provider: providerID, Base: s.here(call.request), Next: next, Browser: s.tripOf(call.request), Meta: s.meta(call)}
+}
+
+// tripOf is what the browser's cookie for such ways holds.
+func (s *Server) tripOf(r *http.Request) string {
+	names := []string{hostTripCookie}
+	if !s.secure(r) {
+		names = append(names, plainTripCookie)
+	}
+	for _, name := range names {
+		if c, err := r.Cookie(name); err == nil && c.Value != "" {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+func (s *Server) setTrip(call *call, b sso.Begun) {
+	c := s.cookie(call.request, b.Browser, time.UnixMilli(b.ExpiresAt))
+	c.Name = map[bool]string{true: hostTripCookie, false: plainTripCookie}[c.Name == hostCookie]
+	http.SetCookie(call.writer, c)
+}
+
+// known returns err where it is not one that has a code for people, which are led to a page that says it.
+func known(err error) error {
+	if fault.KindOf(err) == fault.Internal || fault.CodeOf(err) == "" {
+		return err
+	}
+	return nil
+}
+
+// signInFailed is where a browser is led whose sign-in did not come to its end.
+func (s *Server) signInFailed(_ context.Context, providerID string, err error) (string, error) {
+	return withError("/login", providerID, err), known(err)
+}
+
+// withError adds what went wrong to a page's address: a code the page has words for, and nothing else.
+func withError(page, providerID string, err error) string {
+	q := url.Values{"error": {fault.CodeOf(err)}, "provider": {providerID}}
+	page, fragment, hasFragment := strings.Cut(page, "#")
+	sep := "?"
+	if strings.Contains(page, "?") {
+		sep = "&"
+	}
+	page += sep + q.Encode()
+	if hasFragment {
+		page += "#" + fragment
+	}
+	return page
+}
