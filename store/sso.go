@@ -60,7 +60,7 @@ func (s *SSO) EndSessionsOf(ctx context.Context, userID, provider, except string
 
 // MembershipsWithSource returns a user's teams and who put them there.
 func (s *SSO) MembershipsWithSource(ctx context.Context, userID string) ([]sso.Membership, error) {
-	rows, err := s.db.Query(ctx, `SELECT t.id, t.slug, t.name, m.role, m.source FROM members m JOIN teams t ON t.id = m.team_id WHERE m.user_id = ? ORDER BY t.slug`, userID)
+	rows, err := s.db.Query(ctx, `/* every team: a user's own */ SELECT t.id, t.slug, t.name, m.role, m.source FROM members m JOIN teams t ON t.id = m.team_id WHERE m.user_id = ? ORDER BY t.slug`, userID)
 	return collect(rows, err, func(r scanner) (m sso.Membership, err error) {
 		err = r.Scan(&m.Team.ID, &m.Team.Slug, &m.Team.Name, &m.Role, &m.Source)
 		return m, err
@@ -69,22 +69,22 @@ func (s *SSO) MembershipsWithSource(ctx context.Context, userID string) ([]sso.M
 
 // InsertSourcedMember stores a member whom a provider's groups put there; false when the user is one already.
 func (s *SSO) InsertSourcedMember(ctx context.Context, teamID, userID string, role accounts.Role, source string, at int64) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO members (team_id, user_id, role, source, created_at) VALUES (?, ?, ?, ?, ?)
+	return inserted(s.db.Exec(ctx, `INSERT INTO members (team_id, user_id, role, source, created_at) VALUES ({team?}, ?, ?, ?, ?)
 		ON CONFLICT (team_id, user_id) DO NOTHING`, teamID, userID, string(role), source, at))
 }
 
 // SetSourcedRole changes the role of a member whom a provider's groups put there.
 func (s *SSO) SetSourcedRole(ctx context.Context, teamID, userID string, role accounts.Role, source string) error {
-	return changed(s.db.Exec(ctx, `UPDATE members SET role = ? WHERE team_id = ? AND user_id = ? AND source = ?`, string(role), teamID, userID, source))
+	return changed(s.db.Exec(ctx, `UPDATE members SET role = ? WHERE team_id = {team?} AND user_id = ? AND source = ?`, string(role), teamID, userID, source))
 }
 
 // DeleteSourcedMember ends a membership that a provider's groups gave.
 func (s *SSO) DeleteSourcedMember(ctx context.Context, teamID, userID, source string) error {
-	return changed(s.db.Exec(ctx, `DELETE FROM members WHERE team_id = ? AND user_id = ? AND source = ?`, teamID, userID, source))
+	return changed(s.db.Exec(ctx, `DELETE FROM members WHERE team_id = {team?} AND user_id = ? AND source = ?`, teamID, userID, source))
 }
 
 // CountOwners returns how many owners a team has.
 func (s *SSO) CountOwners(ctx context.Context, teamID string) (n int, err error) {
-	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM members WHERE team_id = ? AND role = ?`, teamID, string(accounts.Owner)).Scan(&n)
+	err = s.db.QueryRow(ctx, `SELECT COUNT(*) FROM members WHERE team_id = {team?} AND role = ?`, teamID, string(accounts.Owner)).Scan(&n)
 	return n, err
 }
