@@ -21,6 +21,7 @@ const (
 	maxTarget   = 255
 	maxUsername = 255
 	maxAgents   = 50
+	maxToken    = 2 << 10
 )
 
 var (
@@ -189,8 +190,8 @@ func checkValue(k Kind, value string) error {
 		return bad("value", "A value has at most %d KiB.", MaxValue>>10)
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
 		return bad("value", "A value is UTF-8 text without NUL characters.")
-	case k == Git && strings.ContainsFunc(value, unicode.IsControl):
-		return bad("value", "A token is one line without control characters.")
+	case k == Git && (len(value) > maxToken || strings.ContainsFunc(value, unicode.IsControl)):
+		return bad("value", "A token is one line of at most %d bytes without control characters.", maxToken)
 	}
 	return nil
 }

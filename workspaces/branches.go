@@ -330,7 +330,11 @@ func (s *Service) askRemote(ctx context.Context, p Project, doing string) error 
 	args := []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--quiet"}
 	var c hostgit.Call
 	if p.SourceKind == SourceURL {
-		c = s.network(p, append(args, "--prune", "--", p.Source, fetchSpec)...)
+		cred, err := s.credential(ctx, p, p.Source)
+		if err != nil {
+			return err
+		}
+		return gitFault(s.fetchApart(ctx, p, p.Source, cred), fault.Unavailable, "fetch_failed", doing)
 	} else {
 		from, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get", "remote.origin.url"}})
 		if hostgit.ExitCode(err) == 1 || err == nil && from == "" {
@@ -338,6 +342,15 @@ func (s *Service) askRemote(ctx context.Context, p Project, doing string) error 
 		}
 		if err != nil {
 			return gitFault(err, fault.Unavailable, "fetch_failed", doing)
+		}
+		if r, err := parseRemote(from, []string{"https"}); err == nil {
+			cred, err := s.credential(ctx, p, r.URL)
+			if err != nil {
+				return err
+			}
+			if cred != nil {
+				return gitFault(s.fetchApart(ctx, p, r.URL, cred), fault.Unavailable, "fetch_failed", doing)
+			}
 		}
 		c = s.network(p, append(args, "--", "origin")...)
 		c.Also = s.localProtocol(p, from)

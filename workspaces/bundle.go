@@ -47,7 +47,7 @@ func (s *Service) createFromMachine(ctx context.Context, actor accounts.Actor, p
 	}
 	p.Source, p.RunnerID, p.State = n.Path, n.RunnerID, Cloning
 	p.GitDir = filepath.Join(s.projectDir(p.ID), "repo.git")
-	if err := s.prepareDir(p.ID, ""); err != nil {
+	if err := os.MkdirAll(s.projectDir(p.ID), 0o700); err != nil {
 		return Project{}, diskFault(err, "Making the project's folder")
 	}
 	p, err := s.insertProject(ctx, p, repoName(p.Source))

@@ -29,10 +29,15 @@ func (s *Service) createFromURL(ctx context.Context, p Project, raw string) (Pro
 	}
 	p.Source, p.State = r.URL, Cloning
 	p.GitDir = filepath.Join(s.projectDir(p.ID), "repo.git")
-	if err := s.prepareDir(p.ID, r.Credential); err != nil {
+	if err := os.MkdirAll(s.projectDir(p.ID), 0o700); err != nil {
 		return Project{}, fmt.Errorf("making the project's folder: %w", err)
 	}
 	p, err = s.insertProject(ctx, p, r.Name)
+	if err == nil {
+		if err = s.keepCredential(ctx, p, r); err != nil {
+			s.failClone(ctx, p, reason(err))
+		}
+	}
 	if err == nil {
 		if err = s.jobs.add(p.ID, func(ctx context.Context) { s.clone(ctx, p) }); err != nil {
 			s.failClone(ctx, p, reason(err))
@@ -43,19 +48,6 @@ func (s *Service) createFromURL(ctx context.Context, p Project, raw string) (Pro
 		return Project{}, err
 	}
 	return p, nil
-}
-
-// prepareDir makes the project's folder with what git's credential store shall know of the remote. The file is only read by
-// git's own helper, named by HOME, so that the credential is in no argument and no config.
-func (s *Service) prepareDir(projectID, credential string) error {
-	dir := s.projectDir(projectID)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if credential == "" {
-		return nil
-	}
-	return os.WriteFile(filepath.Join(dir, ".git-credentials"), []byte(credential+"\n"), 0o600)
 }
 
 // clone is the job behind a project from a URL.
@@ -123,12 +115,18 @@ func (s *Service) cloneInto(ctx context.Context, p Project) (string, error) {
 		}
 	}
 	s.setProgress(ctx, p, "Connecting")
-	head, err := s.git.Text(ctx, s.network(p, "ls-remote", "--symref", "--", p.Source, "HEAD"))
+	cred, err := s.credential(ctx, p, p.Source)
+	if err != nil {
+		return "", err
+	}
+	ask := s.network(p, "ls-remote", "--symref", "--", p.Source, "HEAD")
+	ask.Credential = cred
+	head, err := s.git.Text(ctx, ask)
 	if err != nil {
 		return "", gitFault(err, fault.Unavailable, "clone_failed", doing)
 	}
 	c := s.network(p, "fetch", "--progress", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--", p.Source, fetchSpec)
-	c.Timeout = s.cfg.CloneTimeout
+	c.Timeout, c.Credential = s.cfg.CloneTimeout, cred
 	c.Progress = func(line string) { s.setProgress(ctx, p, line) }
 	if _, err := s.git.Run(ctx, c); err != nil {
 		return "", gitFault(err, fault.Unavailable, "clone_failed", doing)
@@ -155,13 +153,7 @@ func (s *Service) cloneInto(ctx context.Context, p Project) (string, error) {
 
 // network is a git call that talks to the project's remote.
 func (s *Service) network(p Project, args ...string) hostgit.Call {
-	c := hostgit.Call{GitDir: p.GitDir, Args: args, Network: true, Timeout: s.cfg.FetchTimeout}
-	if p.SourceKind == SourceURL {
-		if _, err := os.Stat(filepath.Join(s.projectDir(p.ID), ".git-credentials")); err == nil {
-			c.Home = s.projectDir(p.ID)
-		}
-	}
-	return c
+	return hostgit.Call{GitDir: p.GitDir, Args: args, Network: true, Timeout: s.cfg.FetchTimeout}
 }
 
 // CancelClone ends a clone under way, removes what it left and returns the failed project.

@@ -41,9 +41,9 @@ func gitFault(err error, kind fault.Kind, code, doing string) error {
 
 // cures says what to do about git's commonest words about remotes.
 var cures = [...]struct{ words, cure string }{
-	{"could not read Username", "The repository is private or does not exist. Put a token into the URL (https://TOKEN@host/...) or use an ssh URL."},
-	{"could not read Password", "The repository is private. Put user and token into the URL (https://USER:TOKEN@host/...) or use an ssh URL."},
-	{"Authentication failed", "The credentials were not accepted. Add the project with a valid token in the URL."},
+	{"could not read Username", "The repository is private or does not exist. Add a git credential for its host to the secrets of the project or the team (or, for a new project, put it into the URL), or use an ssh URL."},
+	{"could not read Password", "The repository is private. Add a git credential for its host to the secrets of the project or the team, or use an ssh URL."},
+	{"Authentication failed", "The credential was not accepted. Replace its token in the secrets of the project or the team."},
 	{"Permission denied (publickey", "Add the server user's public ssh key to the git host, or use an https URL with a token."},
 	{"Host key verification failed", "The host's key is not the one known for it. Check known_hosts on the server."},
 	{"Could not resolve host", "Check the host's name and the server's network."},

@@ -83,6 +83,9 @@ func (s *Service) Run(ctx context.Context) error {
 // Recover cleans up what a crash cut: half-made clones and creations become failed with a reason, their remains are removed.
 // Called once at start, before Run.
 func (s *Service) Recover(ctx context.Context) error {
+	if err := s.moveCredentials(ctx); err != nil {
+		return fmt.Errorf("looking for credentials of projects: %w", err)
+	}
 	projects, err := s.store.ProjectsIn(ctx, Cloning)
 	if err != nil {
 		return fmt.Errorf("listing cut clones: %w", err)

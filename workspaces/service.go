@@ -97,6 +97,8 @@ type Config struct {
 
 	Machines Machines // members' own machines; nil = there are none
 
+	Credentials Credentials // for the hosts of remotes; nil = there are none
+
 	DataDir      string
 	AllowedRoots []string         // folders below which people may choose repositories
 	BranchPrefix string           // of the branches of workspaces, such as "parawork/"; "" = none

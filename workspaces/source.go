@@ -15,10 +15,11 @@ import (
 
 // remote is a parsed repository URL.
 type remote struct {
-	URL        string // without credentials
-	Credential string // a line for git's credential store; "" = none
-	Name       string // the last part, without .git
-	File       string // the folder of a file URL
+	URL      string // without credentials
+	Username string // that stood in the URL with a token; "" = none
+	Token    string // that stood in the URL; "" = none
+	Name     string // the last part, without .git
+	File     string // the folder of a file URL
 }
 
 var (
@@ -73,8 +74,12 @@ func parseRemote(raw string, protocols []string) (remote, error) {
 		pass, hasPass := u.User.Password()
 		switch {
 		case u.Scheme == "https" || u.Scheme == "http":
-			c := url.URL{Scheme: u.Scheme, Host: u.Host, User: url.UserPassword(u.User.Username(), pass)}
-			r.Credential = c.String()
+			if r.Username, r.Token = u.User.Username(), pass; pass == "" {
+				r.Username, r.Token = "", r.Username // the usual way to write a token alone
+			}
+			if r.Token != "" && u.Scheme != "https" {
+				return bad("A token is sent over https only. Use an https URL.")
+			}
 			u.User = nil
 		case hasPass:
 			return bad("A password in an ssh URL cannot be used: use an ssh key, or an https URL with a token.")

@@ -164,7 +164,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if cfg.Projects.AllowFileURLs {
 		protocols = append(protocols, "file")
 	}
-	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Machines: h.machines, Events: publisher, DataDir: cfg.DataDir,
+	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Machines: h.machines, Credentials: h.secrets, Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
 		Protocols: protocols, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
 		FallBackAllowed: func(ctx context.Context) bool { return h.settings.Values(ctx).E2B.FallbackToLocal }, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})

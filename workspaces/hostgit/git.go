@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/parawork/parawork/internal/redact"
 )
 
 // Config is what a Git is made of.
@@ -52,24 +54,24 @@ const killGrace = 3 * time.Second
 
 // Call is one call of git.
 type Call struct {
-	GitDir   string   // GIT_DIR; "" only for calls that need no repository
-	WorkTree string   // GIT_WORK_TREE, also the working directory; "" = none
-	Dir      string   // working directory when there is no work tree; "" = the git dir
-	Discover bool     // leave GIT_DIR unset and let git find the repository of Dir, with its own ownership check
-	Objects  string   // GIT_OBJECT_DIRECTORY
-	Args     []string // subcommand and arguments
-	Config   []string // further key=value settings
-	Env      []string // further KEY=value
-	Stdin    io.Reader
-	Stdout   io.Writer // gets the output instead of the result; not capped
-	Max      int64     // cap of the output in bytes; 0 = DefaultMax
-	Timeout  time.Duration
-	Progress func(line string) // gets each line git writes to stderr, also those ended by \r
-	Network  bool              // may talk to other hosts
-	Passing  bool              // ends when the server is killed, as network calls do: the next start removes what it made
-	Home     string            // HOME, for credentials of a network call
-	Also     []string          // protocols this network call may use beside the configured ones
-	Memory   int64             // bytes git may allocate, where the system can bound that; 0 = no bound
+	GitDir     string   // GIT_DIR; "" only for calls that need no repository
+	WorkTree   string   // GIT_WORK_TREE, also the working directory; "" = none
+	Dir        string   // working directory when there is no work tree; "" = the git dir
+	Discover   bool     // leave GIT_DIR unset and let git find the repository of Dir, with its own ownership check
+	Objects    string   // GIT_OBJECT_DIRECTORY
+	Args       []string // subcommand and arguments
+	Config     []string // further key=value settings
+	Env        []string // further KEY=value
+	Stdin      io.Reader
+	Stdout     io.Writer // gets the output instead of the result; not capped
+	Max        int64     // cap of the output in bytes; 0 = DefaultMax
+	Timeout    time.Duration
+	Progress   func(line string) // gets each line git writes to stderr, also those ended by \r
+	Network    bool              // may talk to other hosts
+	Passing    bool              // ends when the server is killed, as network calls do: the next start removes what it made
+	Credential *Credential       // what a network call proves who it is with, to its host alone; nil = nothing
+	Also       []string          // protocols this network call may use beside the configured ones
+	Memory     int64             // bytes git may allocate, where the system can bound that; 0 = no bound
 }
 
 // Error is a call of git that did not succeed.
@@ -129,12 +131,21 @@ func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 	} else {
 		cmd.Stdout = out
 	}
-	words := &lines{fn: c.Progress}
+	hide := c.Credential.hidden()
+	words := &lines{fn: c.Progress, hide: hide}
 	cmd.Stderr = words
 	cmd.SysProcAttr = session(c.Passing || c.Network)
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killGrace
 
+	if c.Credential != nil {
+		pipe, err := c.Credential.pipe()
+		if err != nil {
+			return nil, &Error{Sub: c.Args[0], Code: -1, Err: err}
+		}
+		defer pipe.Close()
+		cmd.ExtraFiles = []*os.File{pipe} // 3, which the helper reads
+	}
 	err := cmd.Start()
 	if err == nil {
 		if c.Memory > 0 {
@@ -149,7 +160,7 @@ func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 	if err == nil {
 		return out.buf.Bytes(), nil
 	}
-	e := &Error{Sub: c.Args[0], Code: -1, Stderr: string(words.tail)}
+	e := &Error{Sub: c.Args[0], Code: -1, Stderr: hide.Text(string(words.tail))}
 	exit, isExit := errors.AsType[*exec.ExitError](err)
 	switch {
 	case out.hit:
@@ -220,6 +231,7 @@ type lines struct {
 	tail []byte
 	part []byte
 	fn   func(string)
+	hide *redact.Masker
 }
 
 func (w *lines) Write(p []byte) (int, error) {
@@ -244,7 +256,7 @@ func (w *lines) Write(p []byte) (int, error) {
 
 func (w *lines) flush() {
 	if w.fn != nil && len(w.part) > 0 {
-		w.fn(Clean(string(w.part)))
+		w.fn(Clean(w.hide.Text(string(w.part))))
 	}
 	w.part = w.part[:0]
 }

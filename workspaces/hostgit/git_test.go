@@ -93,17 +93,17 @@ func TestEnvironmentIsMadeFromNothing(t *testing.T) {
 	t.Setenv("PARAWORK_SECRET", "hunter2")
 	t.Setenv("GIT_CONFIG_PARAMETERS", "'core.pager=touch'")
 	g, dir := fake(t, `env; echo "$@"`)
-	out, err := g.Text(t.Context(), hostgit.Call{Args: []string{"fetch"}, GitDir: dir, Network: true, Home: "/home/of/project"})
+	out, err := g.Text(t.Context(), hostgit.Call{Args: []string{"fetch"}, GitDir: dir, Network: true, Credential: &hostgit.Credential{Host: "git.example.com", Token: "swordfish"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"GIT_DIR=" + dir, "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https", "HOME=/home/of/project", "BatchMode=yes",
-		"core.hooksPath=/dev/null", "credential.helper=store", "GIT_CONFIG_NOSYSTEM=1"} {
+	for _, want := range []string{"GIT_DIR=" + dir, "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=https", "HOME=/nonexistent", "BatchMode=yes",
+		"core.hooksPath=/dev/null", "credential.https://git.example.com.helper=", "GIT_CONFIG_NOSYSTEM=1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in %s", want, out)
 		}
 	}
-	for _, no := range []string{"hunter2", "elsewhere", "/tmp/x", "GIT_CONFIG_PARAMETERS"} {
+	for _, no := range []string{"swordfish", "hunter2", "elsewhere", "/tmp/x", "GIT_CONFIG_PARAMETERS"} {
 		if strings.Contains(out, no) {
 			t.Errorf("%q came through", no)
 		}

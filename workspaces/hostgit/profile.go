@@ -28,8 +28,10 @@ func (g *Git) args(c Call) []string {
 	}
 	if c.Network {
 		set("credential.helper=") // forget what the repository's config names
-		if c.Home != "" {
-			set("credential.helper=store")
+		if c.Credential != nil {
+			for _, kv := range c.Credential.config() {
+				set(kv)
+			}
 		}
 		set("http.lowSpeedLimit=100")
 		set("http.lowSpeedTime=60")
@@ -46,12 +48,8 @@ func (g *Git) env(c Call) []string {
 	if path == "" {
 		path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
-	home := c.Home
-	if home == "" {
-		home = "/nonexistent"
-	}
 	env := []string{
-		"PATH=" + path, "HOME=" + home, "LC_ALL=C", "TZ=UTC",
+		"PATH=" + path, "HOME=/nonexistent", "LC_ALL=C", "TZ=UTC",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_ATTR_NOSYSTEM=1",
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=false", "SSH_ASKPASS=false", "SSH_ASKPASS_REQUIRE=never",
 		"GIT_EDITOR=false", "GIT_SEQUENCE_EDITOR=false", "GIT_PAGER=cat", "GIT_MERGE_AUTOEDIT=no",
