@@ -14,8 +14,12 @@ func (h handlers) GetMySignIn(ctx context.Context, _ api.GetMySignInRequestObjec
 	if err != nil {
 		return nil, err
 	}
+	ids, err := h.identities(ctx, callOf(ctx).actor.User.ID)
+	if err != nil {
+		return nil, err
+	}
 	return api.GetMySignIn200JSONResponse{HasPassword: w.HasPassword, RecoveryCodesLeft: w.RecoveryCodes,
-		Totp: api.TotpState{Enabled: w.TOTP.ConfirmedAt != 0, ConfirmedAt: ptr(w.TOTP.ConfirmedAt)}, Passkeys: list(w.Passkeys, passkeyOf), Identities: []api.Identity{}}, nil
+		Totp: api.TotpState{Enabled: w.TOTP.ConfirmedAt != 0, ConfirmedAt: ptr(w.TOTP.ConfirmedAt)}, Passkeys: list(w.Passkeys, passkeyOf), Identities: ids}, nil
 }
 
 func passkeyOf(k accounts.Passkey) api.Passkey {

@@ -104,7 +104,7 @@ func (h handlers) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (
 	return api.GetSignIn200JSONResponse{
 		Password:  h.cfg.Accounts.TakesPasswords(),
 		Passkeys:  h.cfg.Accounts.TakesPasskeys() && h.site(r).Host != "",
-		Providers: []api.SignInProvider{},
+		Providers: h.providers(),
 		Insecure:  !h.secure(r) && !loopbackHost(r.Host),
 	}, nil
 }

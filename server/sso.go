@@ -51,7 +51,10 @@ func (h handlers) FinishProviderLogin(ctx context.Context, req api.FinishProvide
 	case err != nil:
 		to, err = h.signInFailed(ctx, req.Provider, err)
 	case !out.Link:
-		h.signIn(call, out.Cookie, out.ExpiresAt)
+		h.enterAs(call, out.Entered)
+		if out.Entered.Cookie == "" {
+			to = "/login?" + url.Values{"next": {out.Next}}.Encode() // which asks for the second factor
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -81,6 +84,21 @@ func (h handlers) UnlinkIdentity(ctx context.Context, req api.UnlinkIdentityRequ
 // trip is what is asked of the room for a way to a provider.
 func (s *Server) trip(call *call, providerID, next string) sso.BeginRequest {
 	return sso.BeginRequest{Provider: providerID, Base: s.here(call.request), Next: next, Browser: s.tripOf(call.request), Meta: s.meta(call)}
+}
+
+// providers are the ways to sign in elsewhere, for the sign-in page.
+func (s *Server) providers() []api.SignInProvider {
+	return list(s.cfg.SSO.Ways(), func(w sso.Way) api.SignInProvider {
+		return api.SignInProvider{Id: w.ID, Name: w.Name, Kind: api.SignInProviderKind(w.Kind)}
+	})
+}
+
+// identities are a user's accounts elsewhere.
+func (s *Server) identities(ctx context.Context, userID string) ([]api.Identity, error) {
+	all, err := s.cfg.SSO.Identities(ctx, userID)
+	return list(all, func(i sso.Identity) api.Identity {
+		return api.Identity{Id: i.ID, Provider: i.Provider, Name: i.Name, Email: i.Email, CreatedAt: i.CreatedAt, LastUsedAt: ptr(i.LastUsedAt)}
+	}), err
 }
 
 // tripOf is what the browser's cookie for such ways holds.

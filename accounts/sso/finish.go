@@ -27,11 +27,10 @@ type Answer struct {
 
 // Outcome is what came of it. Beside an error only Link and Next are set.
 type Outcome struct {
-	Link      bool // an account was linked; else somebody signed in
-	Next      string
-	UserID    string
-	Cookie    string // of the new login session
-	ExpiresAt int64
+	Link    bool // an account was linked; else somebody signed in
+	Next    string
+	UserID  string
+	Entered accounts.Entered // the new login session, or which second factor the sign-in waits for
 }
 
 // Finish takes a provider's answer: it signs in who it says somebody is, or links that account to the user who asked for it. Errors have
@@ -75,7 +74,7 @@ func (s *Service) Finish(ctx context.Context, a Answer) (Outcome, error) {
 		factors = append(factors, accounts.ProofSSOMFA)
 	}
 	out.UserID = user.ID
-	out.Cookie, out.ExpiresAt, err = s.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: factors, Provider: a.Provider, Meta: a.Meta})
+	out.Entered, err = s.cfg.Accounts.Enter(ctx, accounts.SignInRequest{UserID: user.ID, Factors: factors, Provider: a.Provider, Meta: a.Meta})
 	if err != nil {
 		return out, s.refused(ctx, p, who, false, err)
 	}

@@ -112,7 +112,8 @@ type Accounts interface {
 	SetupNeeded(ctx context.Context) (bool, error)
 	// CreateOutsideUser makes a user without a password; it joins the transaction in ctx.
 	CreateOutsideUser(ctx context.Context, email, name string) (accounts.User, error)
-	SignIn(ctx context.Context, req accounts.SignInRequest) (cookie string, expiresAt int64, err error)
+	// Enter signs in who has proven who they are, or says which second factor of theirs it waits for.
+	Enter(ctx context.Context, req accounts.SignInRequest) (accounts.Entered, error)
 	BeginCeremony(ctx context.Context, req accounts.CeremonyRequest) (value string, expiresAt int64, err error)
 	ReadCeremony(ctx context.Context, kind, value string, data any) (accounts.Ceremony, error)
 	EndCeremony(ctx context.Context, c accounts.Ceremony) error

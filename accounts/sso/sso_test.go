@@ -179,10 +179,10 @@ func TestASVS_10_5_2_WhoSomebodyIsIsIssuerAndSubject(t *testing.T) {
 		h.owner("owner@example.com")
 		b := &browser{}
 		first, err := h.signIn(b, "corp", "4711")
-		if err != nil || first.Next != "/teams" || first.Cookie == "" || first.Link {
+		if err != nil || first.Next != "/teams" || first.Entered.Cookie == "" || first.Link {
 			t.Fatalf("%+v %v", first, err)
 		}
-		actor, err := h.accounts.Authenticate(t.Context(), first.Cookie)
+		actor, err := h.accounts.Authenticate(t.Context(), first.Entered.Cookie)
 		if err != nil || actor.User.Email != "ada@example.com" || actor.User.Name != "Ada Lovelace" || actor.User.Operator || actor.SecondFactor {
 			t.Fatalf("%+v %v", actor, err)
 		}
@@ -238,7 +238,7 @@ func TestASVS_10_5_TokensThatLie(t *testing.T) {
 	} {
 		h.issuer.Lie(lie)
 		out, err := h.signIn(&browser{}, "corp", "4711")
-		if fault.CodeOf(err) != "sso_answer_invalid" || out.Cookie != "" {
+		if fault.CodeOf(err) != "sso_answer_invalid" || out.Entered.Cookie != "" {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && strings.Contains(err.(interface{ Error() string }).Error(), secret) {
@@ -266,7 +266,7 @@ func TestASVS_10_2_1_AnswersOfOthers(t *testing.T) {
 	}
 	expired := func(name string, a sso.Answer) {
 		t.Helper()
-		if out, err := h.sso.Finish(t.Context(), a); fault.CodeOf(err) != "sso_expired" || out.Cookie != "" {
+		if out, err := h.sso.Finish(t.Context(), a); fault.CodeOf(err) != "sso_expired" || out.Entered.Cookie != "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -477,11 +477,38 @@ func TestSecondFactorOfTheProvider(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			actor, err := h.accounts.Authenticate(t.Context(), out.Cookie)
+			actor, err := h.accounts.Authenticate(t.Context(), out.Entered.Cookie)
 			if err != nil || actor.SecondFactor != (trust && tc.strong) {
 				t.Errorf("trusted %v, %v: second factor %v, %v", trust, tc.claims, actor.SecondFactor, err)
 			}
 		}
+	}
+}
+
+// Who has a second factor here is asked for it, unless the provider asked for one.
+func TestSecondFactorOfTheUser(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t), func(corp, _ *sso.Provider) { corp.TrustSecondFactor = true })
+	h.owner("owner@example.com")
+	out, err := h.signIn(&browser{}, "corp", "4711")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.NewAccounts(h.db).PutTOTP(t.Context(), accounts.TOTP{UserID: out.UserID, Sealed: "x", CreatedAt: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.NewAccounts(h.db).ConfirmTOTP(t.Context(), out.UserID, 1); err != nil {
+		t.Fatal(err)
+	}
+	out, err = h.signIn(&browser{}, "corp", "4711")
+	if err != nil || out.Entered.Cookie != "" || out.Entered.Pending == "" || !slices.Contains(out.Entered.Methods, accounts.ProofTOTP) {
+		t.Errorf("let in without it: %+v %v", out, err)
+	}
+	p := ada()
+	p.Claims = map[string]any{"amr": []string{"mfa"}}
+	h.issuer.Know(p)
+	if out, err = h.signIn(&browser{}, "corp", "4711"); err != nil || out.Entered.Cookie == "" {
+		t.Errorf("the provider asked for one: %+v %v", out, err)
 	}
 }
 
@@ -512,7 +539,7 @@ func TestLinkAndUnlink(t *testing.T) {
 			a := h.answer(b, provider, begun.URL, subject)
 			a.UserID = as
 			out, err := h.sso.Finish(t.Context(), a)
-			if !out.Link || out.Next != "/account" || out.Cookie != "" {
+			if !out.Link || out.Next != "/account" || out.Entered.Cookie != "" {
 				t.Errorf("%+v", out)
 			}
 			return err
@@ -557,7 +584,7 @@ func TestLinkAndUnlink(t *testing.T) {
 		if err := h.sso.Unlink(t.Context(), actor, ids[0].ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.accounts.Authenticate(t.Context(), in.Cookie); !fault.Is(err, fault.Unauthorized) {
+		if _, err := h.accounts.Authenticate(t.Context(), in.Entered.Cookie); !fault.Is(err, fault.Unauthorized) {
 			t.Errorf("the session that the account began goes on: %v", err)
 		}
 		if !h.took(owner.ID) {
