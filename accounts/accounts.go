@@ -64,7 +64,7 @@ type Actor struct {
 type Object struct {
 	TeamID  string
 	OwnerID string // who made it; "" = it is the team's
-	Private bool   // only its owner sees it
+	Private bool   // only its owner sees it; where that is nobody any more, the team's owners and admins
 }
 
 // InTeam is a team itself, and whatever in it belongs to nobody in particular.

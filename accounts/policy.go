@@ -69,7 +69,7 @@ func (r Role) AtLeast(other Role) bool { return r.Valid() && rank[r] >= rank[oth
 // else's alone, so that outsiders learn nothing; fault.Forbidden naming the right otherwise.
 func Can(actor Actor, action Action, o Object) error {
 	role := actor.RoleIn(o.TeamID)
-	if o.TeamID == "" || !role.Valid() || o.Private && (o.OwnerID == "" || o.OwnerID != actor.User.ID) {
+	if o.TeamID == "" || !role.Valid() || o.hiddenFrom(actor, role) {
 		return fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")
 	}
 	if actor.User.SuspendedAt != 0 { // also what is taken up in their name
@@ -85,6 +85,17 @@ func Can(actor Actor, action Action, o Object) error {
 	}
 	return fault.New(fault.Forbidden, "forbidden", "Your role in this team, %s, does not allow you to %s. Ask an owner or admin of the team.", role, what).
 		With("action", string(action)).With("role", string(role))
+}
+
+// hiddenFrom reports whether o is somebody else's alone. What nobody owns any more is for the team's owners and admins.
+func (o Object) hiddenFrom(actor Actor, role Role) bool {
+	if !o.Private {
+		return false
+	}
+	if o.OwnerID == "" {
+		return !role.AtLeast(Admin)
+	}
+	return o.OwnerID != actor.User.ID
 }
 
 // admitted decides what holds beside the role, for members who have it: whether the team is open at all, asks for a second factor, and

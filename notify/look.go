@@ -142,6 +142,10 @@ func (s *Service) lookAt(ctx context.Context, teamID string) error {
 
 // enqueue puts one item's deliveries into the outbox.
 func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets []Target, now int64) (told int, err error) {
+	if it.OnlyFor != "" { // a team's webhook tells whoever reads where it leads to
+		hooks = nil
+		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return t.UserID != it.OnlyFor })
+	}
 	for _, w := range hooks {
 		if !w.Enabled || !slices.Contains(w.Kinds, it.Kind) {
 			continue

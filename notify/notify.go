@@ -37,6 +37,7 @@ type Item struct {
 	Since                                                 int64    // ms UTC
 	QuestionID, QuestionTitle, QuestionDetail             string   // of a question
 	Owners                                                []string // users who started it
+	OnlyFor                                               string   // the only user who may be told of it, "" = the team
 }
 
 // Inbox is where items come from.

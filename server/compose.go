@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/server/api"
@@ -20,7 +21,8 @@ type parts struct {
 	changes   map[string]filesync.Summary
 	sandboxes map[string]executors.Record
 	runs      map[string]string
-	costs     map[string]int64
+	costs     map[string]int64  // nil = who asks may not see any
+	names     map[string]string // of the team's members
 	outlook   func(kind string, running bool) outlook
 	machine   func(executors.Kind) (machines.Machine, bool)
 }
@@ -46,6 +48,9 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 	}
 	p.outlook = outlooks(all)
 	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.machineOf(ctx, k) }
+	if p.names, err = h.names(ctx, teamID); err != nil {
+		return p, fmt.Errorf("reading members: %w", err)
+	}
 	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading runs: %w", err)
 	}
@@ -65,8 +70,10 @@ func (h handlers) compose(ctx context.Context, teamID string, items []workspaces
 	for _, w := range items {
 		ids = append(ids, w.ID)
 	}
-	if p.costs, err = h.cfg.Ledger.Costs(ctx, ids); err != nil {
-		return nil, err
+	if callOf(ctx).can(accounts.ViewCosts) == nil {
+		if p.costs, err = h.cfg.Ledger.Costs(ctx, ids); err != nil {
+			return nil, err
+		}
 	}
 	return list(items, p.workspace), nil
 }
@@ -87,7 +94,14 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		UpdatedAt: w.UpdatedAt, ArchivedAt: ptr(w.ArchivedAt), DeletedAt: ptr(w.DeletedAt),
 		Changes: api.ChangesSummary{Files: ch.Files, Additions: ch.Additions, Deletions: ch.Deletions, Version: ch.Version}}
 	out.Executor, out.RunnerId, out.RunnerName = runnerOn(w, p.machine)
-	out.CostNano = p.costs[w.ID]
+	if p.costs != nil {
+		out.CostNano = new(p.costs[w.ID])
+	}
+	out.Private = w.Private
+	out.Owner = api.WorkspaceOwner{Id: w.CreatedBy, Name: p.names[w.CreatedBy]}
+	if out.Owner.Name == "" {
+		out.Owner.Name = "a former member"
+	}
 	out.FallbackOk = &w.FallbackOK
 	out.RunId = text(p.runs[w.ID])
 	look := p.outlook(w.Executor, p.sandboxes[w.ID].State == executors.Running)

@@ -121,7 +121,7 @@ func (s *Server) followEvents(c echo.Context) error {
 	all.Go(func() {
 		// Also a socket that is ended while it opens must be told why, so that ctx is not asked here.
 		if session, opened := <-f.ready; opened {
-			f.feed(ctx, session, sub)
+			f.feed(ctx, session, sub, func(e events.Event) bool { return s.mayHear(ctx, call, e) })
 		}
 	})
 	defer close(f.ready)
@@ -133,7 +133,7 @@ func (s *Server) followEvents(c echo.Context) error {
 }
 
 // feed sends events until ctx ends, then closes the socket.
-func (f *follower) feed(ctx context.Context, session *melody.Session, sub *events.Sub) {
+func (f *follower) feed(ctx context.Context, session *melody.Session, sub *events.Sub, mayHear func(events.Event) bool) {
 	defer f.close(ctx, session)
 	if sub.Missed() && !f.send(ctx, session, wireEvent{Type: missed, Seq: sub.Start()}) {
 		return
@@ -150,7 +150,7 @@ func (f *follower) feed(ctx context.Context, session *melody.Session, sub *event
 				sub.Missed() // told by the event itself
 				e.Type = missed
 			}
-			if !f.send(ctx, session, wireOf(e)) {
+			if mayHear(e) && !f.send(ctx, session, wireOf(e)) {
 				return
 			}
 			if sub.Missed() && !f.send(ctx, session, wireEvent{Type: missed, Seq: e.Seq}) {

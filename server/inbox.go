@@ -26,15 +26,22 @@ func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (ac
 	switch kind, _, _ := strings.Cut(about, "_"); kind {
 	case "qst":
 		q, err := s.cfg.Sessions.QuestionByID(ctx, about)
+		if err != nil {
+			return accounts.Object{}, err
+		}
 		call.workspace.ID = q.WorkspaceID
-		return accounts.InTeam(q.TeamID), err
+		return s.within(ctx, call, q.WorkspaceID)
 	case "ses":
-		call.session, err = s.cfg.Sessions.Get(ctx, about)
+		if call.session, err = s.cfg.Sessions.Get(ctx, about); err != nil {
+			return accounts.Object{}, err
+		}
 		call.workspace.ID = call.session.WorkspaceID
-		return accounts.InTeam(call.session.TeamID), err
+		return s.within(ctx, call, call.session.WorkspaceID)
 	case "ws":
-		call.workspace, err = s.cfg.Workspaces.Workspace(ctx, about)
-		return accounts.InTeam(call.workspace.TeamID), err
+		if call.workspace, err = s.cfg.Workspaces.Workspace(ctx, about); err != nil {
+			return accounts.Object{}, err
+		}
+		return s.objectOf(ctx, call.actor, call.workspace)
 	}
 	return accounts.Object{}, errNotFound
 }
@@ -53,7 +60,7 @@ func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]w
 	}
 	active := map[string]workspaces.Workspace{}
 	for pg := (page.Page{Limit: page.MaxLimit}); ; {
-		some, next, err := h.cfg.Workspaces.List(ctx, call.team.ID, workspaces.Filter{Show: workspaces.ShowActive}, pg)
+		some, next, err := h.cfg.Workspaces.List(ctx, call.team.ID, shownTo(call, workspaces.Filter{Show: workspaces.ShowActive}), pg)
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the inbox: %w", err)
 		}

@@ -61,7 +61,7 @@ func TestMetricsOfTheInstance(t *testing.T) {
 	}
 	var w api.Workspace
 	h.do("GET", ws, "", member...).into(t, &w)
-	if w.CostNano != cost {
+	if w.CostNano == nil || *w.CostNano != cost {
 		t.Errorf("the workspace says that it cost %d, not %d", w.CostNano, cost)
 	}
 }

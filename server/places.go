@@ -107,7 +107,7 @@ func (h handlers) teamPlaces(ctx context.Context, teamID string) (api.TeamPlaces
 		return out, err
 	}
 	for cursor := ""; ; {
-		items, next, err := h.cfg.Workspaces.List(ctx, teamID, workspaces.Filter{}, page.Page{Limit: maxBelow, Cursor: cursor})
+		items, next, err := h.cfg.Workspaces.List(ctx, teamID, shownTo(callOf(ctx), workspaces.Filter{}), page.Page{Limit: maxBelow, Cursor: cursor})
 		if err != nil {
 			return out, err
 		}

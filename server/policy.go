@@ -7,7 +7,6 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/workspaces"
 )
 
 // access says who may use an operation at all.
@@ -160,13 +159,13 @@ var policy = map[string]rule{
 
 	// Whose machine it is decides beyond the role: see runners.go.
 	"listRunners":       of(accounts.ViewTeam, byTeam),
-	"createRunner":      of(accounts.CreateWorkspace, byTeam),
+	"createRunner":      of(accounts.ConnectRunner, byTeam),
 	"listRunnerTokens":  of(accounts.ViewTeam, byTeam),
 	"revokeRunnerToken": of(accounts.ViewTeam, byRunnerToken),
 	"getRunner":         of(accounts.ViewTeam, byRunner),
 	"updateRunner":      of(accounts.ViewTeam, byRunner),
 	"revokeRunner":      of(accounts.ViewTeam, byRunner),
-	"regenerateRunner":  of(accounts.CreateWorkspace, byRunner),
+	"regenerateRunner":  of(accounts.ConnectRunner, byRunner),
 	"listRunnerHistory": of(accounts.ViewTeam, byRunner),
 	"listRunnerFolders": of(accounts.ViewTeam, byRunner),
 
@@ -338,12 +337,10 @@ func byWorkspace(s *Server, ctx context.Context, c echo.Context, call *call) (ac
 		return accounts.Object{}, err
 	}
 	call.workspace, err = s.cfg.Workspaces.Workspace(ctx, id)
-	return objectOf(call.workspace), err
-}
-
-// objectOf is a workspace as the policy sees it.
-func objectOf(w workspaces.Workspace) accounts.Object {
-	return accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	return s.objectOf(ctx, call.actor, call.workspace)
 }
 
 func bySession(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
@@ -351,8 +348,10 @@ func bySession(s *Server, ctx context.Context, c echo.Context, call *call) (acco
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	call.session, err = s.cfg.Sessions.Get(ctx, id)
-	return accounts.InTeam(call.session.TeamID), err
+	if call.session, err = s.cfg.Sessions.Get(ctx, id); err != nil {
+		return accounts.Object{}, err
+	}
+	return s.within(ctx, call, call.session.WorkspaceID)
 }
 
 func byCommand(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
@@ -360,17 +359,22 @@ func byCommand(s *Server, ctx context.Context, c echo.Context, call *call) (acco
 	if err != nil {
 		return accounts.Object{}, err
 	}
-	call.command, err = s.cfg.Commands.Command(ctx, id)
-	return accounts.InTeam(call.command.TeamID), err
+	if call.command, err = s.cfg.Commands.Command(ctx, id); err != nil {
+		return accounts.Object{}, err
+	}
+	return s.within(ctx, call, call.command.WorkspaceID)
 }
 
-func byConflict(s *Server, ctx context.Context, c echo.Context, _ *call) (accounts.Object, error) {
+func byConflict(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return accounts.Object{}, err
 	}
 	conflict, err := s.cfg.Files.Conflict(ctx, id)
-	return accounts.InTeam(conflict.TeamID), err
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	return s.within(ctx, call, conflict.WorkspaceID)
 }
 
 // pathID returns the id in the path. Ids are letters, digits, _ and -; anything else names nothing, and is kept from the rooms.

@@ -64,7 +64,11 @@ func (s *Server) mayVisit(ctx context.Context, who any, workspaceID string) erro
 	if err != nil {
 		return err
 	}
-	return accounts.Can(actor, accounts.EditWorkspace, objectOf(w))
+	o, err := s.objectOf(ctx, actor, w)
+	if err != nil {
+		return err
+	}
+	return accounts.Can(actor, accounts.EditWorkspace, o)
 }
 
 // dialPort connects to a port of a workspace's sandbox.

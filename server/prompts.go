@@ -19,7 +19,10 @@ func byPrompt(s *Server, ctx context.Context, c echo.Context, call *call) (accou
 	if err == nil {
 		call.session, err = s.cfg.Sessions.Get(ctx, p.SessionID) // it says in which place it is to be typed
 	}
-	return accounts.InTeam(p.TeamID), err
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	return s.within(ctx, call, call.session.WorkspaceID)
 }
 
 // promptOf makes the API's prompt; names are those of the team's members.

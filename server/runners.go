@@ -62,8 +62,15 @@ func (h handlers) crowdOf(ctx context.Context, teamID, slug string) (crowd, erro
 	for _, m := range members {
 		c.names[m.User.ID] = m.User.Name
 	}
+	hidden, err := h.hidden(ctx, callOf(ctx))
+	if err != nil {
+		return c, err
+	}
 	work, err := h.cfg.Machines.Work(ctx, teamID)
 	for _, w := range work {
+		if hidden[w.ID] {
+			continue
+		}
 		c.work[w.RunnerID] = append(c.work[w.RunnerID], w)
 	}
 	return c, err

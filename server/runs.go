@@ -36,6 +36,15 @@ func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject)
 		return nil, fault.New(fault.Invalid, "invalid_run", "Give attempts or workspace_ids, not both.").With("field", "workspace_ids")
 	}
 	for _, id := range ids {
+		if w, err := h.cfg.Workspaces.Workspace(ctx, id); err == nil {
+			ok, err := h.sees(ctx, call, w)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				id = ""
+			}
+		}
 		if !plainID(id) || id == "" {
 			return nil, fault.New(fault.NotFound, "workspace_not_found", "The project has no such workspace.").With("field", "workspace_ids")
 		}
@@ -114,6 +123,10 @@ func (h handlers) composeRuns(ctx context.Context, teamID string, items []runs.R
 	if err != nil {
 		return nil, err
 	}
+	hidden, err := h.hidden(ctx, callOf(ctx))
+	if err != nil {
+		return nil, err
+	}
 	out := make([]api.Run, 0, len(items))
 	for _, r := range items {
 		one := api.Run{Id: r.ID, ProjectId: r.ProjectID, ProjectName: p.projects[r.ProjectID].Name, Name: r.Name, Prompt: r.Prompt, Kept: text(r.Kept),
@@ -121,6 +134,11 @@ func (h handlers) composeRuns(ctx context.Context, teamID string, items []runs.R
 		for _, a := range r.Attempts {
 			at := api.Attempt{Id: a.ID, Name: a.Name, Agent: a.Agent, AgentName: h.cfg.Sessions.AgentName(a.Agent), State: api.AttemptState(a.State),
 				Code: a.Code, Reason: a.Reason, Made: a.Made, Base: a.Base}
+			if hidden[a.WorkspaceID] {
+				at.Name, at.Reason = "Private", ""
+				one.Attempts = append(one.Attempts, at)
+				continue
+			}
 			if a.WorkspaceID != "" {
 				w, err := h.cfg.Workspaces.Workspace(ctx, a.WorkspaceID)
 				if err := ignoreMissing(err); err != nil {

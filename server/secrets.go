@@ -133,7 +133,10 @@ func (h handlers) secretsOf(ctx context.Context, all []secrets.Secret) []api.Sec
 				continue
 			}
 			w, err := h.cfg.Workspaces.Workspace(ctx, u.WorkspaceID)
-			if err != nil || accounts.Can(actor, accounts.ViewWorkspace, objectOf(w)) != nil {
+			if err != nil {
+				continue
+			}
+			if ok, err := h.sees(ctx, callOf(ctx), w); err != nil || !ok {
 				continue
 			}
 			out.Outdated = append(out.Outdated, api.SecretSession{SessionId: u.SessionID, WorkspaceId: w.ID, WorkspaceKey: w.Key(), WorkspaceName: w.Name, Agent: u.Agent})

@@ -121,6 +121,7 @@ type Server struct {
 	crossOrigin *http.CrossOriginProtection
 	phase       atomic.Int32
 	sockets     *sockets
+	veil        veil
 	preview     *preview.Proxy // nil = off
 	melody      *melody.Melody // while Serve runs
 	counters    http.Handler   // for Prometheus

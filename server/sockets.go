@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // Close codes of sockets.
@@ -39,6 +40,7 @@ type socket struct {
 	cred   credential
 	user   string
 	object accounts.Object
+	in     string // the workspace it is in, "" = none
 	needs  []accounts.Action
 	about  []string                        // ids of what it shows, beside its team: a workspace, a session
 	link   string                          // id of the link it was opened with, "" = by somebody with a login
@@ -216,8 +218,25 @@ func (s *Server) mayStay(ctx context.Context, k *socket) bool {
 		}
 		return true
 	}
+	object := k.object
+	if k.in != "" {
+		ctx = tenant.In(ctx, actor.TeamIDs()...)
+		w, err := s.cfg.Workspaces.Workspace(ctx, k.in)
+		if err == nil {
+			object, err = s.objectOf(ctx, actor, w)
+		}
+		if fault.Is(err, fault.NotFound) {
+			return false
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				s.log.Warn("socket could not be checked", "user_id", k.user, "error", err)
+			}
+			return true
+		}
+	}
 	for _, a := range k.needs {
-		if accounts.Can(actor, a, k.object) != nil {
+		if accounts.Can(actor, a, object) != nil {
 			return false
 		}
 	}

@@ -21,9 +21,17 @@ func (h handlers) GetTeamStorage(ctx context.Context, _ api.GetTeamStorageReques
 	if err != nil {
 		return nil, err
 	}
+	hidden, err := h.hidden(ctx, callOf(ctx))
+	if err != nil {
+		return nil, err
+	}
 	out := api.GetTeamStorage200JSONResponse{Caps: capsOf(st.Limits), Workspaces: []api.TeamStorageWorkspace{}}
 	at := map[string]int{}
 	for _, k := range st.Sessions {
+		if hidden[k.WorkspaceID] { // its bytes are the team's all the same
+			out.Bytes, out.Printed = out.Bytes+k.Disk, out.Printed+k.Printed
+			continue
+		}
 		i, ok := at[k.WorkspaceID]
 		if !ok {
 			w, err := h.cfg.Workspaces.Workspace(ctx, k.WorkspaceID)

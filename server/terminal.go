@@ -91,7 +91,7 @@ func (s *Server) attachTerminal(c echo.Context) error {
 	if want.Writer {
 		needs = append(needs, accounts.TypeTerminal)
 	}
-	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, object: call.object, needs: needs,
+	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, object: call.object, in: call.session.WorkspaceID, needs: needs,
 		about: []string{call.session.WorkspaceID, call.session.ID}, cancel: cancel})
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func Watched(all *sessions.Service, in *workspaces.Service) func(ctx context.Con
 		if err == nil && w.DeletedAt != 0 {
 			err = errNotFound
 		}
-		return watch.Subject{WorkspaceID: w.ID, Object: objectOf(w)}, err
+		return watch.Subject{WorkspaceID: w.ID, Object: accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}}, err
 	}
 }
 
@@ -54,8 +54,7 @@ func byWatchLink(s *Server, ctx context.Context, c echo.Context, call *call) (ac
 	if call.link, err = s.cfg.Watch.Link(ctx, id); err != nil {
 		return accounts.Object{}, err
 	}
-	w, err := s.cfg.Workspaces.Workspace(ctx, call.link.WorkspaceID)
-	return objectOf(w), err
+	return s.within(ctx, call, call.link.WorkspaceID)
 }
 
 func (h handlers) ListWatchLinks(ctx context.Context, req api.ListWatchLinksRequestObject) (api.ListWatchLinksResponseObject, error) {
@@ -74,6 +73,11 @@ func (h handlers) ListTeamWatchLinks(ctx context.Context, _ api.ListTeamWatchLin
 	if err != nil {
 		return nil, err
 	}
+	hidden, err := h.hidden(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	links = slices.DeleteFunc(links, func(l watch.Link) bool { return hidden[l.WorkspaceID] })
 	items, err := h.watchLinks(ctx, call.team.ID, links)
 	return api.ListTeamWatchLinks200JSONResponse{Items: items}, err
 }

@@ -21,7 +21,7 @@ func (h handlers) ListWorkspaces(ctx context.Context, req api.ListWorkspacesRequ
 	if !plainID(f.ProjectID) {
 		return api.ListWorkspaces200JSONResponse{Items: []api.Workspace{}}, nil
 	}
-	items, next, err := h.cfg.Workspaces.List(ctx, team, f, pageOf(req.Params.Limit, req.Params.Cursor))
+	items, next, err := h.cfg.Workspaces.List(ctx, team, shownTo(callOf(ctx), f), pageOf(req.Params.Limit, req.Params.Cursor))
 	if err != nil {
 		return nil, err
 	}
@@ -48,10 +48,11 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 		return nil, err
 	}
 	w, err := h.cfg.Workspaces.Create(ctx, call.actor, call.team.ID, workspaces.NewWorkspace{ProjectID: b.ProjectId, Name: b.Name, Base: val(b.Base),
-		Branch: val(b.Branch), Executor: string(kind), Folder: val(b.RunnerFolder), Limits: limitsOf(b.Resources), FallbackOK: val(b.FallbackOk)})
+		Branch: val(b.Branch), Executor: string(kind), Folder: val(b.RunnerFolder), Limits: limitsOf(b.Resources), FallbackOK: val(b.FallbackOk), Private: val(b.Private)})
 	if err != nil {
 		return nil, err
 	}
+	h.veil.lift()
 	h.remember(ctx, b.ProjectId, kind)
 	one, err := h.one(ctx, w)
 	return api.CreateWorkspace201JSONResponse(one), err
@@ -89,6 +90,12 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 	if req.Body.Name != nil {
 		var err error
 		if w, err = h.cfg.Workspaces.Rename(ctx, w.ID, *req.Body.Name); err != nil {
+			return nil, err
+		}
+	}
+	if private := req.Body.Private; private != nil {
+		var err error
+		if w, err = h.setPrivate(ctx, callOf(ctx), w.ID, *private); err != nil {
 			return nil, err
 		}
 	}

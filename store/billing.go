@@ -156,7 +156,7 @@ func (s *Billing) Costs(ctx context.Context, workspaceIDs []string) (map[string]
 
 // ByWorkspace is what the dearest workspaces cost in segments that began in [from, to).
 func (s *Billing) ByWorkspace(ctx context.Context, from, to int64, most int) ([]billing.WorkspaceCost, error) {
-	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT g.workspace_id, COALESCE(w.num, 0), COALESCE(w.name, ''), COALESCE(t.slug, ''), g.nano, g.ms FROM
+	rows, err := s.db.Query(ctx, `/* every team: the report of the instance */ SELECT g.workspace_id, COALESCE(w.num, 0), CASE WHEN w.private THEN '' ELSE COALESCE(w.name, '') END, COALESCE(t.slug, ''), g.nano, g.ms FROM
 		(SELECT workspace_id, team_id, CAST(SUM(cost_nano) AS BIGINT) AS nano, CAST(SUM(seen_at - started_at) AS BIGINT) AS ms FROM segments
 			WHERE started_at >= ? AND started_at < ? AND workspace_id <> '' GROUP BY workspace_id, team_id) g
 		LEFT JOIN workspaces w ON w.id = g.workspace_id LEFT JOIN teams t ON t.id = g.team_id

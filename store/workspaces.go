@@ -216,6 +216,13 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 	if f.ProjectID != "" {
 		query, args = query+` AND project_id = ?`, append(args, f.ProjectID)
 	}
+	if f.For != "" {
+		mine := `NOT private OR created_by = ?`
+		if f.Orphans {
+			mine += ` OR NOT EXISTS (SELECT 1 FROM members m WHERE {team:m} AND m.team_id = workspaces.team_id AND m.user_id = workspaces.created_by)`
+		}
+		query, args = query+` AND (`+mine+`)`, append(args, f.For)
+	}
 	switch f.Show {
 	case workspaces.ShowTrash:
 		query += ` AND deleted_at <> 0 AND snapshot <> ''`
@@ -236,6 +243,15 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 	}
 	items, next := page.Cut(pg, items, func(w workspaces.Workspace) page.Key { return page.Key{At: w.CreatedAt, ID: w.ID} })
 	return items, next, nil
+}
+
+// PrivateWorkspaces returns a team's private workspaces, deleted ones too; those of all teams with "".
+func (s *Workspaces) PrivateWorkspaces(ctx context.Context, teamID string) ([]workspaces.Workspace, error) {
+	query, args := `SELECT `+workspaceColumns+` FROM workspaces WHERE {team} AND private`, []any(nil)
+	if teamID != "" {
+		query, args = query+` AND team_id = ?`, []any{teamID}
+	}
+	return s.workspaces(ctx, query, args...)
 }
 
 // WorkspacesOf returns every workspace of a project that is not deleted.

@@ -47,7 +47,7 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 		return Workspace{}, err
 	}
 	now := s.now()
-	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Folder: n.Folder, Limits: n.Limits, FallbackOK: n.FallbackOK,
+	w := Workspace{ID: id.New("ws"), TeamID: teamID, ProjectID: p.ID, Name: name, Branch: n.Branch, Base: n.Base, Executor: n.Executor, Folder: n.Folder, Limits: n.Limits, FallbackOK: n.FallbackOK, Private: n.Private,
 		State: Creating, Steps: newSteps(), CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
 
@@ -120,6 +120,33 @@ func (s *Service) Rename(ctx context.Context, workspaceID, name string) (Workspa
 		return Workspace{}, err
 	}
 	return s.edit(ctx, workspaceID, func(w *Workspace) error { w.Name = name; return nil })
+}
+
+// SetPrivate keeps a workspace to who made it, or gives it to the team. Only who made it keeps it to themselves; the caller has seen to
+// it that actor sees it at all.
+func (s *Service) SetPrivate(ctx context.Context, actor accounts.Actor, workspaceID string, private bool) (Workspace, error) {
+	was := private
+	w, err := s.edit(ctx, workspaceID, func(w *Workspace) error {
+		if private && !w.Private && w.CreatedBy != actor.User.ID {
+			return fault.New(fault.Forbidden, "not_the_owner", "Only who made %s can keep it to themselves.", w.Key()).With("field", "private")
+		}
+		was, w.Private = w.Private, private
+		return nil
+	})
+	if err != nil || was == private {
+		return w, err
+	}
+	text := "Opened to the team"
+	if private {
+		text = "Made private: only its owner sees it"
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.private", Text: text, Data: map[string]any{"private": private}})
+	return w, nil
+}
+
+// Private returns the private workspaces of a team, those in the trash included; of all teams with "".
+func (s *Service) Private(ctx context.Context, teamID string) ([]Workspace, error) {
+	return s.store.PrivateWorkspaces(ctx, teamID)
 }
 
 // edit changes a workspace, notes when, and tells the team.

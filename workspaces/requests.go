@@ -74,6 +74,7 @@ type NewWorkspace struct {
 	Limits    executors.Limits
 
 	FallbackOK bool // it may work on this server when its place cannot serve
+	Private    bool // only who makes it sees it
 }
 
 // Show says which workspaces a list holds.
@@ -91,6 +92,9 @@ const (
 type Filter struct {
 	ProjectID string
 	Show      Show // "" = active
+
+	For     string // the user who looks: others' private workspaces are left out; "" = all
+	Orphans bool   // not those whose owner is no member any more
 }
 
 // Loss is what archiving or deleting would take away. All of it is kept in a snapshot when Restorable.

@@ -44,6 +44,8 @@ type WorkspaceStore interface {
 	WorkspacesOf(ctx context.Context, projectID string) ([]Workspace, error)
 	// WorkspacesIn returns every workspace in one of these states, for recovery.
 	WorkspacesIn(ctx context.Context, states ...State) ([]Workspace, error)
+	// PrivateWorkspaces returns a team's private workspaces, deleted ones too; those of all teams with "".
+	PrivateWorkspaces(ctx context.Context, teamID string) ([]Workspace, error)
 	// EditWorkspace changes a workspace in one transaction; an error of fn changes nothing.
 	EditWorkspace(ctx context.Context, id string, fn func(*Workspace) error) (Workspace, error)
 	// BoxUser returns the number of the workspace's user on this machine, a new one when it has none. No number is given twice.

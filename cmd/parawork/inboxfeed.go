@@ -58,6 +58,9 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 		if it.StartedBy != "" {
 			n.Owners = append(n.Owners, it.StartedBy)
 		}
+		if w.Private {
+			n.OnlyFor = w.CreatedBy
+		}
 		if q := it.Question; q != nil {
 			n.QuestionID, n.QuestionTitle, n.QuestionDetail = q.ID, q.Title, q.Detail
 		}

@@ -3657,7 +3657,10 @@ type NewWorkspace struct {
 	// FallbackOk It may start on this server when its place cannot serve, where the operator allows that: other costs, another boundary, the code stays here
 	FallbackOk *bool  `json:"fallback_ok,omitempty"`
 	Name       string `json:"name"`
-	ProjectId  string `json:"project_id"`
+
+	// Private Only who makes it sees it, and everything in it
+	Private   *bool  `json:"private,omitempty"`
+	ProjectId string `json:"project_id"`
 
 	// Resources Limits of its own; in a place with sizes, the size
 	Resources *ResourceLimits `json:"resources,omitempty"`
@@ -5446,11 +5449,13 @@ type Workspace struct {
 	BoundaryName *string        `json:"boundary_name,omitempty"`
 	Branch       string         `json:"branch"`
 	Changes      ChangesSummary `json:"changes"`
-	CostNano     int64          `json:"cost_nano"`
-	CreatedAt    int64          `json:"created_at"`
-	CreatedBy    string         `json:"created_by"`
-	DeletedAt    *int64         `json:"deleted_at"`
-	Executor     string         `json:"executor"`
+
+	// CostNano Null for who may not see costs
+	CostNano  *int64 `json:"cost_nano"`
+	CreatedAt int64  `json:"created_at"`
+	CreatedBy string `json:"created_by"`
+	DeletedAt *int64 `json:"deleted_at"`
+	Executor  string `json:"executor"`
 
 	// FallbackOk It may start on this server when its place cannot serve
 	FallbackOk *bool  `json:"fallback_ok,omitempty"`
@@ -5461,7 +5466,10 @@ type Workspace struct {
 	MergedAt     *int64 `json:"merged_at"`
 	MergedCommit string `json:"merged_commit"`
 	Name         string `json:"name"`
-	Path         string `json:"path"`
+
+	// Owner Who made it
+	Owner WorkspaceOwner `json:"owner"`
+	Path  string         `json:"path"`
 
 	// PlaceBlocked Nothing new can start there: it is to be moved, or its place to be mended
 	PlaceBlocked *bool `json:"place_blocked,omitempty"`
@@ -5471,8 +5479,11 @@ type Workspace struct {
 
 	// PlaceWarning What people should know of its place, in words: that it is no boundary, weaker than the team allows by now, or not there any more; empty when all is well
 	PlaceWarning *string `json:"place_warning,omitempty"`
-	ProjectId    string  `json:"project_id"`
-	ProjectName  string  `json:"project_name"`
+
+	// Private Only its owner sees it
+	Private     bool   `json:"private"`
+	ProjectId   string `json:"project_id"`
+	ProjectName string `json:"project_name"`
 
 	// RunId The run it is an attempt of
 	RunId *string `json:"run_id,omitempty"`
@@ -5541,12 +5552,21 @@ type WorkspaceList struct {
 	NextCursor *string     `json:"next_cursor"`
 }
 
+// WorkspaceOwner Who made it
+type WorkspaceOwner struct {
+	Id   string `json:"id"`
+	Name string `json:"name"`
+}
+
 // WorkspacePatch defines model for WorkspacePatch.
 type WorkspacePatch struct {
 	// Executor Moves it to another place, once its sessions have ended: the answer's place_changes say what that changed
 	Executor   *string `json:"executor,omitempty"`
 	FallbackOk *bool   `json:"fallback_ok,omitempty"`
 	Name       *string `json:"name,omitempty"`
+
+	// Private Only its owner sees it and everything in it. Only the owner makes it private; who is in it then is put out at once. One whose owner has left the team is seen by owners and admins
+	Private *bool `json:"private,omitempty"`
 
 	// RunnerFolder With executor, on a machine: the folder there whose repository it borrows
 	RunnerFolder *string `json:"runner_folder,omitempty"`

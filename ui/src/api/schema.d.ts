@@ -4664,6 +4664,8 @@ export interface components {
             /** @description It may start on this server when its place cannot serve, where the operator allows that: other costs, another boundary, the code stays here */
             fallback_ok?: boolean;
             name: string;
+            /** @description Only who makes it sees it, and everything in it */
+            private?: boolean;
             project_id: string;
             /** @description Limits of its own; in a place with sizes, the size */
             resources?: components["schemas"]["ResourceLimits"];
@@ -6195,8 +6197,11 @@ export interface components {
             boundary_name?: string;
             branch: string;
             changes: components["schemas"]["ChangesSummary"];
-            /** Format: int64 */
-            cost_nano: number;
+            /**
+             * Format: int64
+             * @description Null for who may not see costs
+             */
+            cost_nano: number | null;
             /** Format: int64 */
             created_at: number;
             created_by: string;
@@ -6212,6 +6217,7 @@ export interface components {
             merged_at: number | null;
             merged_commit: string;
             name: string;
+            owner: components["schemas"]["WorkspaceOwner"];
             path: string;
             /** @description Nothing new can start there: it is to be moved, or its place to be mended */
             place_blocked?: boolean;
@@ -6219,6 +6225,8 @@ export interface components {
             place_changes?: string[];
             /** @description What people should know of its place, in words: that it is no boundary, weaker than the team allows by now, or not there any more; empty when all is well */
             place_warning?: string;
+            /** @description Only its owner sees it */
+            private: boolean;
             project_id: string;
             project_name: string;
             /** @description The run it is an attempt of */
@@ -6268,11 +6276,18 @@ export interface components {
             items: components["schemas"]["Workspace"][];
             next_cursor: string | null;
         };
+        /** @description Who made it */
+        WorkspaceOwner: {
+            id: string;
+            name: string;
+        };
         WorkspacePatch: {
             /** @description Moves it to another place, once its sessions have ended: the answer's place_changes say what that changed */
             executor?: string;
             fallback_ok?: boolean;
             name?: string;
+            /** @description Only its owner sees it and everything in it. Only the owner makes it private; who is in it then is put out at once. One whose owner has left the team is seen by owners and admins */
+            private?: boolean;
             /** @description With executor, on a machine: the folder there whose repository it borrows */
             runner_folder?: string;
             /** @description With executor runner: which machine */

@@ -5,6 +5,7 @@ import { cx } from "@/kit/cx";
 import { Shape } from "@/kit/mark";
 import { Counts, Failure, Skeleton } from "@/kit/states";
 import { Danger, onDangerous } from "@/machines/danger";
+import { PrivateMark } from "@/workspaces/private-mark";
 import { GROUP_NAMES, type Group, type Grouped, grouped } from "@/workspaces/standing";
 import { useTeam } from "./team";
 
@@ -68,6 +69,7 @@ function GroupRows({ group, items, team, many }: Grouped & { team: string; many:
               <span className="min-w-0 flex-1">
                 <span className="flex items-baseline gap-1.5">
                   <span className="min-w-0 truncate text-fg">{w.name}</span>
+                  <PrivateMark workspace={w} short />
                   {onDangerous(w) && <Danger short />}
                 </span>
                 <span className="flex gap-1.5 truncate text-meta text-fg3">

@@ -42,6 +42,7 @@ const PATHS = {
   external: <path d="M9 3h4v4m0-4L7.5 8.5M11 9.5V13H3V5h3.5" />,
   stop: <path d="M4.5 4.5h7v7h-7Z" />,
   key: <path d="M10 9a3.2 3.2 0 1 0-3-2.1L2.5 11.5v2H5V12h1.5v-1.5L7.8 9.2" />,
+  lock: <path d="M4 7.5h8v6H4Zm1.8 0V5.2a2.2 2.2 0 0 1 4.4 0v2.3" />,
   fold: <path d="m5 3 3 3 3-3M5 13l3-3 3 3" />,
 } satisfies Record<string, ReactNode>;
 

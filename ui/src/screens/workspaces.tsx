@@ -14,6 +14,7 @@ import { Counts, Empty, Failure, Skeleton } from "@/kit/states";
 import { Danger, onDangerous } from "@/machines/danger";
 import { toast, toastError } from "@/state/toasts";
 import { keptWords } from "@/workspaces/kept";
+import { PrivateMark } from "@/workspaces/private-mark";
 import { GROUP_NAMES, grouped, type Standing } from "@/workspaces/standing";
 import { Page } from "./page";
 
@@ -145,6 +146,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
           <span className="flex items-baseline gap-2">
             <span className="truncate font-medium">{w.name}</span>
             <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
+            <PrivateMark workspace={w} />
             {onDangerous(w) && <Danger />}
             <Faces
               label="Watching"

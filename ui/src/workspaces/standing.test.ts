@@ -19,6 +19,8 @@ const ws = (over: Partial<Workspace>): Workspace => ({
   steps: [],
   sandbox: null,
   cost_nano: 0,
+  private: false,
+  owner: { id: "usr_1", name: "Ada" },
   attention: null,
   agents: { state: "none", sessions: 0, running: 0, watchers: [] },
   changes: { files: 0, additions: 0, deletions: 0, version: 0 },

@@ -11,7 +11,7 @@ import { splitCommand } from "@/format/words";
 import { Button, buttonClass } from "@/kit/button";
 import { Combobox } from "@/kit/combobox";
 import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
-import { Field, TextArea, TextField } from "@/kit/field";
+import { Check, Field, TextArea, TextField } from "@/kit/field";
 import { Empty, Failure, FormError, Skeleton } from "@/kit/states";
 import type { Place as PlaceInfo } from "@/places/far";
 import { chosenSize, sizeId } from "@/places/far-words";
@@ -94,6 +94,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
   const [executor, setExecutor] = useState<string | undefined>(undefined);
   const [size, setSize] = useState<string | undefined>(undefined); // undefined: the last one here, else the place's own
   const [fallback, setFallback] = useState(false);
+  const [secret, setSecret] = useState(false); // only its owner sees it
   const [folder, setFolder] = useState(""); // of a machine: whose repository it borrows
   const [tries, setTries] = useState<Try[] | undefined>(undefined); // several agents; undefined: one
 
@@ -126,6 +127,7 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
             ...(machine && folder ? { runner_folder: folder } : {}),
             ...(wanted ? { resources: { cpus: wanted.cpus, memory_mb: wanted.memory_mb } } : {}),
             ...(there?.own_disk && there.fallback && fallback ? { fallback_ok: true } : {}),
+            ...(secret ? { private: true } : {}),
           },
         }),
       ),
@@ -325,6 +327,14 @@ function NewWorkspaceForm({ projects, first, onClose }: { projects: Project[]; f
         )}
         {!several && choice.info?.takes_permissions && (
           <Permissions value={permissions} onChange={setChosen} isolated={isolated} />
+        )}
+        {!several && (
+          <Check
+            label="Private"
+            hint="Only you see it and what happens in it. Its branch is in the project's repository all the same."
+            checked={secret}
+            onChange={(e) => setSecret(e.target.checked)}
+          />
         )}
         <FormError error={several ? run.error : create.error && !named ? create.error : null} />
       </DialogBody>

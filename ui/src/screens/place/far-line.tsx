@@ -58,7 +58,7 @@ export function FarLine({
 /** What a workspace cost so far, and the rate while it costs. */
 export function Cost({ workspace: w, sandbox: s }: { workspace: Workspace; sandbox: FarSandbox }) {
   const rate = s.state === "running" ? s.price_nano_per_hour : 0;
-  if (w.cost_nano === 0 && rate === 0) return null;
+  if (w.cost_nano === null || (w.cost_nano === 0 && rate === 0)) return null;
   return (
     <span className="tabular-nums">
       · {usd(w.cost_nano)} {rate > 0 ? `at ${hourly(rate)} an hour` : "so far"}

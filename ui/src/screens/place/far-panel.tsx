@@ -85,7 +85,7 @@ export function FarPanel({
           </Fact>
         )}
         {s.size.cpus > 0 && <Fact label="Size">{sizeName(s.size)}</Fact>}
-        {(w.cost_nano > 0 || s.price_nano_per_hour > 0) && (
+        {w.cost_nano !== null && (w.cost_nano > 0 || s.price_nano_per_hour > 0) && (
           <Fact
             label="Cost so far"
             more={live && s.price_nano_per_hour > 0 && `at ${hourly(s.price_nano_per_hour)} an hour`}

@@ -14,9 +14,11 @@ import { Counts, copyText } from "@/kit/states";
 import { Danger, onDangerous } from "@/machines/danger";
 import { findPlace } from "@/places/which";
 import { toastError } from "@/state/toasts";
+import { PrivateMark } from "@/workspaces/private-mark";
 import { hasEnded, isShell, SETUP } from "@/workspaces/sessions";
 import { standing } from "@/workspaces/standing";
 import { StateChip } from "@/workspaces/state-chip";
+import { PrivacyItem } from "./privacy";
 import { useShownSession } from "./shown-session";
 import { useStop } from "./use-stop";
 
@@ -81,6 +83,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             <h1 className="min-w-0 text-title font-semibold break-words">{w.name}</h1>
           )}
           <span className="font-mono text-[12px] text-fg3">{w.key}</span>
+          <PrivateMark workspace={w} />
           {onDangerous(w) && <Danger />}
           <span role="status">
             {spoken ? (
@@ -157,6 +160,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
               Rename
             </MenuItem>
           )}
+          <PrivacyItem workspace={w} />
           <MenuItem onSelect={copyLink} keys="y l">
             Copy link
           </MenuItem>

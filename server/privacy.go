@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// objectOf is a workspace as the policy sees it, for somebody who asks. A private one whose owner has left the team is nobody's any more:
+// the team's owners and admins see it, so that nothing is lost.
+func (s *Server) objectOf(ctx context.Context, actor accounts.Actor, w workspaces.Workspace) (accounts.Object, error) {
+	o := accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private}
+	if !w.Private || w.CreatedBy == actor.User.ID || !actor.RoleIn(w.TeamID).AtLeast(accounts.Admin) {
+		return o, nil
+	}
+	owner, err := s.cfg.Accounts.Actor(ctx, w.CreatedBy)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return o, fmt.Errorf("reading whose a private workspace is: %w", err)
+	}
+	if !owner.RoleIn(w.TeamID).Valid() {
+		o.OwnerID = ""
+	}
+	return o, nil
+}
+
+// within is what is in a workspace, as the policy sees it: it is as private as the workspace.
+func (s *Server) within(ctx context.Context, call *call, workspaceID string) (accounts.Object, error) {
+	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	return s.objectOf(ctx, call.actor, w)
+}
+
+// sees reports whether the call's actor may see a workspace.
+func (s *Server) sees(ctx context.Context, call *call, w workspaces.Workspace) (bool, error) {
+	o, err := s.objectOf(ctx, call.actor, w)
+	if err != nil {
+		return false, err
+	}
+	return accounts.Can(call.actor, accounts.ViewWorkspace, o) == nil, nil
+}
+
+// shownTo narrows a list of workspaces to those the call's actor may see.
+func shownTo(call *call, f workspaces.Filter) workspaces.Filter {
+	f.For, f.Orphans = call.actor.User.ID, call.actor.RoleIn(call.team.ID).AtLeast(accounts.Admin)
+	return f
+}
+
+// hidden returns which workspaces of the call's team its actor may not see.
+func (s *Server) hidden(ctx context.Context, call *call) (map[string]bool, error) {
+	all, err := s.cfg.Workspaces.Private(ctx, call.team.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading which workspaces are private: %w", err)
+	}
+	out := map[string]bool{}
+	for _, w := range all {
+		ok, err := s.sees(ctx, call, w)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			out[w.ID] = true
+		}
+	}
+	return out, nil
+}
+
+// veilFresh is how long what another process may have changed is believed.
+const veilFresh = 2 * time.Second
+
+// veil knows which workspaces are private, for the sockets of events: they must not tell others what happens there. What this process
+// changes it knows at once.
+type veil struct {
+	mu    sync.Mutex
+	known map[string]workspaces.Workspace // private ones, by id
+	read  time.Time
+}
+
+// lift forgets what is known.
+func (v *veil) lift() {
+	v.mu.Lock()
+	v.read = time.Time{}
+	v.mu.Unlock()
+}
+
+// private returns a workspace when it is private. When that cannot be read, everything is.
+func (s *Server) private(ctx context.Context, workspaceID string) (w workspaces.Workspace, hidden bool, err error) {
+	v := &s.veil
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if now := s.cfg.Now(); v.read.IsZero() || now.Sub(v.read) > veilFresh {
+		all, err := s.cfg.Workspaces.Private(tenant.All(ctx, "one veil for the sockets of all teams"), "")
+		if err != nil {
+			return w, true, fmt.Errorf("reading which workspaces are private: %w", err)
+		}
+		v.known, v.read = make(map[string]workspaces.Workspace, len(all)), now
+		for _, w := range all {
+			v.known[w.ID] = w
+		}
+	}
+	w, hidden = v.known[workspaceID]
+	return w, hidden, nil
+}
+
+// mayHear reports whether an event may be told to the actor of a call.
+func (s *Server) mayHear(ctx context.Context, call *call, e events.Event) bool {
+	if e.WorkspaceID == "" {
+		return true
+	}
+	w, private, err := s.private(ctx, e.WorkspaceID)
+	if err != nil {
+		s.log.WarnContext(ctx, "an event is not told", "request_id", call.id, "error", err)
+		return false
+	}
+	if !private {
+		return true
+	}
+	ok, err := s.sees(ctx, call, w)
+	return err == nil && ok
+}
+
+// setPrivate makes a workspace its owner's alone, or the team's again. Others who are in it are put out at once; their lists are told to
+// read again, by an event that says nothing but the id they know.
+func (s *Server) setPrivate(ctx context.Context, call *call, workspaceID string, private bool) (workspaces.Workspace, error) {
+	w, err := s.cfg.Workspaces.SetPrivate(ctx, call.actor, workspaceID, private)
+	if err != nil {
+		return w, err
+	}
+	s.veil.lift()
+	s.Recheck(workspaceID)
+	s.cfg.Events.Publish(ctx, events.Event{Type: "workspace.updated", ID: w.ID, TeamID: w.TeamID, Version: s.cfg.Now().UnixMilli()})
+	return w, nil
+}
