@@ -29,6 +29,8 @@ require (
 	golang.org/x/text v0.43.0
 )
 
+require github.com/wneessen/go-mail v0.8.1 // indirect
+
 require (
 	github.com/fxamacker/cbor/v2 v2.9.4 // indirect
 	github.com/go-viper/mapstructure/v2 v2.5.0 // indirect

@@ -75,6 +75,9 @@ func (s *Service) Actor(ctx context.Context, userID string) (Actor, error) {
 	return Actor{User: u, Memberships: m}, nil
 }
 
+// CleanEmail returns an address in the form it is stored in. Errors: invalid_email.
+func CleanEmail(s string) (string, error) { return cleanEmail(s) }
+
 // cleanEmail returns an address in the form it is stored in. It checks the shape, not whether mail arrives.
 func cleanEmail(s string) (string, error) {
 	valid := utf8.ValidString(s) // ToLower would mend it

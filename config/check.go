@@ -38,6 +38,7 @@ func (d *decoder) check(c *Config) {
 		d.problem("audit.keepDays", "must be at most 36500")
 	}
 	d.checkSignIn(&c.Accounts)
+	d.checkMail(c)
 	d.checkMiB("history.maxSession", c.History.MaxSession)
 	d.checkMiB("history.maxTeam", c.History.MaxTeam)
 	d.checkLeast("history.keepDays", c.History.KeepDays, 0)

@@ -10,6 +10,7 @@ type Config struct {
 	Log        Log              `json:"log"`
 	Accounts   Accounts         `json:"accounts"`
 	Audit      Audit            `json:"audit"`
+	Mail       Mail             `json:"mail"`
 	History    History          `json:"history"`
 	Projects   Projects         `json:"projects"`
 	Agents     map[string]Agent `json:"agents"`
@@ -51,6 +52,17 @@ type Accounts struct {
 	SessionMaxHours  int `json:"sessionMaxHours"`
 
 	Providers map[string]SignInProvider `json:"providers"`
+}
+
+// Mail is the server that takes mail; without a host none is sent.
+type Mail struct {
+	Host         string `json:"host"`
+	Port         int    `json:"port"` // 0 = 465 with TLS, else 587
+	Username     string `json:"username"`
+	Password     string `json:"password" secret:"all"`
+	PasswordFile string `json:"passwordFile" file:"password"`
+	From         string `json:"from"`
+	TLS          string `json:"tls"` // starttls, tls, none; "" = tls with port 465, else starttls
 }
 
 // Audit is how long is remembered who did what.

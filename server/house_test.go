@@ -31,6 +31,7 @@ import (
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/machines"
+	"github.com/parawork/parawork/mail"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runner/wire"
@@ -146,7 +147,7 @@ func newHouse(t *testing.T, tune ...func(*Config)) *house {
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
-	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h),
+	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}

@@ -153,6 +153,8 @@ var policy = map[string]rule{
 	"createInstanceTeam": {access: operators},
 	"suspendTeam":        {access: operators},
 	"restoreTeam":        {access: operators},
+	"getMail":            {access: operators},
+	"testMail":           {access: operators, body: 16 << 10},
 
 	"listInstanceRunners":  {access: operators},
 	"revokeInstanceRunner": {access: operators},

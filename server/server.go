@@ -27,6 +27,7 @@ import (
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/machines"
+	"github.com/parawork/parawork/mail"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/preview"
@@ -60,6 +61,7 @@ type Config struct {
 	Downloads  *machines.Downloads // programs for machines
 	Notify     *notify.Service
 	Secrets    *secrets.Service
+	Mail       *mail.Service
 	Runs       *runs.Service
 	Images     *images.Service
 	Network    *network.Service
@@ -87,8 +89,8 @@ func (c *Config) Validate() error {
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}
-	if c.Secrets == nil {
-		return errors.New("server: Secrets is needed")
+	if c.Secrets == nil || c.Mail == nil {
+		return errors.New("server: Secrets and Mail are needed")
 	}
 	if c.UI == nil {
 		c.UI = http.NotFoundHandler()

@@ -90,6 +90,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 	r.agents(ctx, cfg)
 	p.checkPlaces(ctx, r, cfg, state)
 	r.machines(cfg)
+	r.mail(ctx, cfg)
 	r.limits(cfg)
 	switch {
 	case r.failed > 0:

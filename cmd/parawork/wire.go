@@ -29,6 +29,7 @@ import (
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/machines"
+	"github.com/parawork/parawork/mail"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/runs"
@@ -76,6 +77,7 @@ type house struct {
 	secrets    *secrets.Service
 	downloads  *machines.Downloads
 	notify     *notify.Service
+	mail       *mail.Service
 	runs       *runs.Service
 	server     *server.Server
 	web        *ui.Handler
@@ -109,10 +111,8 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		publisher = h.line
 	}
 	h.buildAudit()
-	h.accounts = accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: key, Audit: h.audit,
-		Idle: time.Duration(cfg.Accounts.SessionIdleHours) * time.Hour, Absolute: time.Duration(cfg.Accounts.SessionMaxHours) * time.Hour,
-		Changed:    h.recheck,
-		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }})
+	h.accounts, h.mail = people(cfg, h.db, accounts.Config{Key: key, Audit: h.audit, Changed: h.recheck,
+		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }}, log)
 	h.buildSecrets()
 	h.sso = sso.New(sso.Config{Providers: providersOf(cfg.Accounts), Store: store.NewSSO(h.db), Accounts: h.accounts,
 		Client: egress.New(egress.Config{Allow: cfg.Outgoing.Networks()}).Client, Audit: h.audit, Changed: h.recheck, Log: log.With("room", "sso")})
@@ -269,7 +269,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Commands: h.commands,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Mail: h.mail, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
 		Secrets: h.secrets, SSO: h.sso,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err

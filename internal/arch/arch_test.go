@@ -67,7 +67,7 @@ type rule struct {
 
 // rooms are the packages that hold the house's rules.
 var rooms = []string{"./accounts/...", "./config/...", "./workspaces/...", "./executors", "./guest/...", "./sessions/...", "./sync/...", "./events/...",
-	"./billing/...", "./gateway/...", "./runner/...", "./runs/...", "./images/...", "./network/...", "./settings/...", "./preview/...", "./secrets/...", "./machines"}
+	"./billing/...", "./gateway/...", "./runner/...", "./runs/...", "./images/...", "./network/...", "./settings/...", "./preview/...", "./secrets/...", "./machines", "./mail"}
 
 // database is what only store (and the event line beside PostgreSQL) may link.
 var database = []string{"database/sql", "github.com/mattn/go-sqlite3/...", "github.com/jackc/pgx/v5/..."}
@@ -100,6 +100,7 @@ func rules() []rule {
 	add("./sync/...", nil, "changes are those of places; sessions come and go", "./sessions/...", "./workspaces/...")
 	add("./runner/...", nil, "the machine end knows places, and nothing of people or their work; hostgit is a tool", "./workspaces", "./sessions/...", "./sync/...", "./network/...", "./accounts/...", "./billing/...")
 	add("./machines", nil, "it knows machines, not what is done on them", "./workspaces/...", "./sessions/...", "./sync/...", "./network/...")
+	add("./mail", nil, "it sends what it is given", "./workspaces/...", "./executors/...", "./sessions/...", "./sync/...", "./network/...")
 	add("./store", nil, "store and server are leaves: cmd joins them", "./server/...", "./ui/...", "./cmd/...", "./executors/*")
 	add("./server/...", nil, "store and server are leaves: cmd joins them", append([]string{"./store/...", "./cmd/...", "./executors/*"}, database...)...)
 	add("./internal/...", []string{"./internal/testkit", "./internal/testpg", "./internal/arch"}, "internal packages are the tools of all rooms and know none",

@@ -3250,6 +3250,33 @@ type Loss struct {
 	UnmergedCommits  int      `json:"unmerged_commits"`
 }
 
+// MailState defines model for MailState.
+type MailState struct {
+	// Enabled config.json names a mail server
+	Enabled bool   `json:"enabled"`
+	From    string `json:"from"`
+
+	// GivenUp Mails of the last 30 days that could not be sent
+	GivenUp int    `json:"given_up"`
+	Host    string `json:"host"`
+
+	// LastError Of the newest mail that failed; empty = none did
+	LastError string `json:"last_error"`
+
+	// Pending Mails that wait to be sent
+	Pending int `json:"pending"`
+}
+
+// MailTest defines model for MailTest.
+type MailTest struct {
+	To *string `json:"to,omitempty"`
+}
+
+// MailTested defines model for MailTested.
+type MailTested struct {
+	To string `json:"to"`
+}
+
 // Maker defines model for Maker.
 type Maker struct {
 	Id   string `json:"id"`
@@ -6093,6 +6120,9 @@ type UpdateAgentAccountJSONRequestBody = AgentAccountChange
 // SnoozeInboxItemJSONRequestBody defines body for SnoozeInboxItem for application/json ContentType.
 type SnoozeInboxItemJSONRequestBody = SnoozeRequest
 
+// TestMailJSONRequestBody defines body for TestMail for application/json ContentType.
+type TestMailJSONRequestBody = MailTest
+
 // SetInstancePlacesJSONRequestBody defines body for SetInstancePlaces for application/json ContentType.
 type SetInstancePlacesJSONRequestBody = InstancePlacesPatch
 
@@ -6320,6 +6350,12 @@ type ServerInterface interface {
 	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
 	// (GET /instance/audit/export)
 	ExportInstanceAudit(ctx echo.Context, params ExportInstanceAuditParams) error
+	// GetMail Whether this server sends mail, and how that goes; operators
+	// (GET /instance/mail)
+	GetMail(ctx echo.Context) error
+	// TestMail Send a mail to try it; operators
+	// (POST /instance/mail/test)
+	TestMail(ctx echo.Context) error
 	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
 	// (GET /instance/metrics)
 	GetInstanceMetrics(ctx echo.Context) error
@@ -7233,6 +7269,24 @@ func (w *ServerInterfaceWrapper) ExportInstanceAudit(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ExportInstanceAudit(ctx, params)
+	return err
+}
+
+// GetMail converts echo context to params.
+func (w *ServerInterfaceWrapper) GetMail(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetMail(ctx)
+	return err
+}
+
+// TestMail converts echo context to params.
+func (w *ServerInterfaceWrapper) TestMail(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TestMail(ctx)
 	return err
 }
 
@@ -11162,6 +11216,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/instance/teams", wrapper.CreateInstanceTeam, options.OperationMiddlewares["createInstanceTeam"]...)
 	router.POST(options.BaseURL+"/instance/teams/:id/suspend", wrapper.SuspendTeam, options.OperationMiddlewares["suspendTeam"]...)
 	router.POST(options.BaseURL+"/instance/teams/:id/restore", wrapper.RestoreTeam, options.OperationMiddlewares["restoreTeam"]...)
+	router.GET(options.BaseURL+"/instance/mail", wrapper.GetMail, options.OperationMiddlewares["getMail"]...)
+	router.POST(options.BaseURL+"/instance/mail/test", wrapper.TestMail, options.OperationMiddlewares["testMail"]...)
 	router.GET(options.BaseURL+"/teams/:team/executors", wrapper.ListExecutors, options.OperationMiddlewares["listExecutors"]...)
 	router.GET(options.BaseURL+"/teams/:team/places", wrapper.GetTeamPlaces, options.OperationMiddlewares["getTeamPlaces"]...)
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
@@ -11820,6 +11876,83 @@ type ExportInstanceAuditdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ExportInstanceAuditdefaultApplicationProblemPlusJSONResponse) VisitExportInstanceAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMailRequestObject struct {
+}
+
+type GetMailResponseObject interface {
+	VisitGetMailResponse(w http.ResponseWriter) error
+}
+
+type GetMail200JSONResponse MailState
+
+func (response GetMail200JSONResponse) VisitGetMailResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMaildefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetMaildefaultApplicationProblemPlusJSONResponse) VisitGetMailResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestMailRequestObject struct {
+	Body *TestMailJSONRequestBody
+}
+
+type TestMailResponseObject interface {
+	VisitTestMailResponse(w http.ResponseWriter) error
+}
+
+type TestMail200JSONResponse MailTested
+
+func (response TestMail200JSONResponse) VisitTestMailResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestMaildefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TestMaildefaultApplicationProblemPlusJSONResponse) VisitTestMailResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -19604,6 +19737,12 @@ type StrictServerInterface interface {
 	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
 	// (GET /instance/audit/export)
 	ExportInstanceAudit(ctx context.Context, request ExportInstanceAuditRequestObject) (ExportInstanceAuditResponseObject, error)
+	// GetMail Whether this server sends mail, and how that goes; operators
+	// (GET /instance/mail)
+	GetMail(ctx context.Context, request GetMailRequestObject) (GetMailResponseObject, error)
+	// TestMail Send a mail to try it; operators
+	// (POST /instance/mail/test)
+	TestMail(ctx context.Context, request TestMailRequestObject) (TestMailResponseObject, error)
 	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
 	// (GET /instance/metrics)
 	GetInstanceMetrics(ctx context.Context, request GetInstanceMetricsRequestObject) (GetInstanceMetricsResponseObject, error)
@@ -20595,6 +20734,75 @@ func (sh *strictHandler) ExportInstanceAudit(ctx echo.Context, params ExportInst
 		return err
 	} else if validResponse, ok := response.(ExportInstanceAuditResponseObject); ok {
 		return validResponse.VisitExportInstanceAuditResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetMail operation middleware
+func (sh *strictHandler) GetMail(ctx echo.Context) error {
+	var request GetMailRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMail(ctx.Request().Context(), request.(GetMailRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMail")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetMailResponseObject); ok {
+		return validResponse.VisitGetMailResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TestMail operation middleware
+func (sh *strictHandler) TestMail(ctx echo.Context) error {
+	var request TestMailRequestObject
+
+	var body TestMailJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TestMail(ctx.Request().Context(), request.(TestMailRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestMail")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TestMailResponseObject); ok {
+		return validResponse.VisitTestMailResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -207,6 +207,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/mail": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether this server sends mail, and how that goes; operators */
+        get: operations["getMail"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/mail/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a mail to try it; operators
+         * @description Waits until the mail server has taken it, or has refused. Without `to` it goes to your own address.
+         */
+        post: operations["testMail"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/instance/metrics": {
         parameters: {
             query?: never;
@@ -4359,6 +4396,24 @@ export interface components {
             uncommitted_count: number;
             unmerged_commits: number;
         };
+        MailState: {
+            /** @description config.json names a mail server */
+            enabled: boolean;
+            from: string;
+            /** @description Mails of the last 30 days that could not be sent */
+            given_up: number;
+            host: string;
+            /** @description Of the newest mail that failed; empty = none did */
+            last_error: string;
+            /** @description Mails that wait to be sent */
+            pending: number;
+        };
+        MailTest: {
+            to?: string;
+        };
+        MailTested: {
+            to: string;
+        };
         Maker: {
             id: string;
             name: string;
@@ -6702,6 +6757,52 @@ export interface operations {
                 };
                 content: {
                     "application/octet-stream": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getMail: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How it goes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MailState"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    testMail: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MailTest"];
+            };
+        };
+        responses: {
+            /** @description Taken */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MailTested"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,31 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/server/api"
+)
+
+func (h handlers) GetMail(ctx context.Context, _ api.GetMailRequestObject) (api.GetMailResponseObject, error) {
+	st, err := h.cfg.Mail.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetMail200JSONResponse{Enabled: st.Enabled, Host: st.Host, From: st.From, Pending: st.Pending, GivenUp: st.GivenUp, LastError: st.LastError}, nil
+}
+
+func (h handlers) TestMail(ctx context.Context, req api.TestMailRequestObject) (api.TestMailResponseObject, error) {
+	to := val(req.Body.To)
+	if to == "" {
+		to = callOf(ctx).actor.User.Email
+	}
+	to, err := accounts.CleanEmail(to)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.cfg.Mail.Test(ctx, to); err != nil {
+		return nil, err
+	}
+	return api.TestMail200JSONResponse{To: to}, nil
+}
