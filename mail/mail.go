@@ -191,8 +191,9 @@ func (s *Service) Check(ctx context.Context) error {
 	if !s.Enabled() {
 		return errOff
 	}
-	c, err := s.client()
+	c, hangUp, err := s.client()
 	if err == nil {
+		defer hangUp()
 		if err = c.DialWithContext(ctx); err == nil {
 			err = c.Close()
 		}

@@ -32,10 +32,11 @@ func (s *Service) send(ctx context.Context, to string, c content, mailID string)
 	m.SetMessageIDWithValue(mailID + "@" + s.host())
 	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no holiday answers
 	m.SetBodyString(gomail.TypeTextPlain, c.Text)
-	client, err := s.client()
+	client, hangUp, err := s.client()
 	if err != nil {
 		return err
 	}
+	defer hangUp()
 	return client.DialAndSendWithContext(ctx, m)
 }
 
@@ -50,10 +51,17 @@ func (s *Service) host() string {
 	return "localhost"
 }
 
-func (s *Service) client() (*gomail.Client, error) {
+// client makes what speaks to the mail server. hangUp ends its connections, which the library leaves open after some failures.
+func (s *Service) client() (c *gomail.Client, hangUp func(), err error) {
 	v := s.cfg.Server
-	opts := []gomail.Option{gomail.WithTimeout(20 * time.Second), gomail.WithHELO(s.host()),
-		gomail.WithTLSConfig(&tls.Config{ServerName: v.Host, RootCAs: v.Roots, MinVersion: tls.VersionTLS12})}
+	var lines []net.Conn
+	hangUp = func() {
+		for _, l := range lines {
+			_ = l.Close()
+		}
+	}
+	private := &tls.Config{ServerName: v.Host, RootCAs: v.Roots, MinVersion: tls.VersionTLS12}
+	opts := []gomail.Option{gomail.WithTimeout(20 * time.Second), gomail.WithHELO(s.host()), gomail.WithTLSConfig(private)}
 	switch v.TLS {
 	case TLS:
 		opts = append(opts, gomail.WithSSL())
@@ -62,15 +70,23 @@ func (s *Service) client() (*gomail.Client, error) {
 	default:
 		opts = append(opts, gomail.WithTLSPolicy(gomail.TLSMandatory))
 	}
+	if v.TLS != TLS { // whose lines the library must make itself, to know them as private
+		opts = append(opts, gomail.WithDialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			l, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			if err == nil {
+				lines = append(lines, l)
+			}
+			return l, err
+		}))
+	}
 	opts = append(opts, gomail.WithPort(v.Port))
 	if v.Username != "" {
 		opts = append(opts, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(v.Username), gomail.WithPassword(v.Password))
 	}
-	c, err := gomail.NewClient(v.Host, opts...)
-	if err != nil {
-		return nil, fmt.Errorf("the keys mail.* of config.json: %w", err)
+	if c, err = gomail.NewClient(v.Host, opts...); err != nil {
+		return nil, nil, fmt.Errorf("the keys mail.* of config.json: %w", err)
 	}
-	return c, nil
+	return c, hangUp, nil
 }
 
 // unusable is an address no mail can be sent to.
