@@ -26,6 +26,7 @@ export function Header() {
       <Link to="/$team" params={params} className="mr-2 font-semibold" aria-label="Parawork, to the start">
         parawork
       </Link>
+      <TeamMenu />
       <nav aria-label="Main" className="hidden items-center gap-1 md:flex">
         <Link to="/$team/inbox" params={params} className={NAV}>
           Inbox
@@ -71,6 +72,36 @@ export function Header() {
   );
 }
 
+/** The team that is shown, and a way to the others; nothing where there is one only. */
+function TeamMenu() {
+  const me = useMe();
+  const team = useTeam();
+  const navigate = useNavigate();
+  if (me.teams.length < 2) return null;
+  return (
+    <Menu
+      align="start"
+      trigger={
+        <button
+          type="button"
+          aria-label={`${team.name}: switch to another team`}
+          className="control-h flex min-w-0 items-center gap-1 rounded-md px-1.5 text-fg2 hover:bg-bg2 hover:text-fg"
+        >
+          <span className="max-w-[28vw] truncate md:max-w-48">{team.name}</span>
+          <Icon name="chevronDown" size={12} />
+        </button>
+      }
+    >
+      <MenuLabel>Team</MenuLabel>
+      <MenuChoice
+        value={team.slug}
+        onChange={(slug) => void navigate({ to: "/$team", params: { team: slug } })}
+        choices={me.teams.map((t) => [t.slug, t.suspended ? `${t.name} (suspended)` : t.name] as const)}
+      />
+    </Menu>
+  );
+}
+
 function AccountMenu() {
   const me = useMe();
   const team = useTeam();
@@ -107,17 +138,6 @@ function AccountMenu() {
         {me.user.email}
       </MenuLabel>
       <MenuLine />
-      {me.teams.length > 1 && (
-        <>
-          <MenuLabel>Team</MenuLabel>
-          <MenuChoice
-            value={team.slug}
-            onChange={(slug) => void navigate({ to: "/$team/w", params: { team: slug } })}
-            choices={me.teams.map((t) => [t.slug, t.name] as const)}
-          />
-          <MenuLine />
-        </>
-      )}
       <MenuItem onSelect={() => void settings("profile")} keys="g s">
         Settings
       </MenuItem>

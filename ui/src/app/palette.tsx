@@ -13,7 +13,7 @@ import { Danger } from "@/machines/danger";
 import { machineStands } from "@/machines/words";
 import { useStore } from "@/state/store";
 import { grouped } from "@/workspaces/standing";
-import { useTeam } from "./team";
+import { useMe, useTeam } from "./team";
 
 const ITEM =
   "flex min-h-9 cursor-pointer items-center gap-2.5 rounded-sm px-2.5 py-1 data-[selected=true]:bg-bg2 pointer-coarse:min-h-11";
@@ -23,6 +23,7 @@ const GROUP =
 /** Jump anywhere and do anything by a few letters. */
 export default function Palette({ onClose }: { onClose: () => void }) {
   const team = useTeam();
+  const others = useMe().teams.filter((t) => t.id !== team.id);
   const navigate = useNavigate();
   const workspaces = useQuery(workspacesQuery(team.slug));
   const projects = useQuery(projectsQuery(team.slug));
@@ -96,6 +97,22 @@ export default function Palette({ onClose }: { onClose: () => void }) {
                   </Command.Group>
                 );
               })}
+              {others.length > 0 && (
+                <Command.Group heading="Teams" className={GROUP}>
+                  {others.map((t) => (
+                    <Command.Item
+                      key={t.id}
+                      value={`team ${t.id}`}
+                      keywords={["team", "switch", t.name, t.slug]}
+                      onSelect={() => run(() => void navigate({ to: "/$team", params: { team: t.slug } }))}
+                      className={ITEM}
+                    >
+                      <span className="min-w-0 flex-1 truncate">Switch to {t.name}</span>
+                      <span className="text-meta text-fg3">{t.suspended ? "suspended" : t.role}</span>
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
               {(projects.data?.length ?? 0) > 0 && (
                 <Command.Group heading="Projects" className={GROUP}>
                   {projects.data?.map((p) => (

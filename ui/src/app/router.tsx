@@ -76,6 +76,12 @@ const resetRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/reset"), "ResetScreen"),
 });
 
+const joinRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/join",
+  component: lazyRouteComponent(() => import("@/screens/join"), "JoinScreen"),
+});
+
 export interface TeamSearch {
   /** The dialog for a new workspace is open; the value is a project id, or "1" for none chosen. */
   new?: string;
@@ -212,9 +218,14 @@ export const SECTIONS = [
   "appearance",
   "agents",
   "tokens",
+  "members",
   "team",
   "team-agents",
   "places",
+  "audit",
+  "users",
+  "teams",
+  "server-audit",
   "metrics",
   "about",
 ] as const;
@@ -236,6 +247,7 @@ const routeTree = rootRoute.addChildren([
   setupRoute,
   loginRoute,
   resetRoute,
+  joinRoute,
   teamRoute.addChildren([
     teamIndexRoute,
     inboxRoute,

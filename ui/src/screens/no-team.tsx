@@ -1,8 +1,8 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data } from "@/api/client";
-import { keys } from "@/api/queries";
+import { meQuery } from "@/api/queries";
 import { PlainPage } from "@/app/pages";
 import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
@@ -13,16 +13,26 @@ export function NoTeamScreen() {
   const [name, setName] = useState("");
   const client = useQueryClient();
   const navigate = useNavigate();
+  const me = useQuery(meQuery());
   const create = useMutation({
     mutationFn: () => data(api.POST("/teams", { body: { name } })),
     onSuccess: async (team) => {
-      await client.invalidateQueries({ queryKey: keys.me });
+      await client.fetchQuery({ ...meQuery(), staleTime: 0 });
       await navigate({ to: "/$team/p", params: { team: team.slug } });
     },
   });
+  // Only operators make teams: a second one ends places without isolation for all.
+  if (!me.data?.user.operator)
+    return (
+      <PlainPage title="You are in no team">
+        <p className="text-fg2">
+          Ask a team's owner or admin for an invite, and open its link. You are signed in as {me.data?.user.email}.
+        </p>
+      </PlainPage>
+    );
   return (
     <PlainPage title="You are in no team">
-      <p className="mb-4 text-fg2">Ask a team's owner to add you by your e-mail, or make a team of your own.</p>
+      <p className="mb-4 text-fg2">Open an invite of a team, or make a team.</p>
       <form
         className="flex flex-col gap-3.5"
         onSubmit={(e) => {

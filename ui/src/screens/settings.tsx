@@ -15,9 +15,14 @@ const NAMES: Record<Section, string> = {
   appearance: "Appearance",
   agents: "Agents",
   tokens: "API tokens",
+  members: "Members",
   team: "Team",
   "team-agents": "Team's agents",
   places: "Places",
+  audit: "Audit",
+  users: "Users",
+  teams: "Teams",
+  "server-audit": "Server's audit",
   metrics: "Metrics",
   about: "About",
 };
@@ -29,12 +34,23 @@ const VIEWS = {
   appearance: lazy(() => import("./settings/appearance")),
   agents: lazy(() => import("./settings/agents")),
   tokens: lazy(() => import("./settings/tokens")),
+  members: lazy(() => import("./settings/members")),
   team: lazy(() => import("./settings/team")),
   "team-agents": lazy(() => import("./settings/team-agents")),
   places: lazy(() => import("./settings/places")),
+  audit: lazy(() => import("./settings/audit")),
+  users: lazy(() => import("./settings/users")),
+  teams: lazy(() => import("./settings/teams")),
+  "server-audit": lazy(() => import("./settings/server-audit")),
   metrics: lazy(() => import("./settings/metrics")),
   about: lazy(() => import("./settings/about")),
 } satisfies Record<Section, unknown>;
+
+/** Sections of the whole server: for operators. */
+const SERVER: readonly Section[] = ["users", "teams", "server-audit", "metrics"];
+
+/** Sections that need more room. */
+const WIDE: readonly Section[] = ["metrics", "audit", "server-audit", "users", "teams"];
 
 const route = getRouteApi("/$team/settings/{-$section}");
 
@@ -42,7 +58,10 @@ export function SettingsScreen() {
   const { section = "profile" } = route.useParams();
   const team = useTeam();
   const me = useMe();
-  const shown = SECTIONS.filter((s) => s !== "metrics" || me.user.operator);
+  const shown = SECTIONS.filter((s) => {
+    if (s === "audit") return team.can("audit.read");
+    return !SERVER.includes(s) || me.user.operator;
+  });
   const known = shown.find((s) => s === section);
   useTitle(known ? NAMES[known] : "Settings");
   if (!known) return <NotFound />;
@@ -63,7 +82,7 @@ export function SettingsScreen() {
             </Link>
           ))}
         </nav>
-        <section aria-label={NAMES[known]} className={cx("min-w-0 flex-1", known !== "metrics" && "max-w-[620px]")}>
+        <section aria-label={NAMES[known]} className={cx("min-w-0 flex-1", !WIDE.includes(known) && "max-w-[620px]")}>
           <Suspense fallback={<Skeleton />}>
             <View />
           </Suspense>

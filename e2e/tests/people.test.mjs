@@ -1,0 +1,195 @@
+// Teams and who is in them, in the browser: an invite, roles, leaving, several teams, suspension by an operator, and the audit of it all.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, describe, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { House, password } from "../lib/house.mjs";
+
+const other = "another good long one";
+
+describe("people", { skip: !haveChromium && "Chromium is not installed" }, () => {
+  let house;
+  let browser;
+  before(async () => {
+    if (!haveChromium) return;
+    house = await House.start();
+    await house.setUp();
+    browser = await launch();
+  });
+  after(async () => {
+    await browser?.close();
+    await house?.stop();
+  });
+
+  const settings = (page, section) => page.goto(`${house.url}/${house.team}/settings/${section}`);
+
+  /** Makes an invite through the screen; its link. */
+  const invite = async (page, role, email = "") => {
+    await settings(page, "members");
+    await page.getByLabel("E-mail (optional)").fill(email);
+    await page.getByLabel("Role", { exact: true }).selectOption(role);
+    await page.getByRole("button", { name: "Make an invite" }).click();
+    const shown = page.getByRole("status").filter({ hasText: "shown this once" });
+    return shown.getByText(/\/join#/).innerText();
+  };
+
+  /** Takes an invite as somebody new. */
+  const join = async (page, link, name, email) => {
+    await page.goto(link);
+    await page.getByRole("heading", { name: /^Join/ }).waitFor();
+    await page.waitForFunction(() => location.hash === ""); // the token is taken out of the address
+    await page.getByLabel("Your name").fill(name);
+    if (email) await page.getByLabel("E-mail").fill(email);
+    await page.getByLabel("Password").fill(other);
+    await page.getByRole("button", { name: "Make an account and join" }).click();
+    await page.waitForURL(new RegExp(`/${house.team}/`));
+  };
+
+  for (const [size, colorScheme, viewport] of [
+    ["wide", "dark", { width: 1440, height: 900 }],
+    ["phone", "light", { width: 390, height: 844 }],
+  ]) {
+    test(`an invite, a role, leaving, ${size}`, async () => {
+      const page = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
+      await signIn(page, house, password);
+      const link = await invite(page, "member");
+      const open = page.getByRole("list", { name: "Open invites" });
+      await open.getByText("whoever has the link, as a member").first().waitFor();
+      await shot(page, `members-${colorScheme}-${size}`);
+      assert.deepEqual(await axe(page), []);
+
+      const name = `Ada ${size}`;
+      const guest = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
+      await guest.goto(link);
+      await guest.getByText("Mika invites you as a member").waitFor();
+      await shot(guest, `join-${colorScheme}-${size}`);
+      assert.deepEqual(await axe(guest), []);
+      await join(guest, link, name, `ada-${size}@example.com`);
+
+      // It works once.
+      const late = await newPage(browser);
+      await late.goto(link);
+      await late.getByRole("heading", { name: "This invite has ended" }).waitFor();
+      await late.context().close();
+
+      await page.reload();
+      await page.getByLabel(`Role of ${name}`).selectOption("viewer");
+      await guest.goto(`${house.url}/${house.team}/settings/members`);
+      await guest.getByRole("listitem").filter({ hasText: name }).getByText("viewer").waitFor();
+      assert.equal(await guest.getByRole("button", { name: "Make an invite" }).count(), 0);
+      assert.equal(await guest.getByRole("link", { name: "Audit" }).count(), 0);
+
+      await guest.getByRole("button", { name: "Leave the team" }).click();
+      await guest.getByRole("alertdialog").getByRole("button", { name: "Leave" }).click();
+      await guest.getByRole("heading", { name: "You are in no team" }).waitFor();
+      assert.deepEqual(guest.problems, []);
+      await guest.context().close();
+
+      // All of it is in the audit, and can be taken out of it.
+      await settings(page, "audit");
+      const entries = page.getByRole("list", { name: "Entries, newest first" });
+      await entries.getByText(`ada-${size}@example.com`).first().waitFor();
+      const change = entries.getByRole("listitem").filter({ hasText: "changed member" }).first();
+      await change.locator("summary").click();
+      await change.getByText("member.update").waitFor();
+      await shot(page, `audit-${colorScheme}-${size}`);
+      assert.deepEqual(await axe(page), []);
+      await page.getByLabel("What was done").fill("member.update");
+      await page.getByRole("button", { name: "Show" }).click();
+      await page.waitForFunction(() => {
+        const items = [...document.querySelectorAll('ul[aria-label^="Entries"] > li')];
+        return items.length > 0 && items.every((li) => li.textContent.includes("changed member"));
+      });
+      const download = page.waitForEvent("download");
+      await page.getByRole("link", { name: "Export CSV" }).click();
+      const csv = readFileSync(await (await download).path(), "utf8");
+      assert.match(csv, /^time,seq,/);
+      assert.match(csv, /member\.update/);
+      assert.doesNotMatch(csv, /invite\./, "the filters hold for the file, too");
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+    });
+  }
+
+  test("somebody who has an account, several teams and a quick way between them", async () => {
+    const page = await newPage(browser, { colorScheme: "light" });
+    await signIn(page, house, password);
+    await settings(page, "teams");
+    await page.getByRole("button", { name: "New team" }).click();
+    await page.getByLabel("Name").fill("Lighthouse");
+    await page.getByRole("button", { name: "Make the team" }).click();
+    await page.getByRole("list", { name: "Teams" }).getByText("Lighthouse", { exact: true }).waitFor();
+    assert.deepEqual(await axe(page), []);
+    await page.getByRole("button", { name: "Harbour: switch to another team" }).click();
+    await page.getByRole("menuitemradio", { name: "Lighthouse" }).click();
+    await page.waitForURL(/\/lighthouse\//);
+    await page.getByRole("button", { name: /^Search and commands/ }).click();
+    await page.getByPlaceholder("A workspace, branch, project or command").fill("harbour");
+    await page.getByRole("option", { name: /Switch to Harbour/ }).click();
+    await page.waitForURL(new RegExp(`/${house.team}/`));
+
+    // Who is signed out signs in first and comes back to the invite.
+    const made = await house.api("POST", "/teams/lighthouse/invites", { role: "admin" });
+    const link = await invite(page, "viewer", "bo@example.com");
+    const bo = await newPage(browser);
+    await join(bo, link, "Bo", "");
+    await bo.context().clearCookies();
+    await bo.goto(made.url);
+    await bo.getByRole("link", { name: "Sign in, then join" }).click();
+    await bo.getByRole("heading", { name: "Sign in" }).waitFor(); // the page before has fields of the same names
+    await bo.getByLabel(/e-?mail/i).fill("bo@example.com");
+    await bo.getByLabel(/password/i).fill(other);
+    await bo.getByRole("button", { name: /sign in/i }).click();
+    await bo.getByRole("button", { name: "Join as Bo" }).click();
+    await bo.waitForURL(/\/lighthouse\//);
+    await bo.getByRole("button", { name: "Lighthouse: switch to another team" }).waitFor();
+
+    // A role given by hand, refused to who may not: told which right is missing.
+    const own = await bo.evaluate(async (team) => {
+      const r = await fetch(`/api/v1/teams/${team}/audit`);
+      return { status: r.status, body: await r.json() };
+    }, house.team);
+    assert.equal(own.status, 403);
+    assert.match(own.body.message, /read the audit/);
+
+    // An operator suspends: every page of theirs ends; restored, they sign in again.
+    await settings(page, "users");
+    const row = page.getByRole("list", { name: "Users" }).getByRole("listitem").filter({ hasText: "bo@example.com" });
+    await row.getByText("Harbour (viewer), Lighthouse (admin)").waitFor();
+    await shot(page, "users-light-wide");
+    assert.deepEqual(await axe(page), []);
+    await row.getByRole("button", { name: "More about Bo" }).click();
+    await page.getByRole("menuitem", { name: "Suspend" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Suspend" }).click();
+    await row.getByText("suspended").waitFor();
+    await bo.goto(`${house.url}/lighthouse/settings/members`);
+    await bo.waitForURL(/\/login/);
+    await row.getByRole("button", { name: "Restore Bo" }).click();
+    await row.getByRole("button", { name: "More about Bo" }).waitFor();
+    await row.getByRole("button", { name: "Password link for Bo" }).click();
+    await page
+      .getByRole("status")
+      .filter({ hasText: "to choose a password" })
+      .getByText(/\/reset#/)
+      .waitFor();
+    await bo.context().close();
+
+    // A team's, too.
+    await settings(page, "teams");
+    const team = page.getByRole("list", { name: "Teams" }).getByRole("listitem").filter({ hasText: "Lighthouse" });
+    await team.getByRole("button", { name: "Suspend Lighthouse" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Suspend" }).click();
+    await team.getByRole("button", { name: "Restore Lighthouse" }).click();
+    await team.getByRole("button", { name: "Suspend Lighthouse" }).waitFor();
+
+    await settings(page, "server-audit");
+    const entries = page.getByRole("list", { name: "Entries, newest first" });
+    await entries.getByText("signed in").first().waitFor();
+    await page.getByLabel("What was done").fill("user.suspend");
+    await page.getByRole("button", { name: "Show" }).click();
+    await entries.getByText("suspended user").waitFor();
+    assert.deepEqual(await axe(page), []);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+});

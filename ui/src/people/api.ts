@@ -1,0 +1,83 @@
+import { infiniteQueryOptions, type QueryClient, queryOptions } from "@tanstack/react-query";
+import { allPages, api, data, type Schemas } from "@/api/client";
+import { meQuery } from "@/api/queries";
+
+export type Entry = Schemas["AuditEntry"];
+export type Invite = Schemas["Invite"];
+export type InstanceUser = Schemas["InstanceUser"];
+export type InstanceTeam = Schemas["InstanceTeam"];
+
+export const peopleKeys = {
+  invites: (team: string) => ["team", team, "invites"] as const,
+  users: ["instance", "users"] as const,
+  teams: ["instance", "teams"] as const,
+  audit: (team: string | undefined) => (team ? (["team", team, "audit"] as const) : (["instance", "audit"] as const)),
+};
+
+/** Asks anew who one is and in which teams, and has the page show it. No page holds the answer itself: marking it stale asks nobody. */
+export async function refreshMe(client: QueryClient, router: { invalidate: () => Promise<void> }): Promise<void> {
+  await client.fetchQuery({ ...meQuery(), staleTime: 0 });
+  await router.invalidate();
+}
+
+export const invitesQuery = (team: string) =>
+  queryOptions({
+    queryKey: peopleKeys.invites(team),
+    queryFn: async () => (await data(api.GET("/teams/{team}/invites", { params: { path: { team } } }))).items,
+  });
+
+export const usersQuery = (q: string) =>
+  infiniteQueryOptions({
+    queryKey: [...peopleKeys.users, q],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam }) =>
+      data(api.GET("/instance/users", { params: { query: { q: q || undefined, cursor: pageParam, limit: 50 } } })),
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+  });
+
+export const instanceTeamsQuery = () =>
+  queryOptions({
+    queryKey: peopleKeys.teams,
+    queryFn: () =>
+      allPages((cursor) => data(api.GET("/instance/teams", { params: { query: { cursor, limit: 200 } } }))),
+  });
+
+/** What is asked of the audit. Empty = all. */
+export interface Asked {
+  actor: string;
+  action: string;
+  target: string;
+  result: "" | Entry["result"];
+  from?: number;
+  to?: number;
+}
+
+const queryOf = (a: Asked) => ({
+  actor: a.actor || undefined,
+  action: a.action || undefined,
+  target: a.target || undefined,
+  result: a.result || undefined,
+  from: a.from,
+  to: a.to,
+});
+
+/** The audit of a team, or of the instance where there is no team. */
+export const auditQuery = (team: string | undefined, asked: Asked) =>
+  infiniteQueryOptions({
+    queryKey: [...peopleKeys.audit(team), asked],
+    initialPageParam: undefined as string | undefined,
+    queryFn: ({ pageParam }) => {
+      const query = { ...queryOf(asked), cursor: pageParam, limit: 50 };
+      return team
+        ? data(api.GET("/teams/{team}/audit", { params: { path: { team }, query } }))
+        : data(api.GET("/instance/audit", { params: { query } }));
+    },
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+  });
+
+/** The path, below /api/v1, of the file with what is asked for. */
+export function exportPath(team: string | undefined, asked: Asked, format: "csv" | "json"): string {
+  const query = new URLSearchParams({ format });
+  for (const [k, v] of Object.entries(queryOf(asked))) if (v !== undefined) query.set(k, String(v));
+  return `${team ? `/teams/${encodeURIComponent(team)}` : "/instance"}/audit/export?${query}`;
+}
