@@ -2,9 +2,12 @@ package server
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/parawork/parawork/ui"
 )
 
 func TestHealthTellsThePhase(t *testing.T) {
@@ -94,6 +97,54 @@ func TestHeadersOfEveryAnswer(t *testing.T) {
 	}
 	if r := h.do("GET", "/api/v1/health", "", "X-Request-Id", "forged id\tx=1"); strings.Contains(r.Header.Get("X-Request-Id"), "forged") {
 		t.Error("a request id of any form was taken")
+	}
+}
+
+// Every route there is, those that do not exist and those that refuse included, answers with the headers that keep browsers safe.
+func TestASVS_3_4_HeadersOfEveryRoute(t *testing.T) {
+	t.Parallel()
+	web, err := ui.New(ui.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHouse(t, func(c *Config) { c.UI, c.PublicURL = web, "https://pw.example.com" })
+	h.server.Open()
+	type ask struct{ method, path, host string }
+	asks := []ask{{"GET", "/", ""}, {"GET", "/harbour/w/PW-1", ""}, {"GET", "/watch", ""}, {"GET", "/assets/none.js", ""}, {"POST", "/", ""}, {"GET", "/icon.svg", ""}, {"GET", "/../etc/passwd", ""},
+		{"GET", "/api", ""}, {"GET", "/api/", ""}, {"GET", "/api/v1/nothing", ""}, {"TRACE", "/api/v1/me", ""}, {"GET", "/metrics", ""}, {"GET", "/", "evil.example"}, {"GET", "/api/v1/me", "evil.example"}}
+	for _, r := range h.server.echo.Routes() {
+		asks = append(asks, ask{r.Method, strings.NewReplacer(":team", "harbour", ":id", "x_1").Replace(r.Path), ""})
+	}
+	if len(asks) < 100 {
+		t.Fatalf("only %d routes", len(asks))
+	}
+	for _, a := range asks {
+		r := httptest.NewRequestWithContext(t.Context(), a.method, "https://pw.example.com"+a.path, nil)
+		if a.host != "" {
+			r.Host = a.host
+		}
+		rec := httptest.NewRecorder()
+		h.server.echo.ServeHTTP(rec, r)
+		got := rec.Header()
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cross-Origin-Opener-Policy": "same-origin",
+			"Cross-Origin-Resource-Policy": "same-origin", "Strict-Transport-Security": "max-age=31536000", "Permissions-Policy": unneeded} {
+			if got.Get(name) != want {
+				t.Errorf("%v: %s is %q", a, name, got.Get(name))
+			}
+		}
+		csp := got.Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") && !strings.Contains(csp, "default-src 'self'") || !strings.Contains(csp, "frame-ancestors 'none'") || !strings.Contains(csp, "base-uri 'none'") || strings.Contains(csp, "unsafe-eval") {
+			t.Errorf("%v: the policy is %q", a, csp)
+		}
+		if ofAPI(a.path) && !strings.HasPrefix(a.path, "/api/docs") && !strings.HasSuffix(a.path, "/openapi.yaml") && (got.Get("Cache-Control") != "no-store") { // those two are the same for everybody
+			t.Errorf("%v: may be kept: %q", a, got.Get("Cache-Control"))
+		}
+		if got.Get("X-Request-Id") == "" || got.Get("Server") != "" || got.Get("X-Powered-By") != "" || got.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%v: %v", a, got)
+		}
+		if kind := got.Get("Content-Type"); rec.Body.Len() > 0 && kind == "" {
+			t.Errorf("%v: a body without a type", a)
+		}
 	}
 }
 

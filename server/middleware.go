@@ -86,6 +86,14 @@ func (s *Server) rescue(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// unneeded are powers of a browser that no page of ours uses, and none below it may be given.
+const unneeded = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), magnetometer=(), microphone=(), midi=(), payment=(), usb=()"
+
+// ofAPI reports whether a path is the API's, and not the web app's.
+func ofAPI(path string) bool {
+	return path == "/api" || strings.HasPrefix(path, "/api/") || path == prometheusPath
+}
+
 // headers sets what every answer carries, and refuses host names that are not ours.
 func (s *Server) headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
@@ -95,12 +103,14 @@ func (s *Server) headers(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", unneeded)
 		if s.secure(c.Request()) {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}
-		if strings.HasPrefix(c.Request().URL.Path, "/api/") {
+		// The web app says what its own pages need.
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox")
+		if ofAPI(c.Request().URL.Path) {
 			h.Set("Cache-Control", "no-store")
-			h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; sandbox")
 		}
 		if err := s.checkHost(c.Request()); err != nil {
 			return err

@@ -125,11 +125,25 @@ func (s *Server) checkSocket(r *http.Request, cred credential) error {
 		"This page's origin may not open sockets here. Behind a proxy, set server.publicUrl to the address people use.")
 }
 
-// checkCrossOrigin refuses changes that a foreign page asks for with a person's cookie, signing in included. A token is not sent
+// pulled reports whether a page of another origin has the browser fetch this: as an image, a script, a frame or with fetch. It could not
+// read the answer, but it could have something done by asking, or measure how long that takes. A link that a person follows is no such
+// request. Browsers too old to say what a request is for send no cookie with such ones: it is SameSite.
+func pulled(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
+	}
+	return false
+}
+
+// checkCrossOrigin refuses what a foreign page has fetched, and changes that a foreign page asks for with a person's cookie, signing in included. A token is not sent
 // by browsers on their own: a call with one is from who holds it.
 func (s *Server) checkCrossOrigin(r *http.Request, cred credential) error {
 	if cred.bearer != "" {
 		return nil
+	}
+	if cred.cookie != "" && pulled(r) {
+		return fault.New(fault.Forbidden, "cross_origin", "A page of another origin may not do this. Behind a proxy, set server.publicUrl to the address people use.")
 	}
 	if err := s.crossOrigin.Check(r); err != nil {
 		return fault.Wrap(err, fault.Forbidden, "cross_origin", "A page of another origin may not do this. Behind a proxy, set server.publicUrl to the address people use.")

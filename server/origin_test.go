@@ -166,6 +166,27 @@ func TestOriginsOfSockets(t *testing.T) {
 	}
 }
 
+// A link that a person follows on a foreign page opens; what the page fetches, frames or shows as an image does not.
+func TestASVS_3_5_8_ForeignPagesFetchNothing(t *testing.T) {
+	t.Parallel()
+	s := bare(t)
+	for name, tc := range map[string]struct {
+		mode, dest string
+		ok         bool
+	}{
+		"a link": {"navigate", "document", true}, "a frame": {"navigate", "iframe", false}, "an image": {"no-cors", "image", false}, "a script": {"no-cors", "script", false},
+		"fetch": {"cors", "empty", false}, "an object": {"navigate", "object", false}, "nothing said": {"", "", false},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		r.Header.Set("Sec-Fetch-Mode", tc.mode)
+		r.Header.Set("Sec-Fetch-Dest", tc.dest)
+		if err := s.checkCrossOrigin(r, credential{cookie: "c"}); (err == nil) != tc.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Changes with a cookie must come from our own pages; who holds a token may come from anywhere.
 func TestCrossOriginChanges(t *testing.T) {
 	t.Parallel()
@@ -181,7 +202,10 @@ func TestCrossOriginChanges(t *testing.T) {
 		"sibling":                   {"POST", "same-site", "http://127.0.0.1:9", credential{cookie: "c"}, false},
 		"old browser, foreign":      {"POST", "", "https://evil.example", credential{cookie: "c"}, false},
 		"publicUrl through a proxy": {"POST", "", "https://pw.example.com", credential{cookie: "c"}, true},
-		"foreign page reads":        {"GET", "cross-site", "https://evil.example", credential{cookie: "c"}, true},
+		"foreign page reads":        {"GET", "cross-site", "https://evil.example", credential{cookie: "c"}, false},
+		"an image on a sibling":     {"GET", "same-site", "", credential{cookie: "c"}, false},
+		"foreign page, no cookie":   {"GET", "cross-site", "https://evil.example", credential{}, true},
+		"a person types it":         {"GET", "none", "", credential{cookie: "c"}, true},
 		"foreign page with a token": {"POST", "cross-site", "https://evil.example", credential{bearer: "t"}, true},
 		"signing in from elsewhere": {"POST", "cross-site", "https://evil.example", credential{}, false},
 	} {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -273,7 +272,7 @@ func (s *Server) webApp(next echo.HandlerFunc) echo.HandlerFunc {
 			c.Request().URL.Path = apiBase + prometheusPath
 			return next(c)
 		}
-		if p := c.Request().URL.Path; p == "/api" || strings.HasPrefix(p, "/api/") {
+		if ofAPI(c.Request().URL.Path) {
 			return next(c)
 		}
 		s.cfg.UI.ServeHTTP(c.Response(), c.Request())
