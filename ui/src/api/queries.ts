@@ -7,6 +7,8 @@ export const keys = {
   me: ["me"] as const,
   accounts: ["me", "agent-accounts"] as const,
   teamAccounts: (team: string) => ["team", team, "agent-accounts"] as const,
+  links: (session: string) => ["links", "session", session] as const,
+  teamLinks: (team: string) => ["links", "team", team] as const,
   members: (team: string) => ["team", team, "members"] as const,
   executors: (team: string) => ["team", team, "executors"] as const,
   agents: (team: string) => ["team", team, "agents"] as const,
@@ -44,6 +46,21 @@ export const teamAccountsQuery = (team: string) =>
   queryOptions({
     queryKey: keys.teamAccounts(team),
     queryFn: async () => (await data(api.GET("/teams/{team}/agent-accounts", { params: { path: { team } } }))).items,
+  });
+
+/** The links with which a session is watched, and who watches now. */
+export const linksQuery = (session: string) =>
+  queryOptions({
+    queryKey: keys.links(session),
+    queryFn: async () => (await data(api.GET("/sessions/{id}/links", { params: { path: { id: session } } }))).items,
+    refetchInterval: 10_000,
+  });
+
+export const teamLinksQuery = (team: string) =>
+  queryOptions({
+    queryKey: keys.teamLinks(team),
+    queryFn: async () => (await data(api.GET("/teams/{team}/watch-links", { params: { path: { team } } }))).items,
+    refetchInterval: 30_000,
   });
 
 export const membersQuery = (team: string) =>

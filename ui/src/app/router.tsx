@@ -82,6 +82,14 @@ const joinRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/join"), "JoinScreen"),
 });
 
+/** What a link to watch a session leads to; the link's secret stands behind the #. */
+const watchRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/watch",
+  validateSearch: (s: Record<string, unknown>): { link?: string } => ({ link: text(s.link) }),
+  component: lazyRouteComponent(() => import("@/screens/watch"), "WatchScreen"),
+});
+
 export interface TeamSearch {
   /** The dialog for a new workspace is open; the value is a project id, or "1" for none chosen. */
   new?: string;
@@ -221,6 +229,7 @@ export const SECTIONS = [
   "members",
   "team",
   "team-agents",
+  "links",
   "places",
   "audit",
   "users",
@@ -248,6 +257,7 @@ const routeTree = rootRoute.addChildren([
   loginRoute,
   resetRoute,
   joinRoute,
+  watchRoute,
   teamRoute.addChildren([
     teamIndexRoute,
     inboxRoute,

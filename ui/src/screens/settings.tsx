@@ -18,6 +18,7 @@ const NAMES: Record<Section, string> = {
   members: "Members",
   team: "Team",
   "team-agents": "Team's agents",
+  links: "Shared links",
   places: "Places",
   audit: "Audit",
   users: "Users",
@@ -37,6 +38,7 @@ const VIEWS = {
   members: lazy(() => import("./settings/members")),
   team: lazy(() => import("./settings/team")),
   "team-agents": lazy(() => import("./settings/team-agents")),
+  links: lazy(() => import("./settings/links")),
   places: lazy(() => import("./settings/places")),
   audit: lazy(() => import("./settings/audit")),
   users: lazy(() => import("./settings/users")),
@@ -59,6 +61,7 @@ export function SettingsScreen() {
   const team = useTeam();
   const me = useMe();
   const shown = SECTIONS.filter((s) => {
+    if (s === "links") return team.can("team.manage");
     if (s === "audit") return team.can("audit.read");
     return !SERVER.includes(s) || me.user.operator;
   });

@@ -33,6 +33,8 @@ export interface HandleConfig {
   workspaceId: string;
   /** A shell, where Shift+Enter is Enter. Agents take it as a new line. */
   shell: boolean;
+  /** The id of the link it is watched by, where nobody is signed in. */
+  link?: string;
 }
 
 /**
@@ -112,6 +114,11 @@ export class TerminalHandle {
     this.term.loadAddon(new WebLinksAddon((_e, uri) => openLink(uri, uri, config.workspaceId)));
     this.link = new TerminalLink({
       url: (from) => {
+        if (config.link) {
+          const q = new URLSearchParams({ link: config.link });
+          if (from !== undefined) q.set("from", String(from));
+          return socketUrl(`/watch/terminal?${q}`);
+        }
         const q = new URLSearchParams({ role: config.writer ? "writer" : "viewer" });
         if (from !== undefined) q.set("from", String(from));
         return socketUrl(`/sessions/${encodeURIComponent(config.sessionId)}/terminal?${q}`);
@@ -136,7 +143,8 @@ export class TerminalHandle {
           if (link.phase === "live") this.tellColors();
         },
         back: noteBack,
-        trouble: () => void api.GET("/me").catch(() => {}), // a 401 leads to the login page
+        // A 401 leads to the login page. Who watches by a link needs none.
+        trouble: () => config.link || void api.GET("/me").catch(() => {}),
       },
     });
     this.wire();
@@ -342,7 +350,8 @@ export class TerminalHandle {
     term.attachCustomKeyEventHandler((e) => this.onKey(e));
     term.parser.registerOscHandler(52, (payload) => {
       const wish = readOsc52(payload);
-      if (wish.kind === "write" && this.restored) copyFromProgram(wish.text, this.focused);
+      // A guest's clipboard is not the program's to write.
+      if (wish.kind === "write" && this.restored && !this.config.link) copyFromProgram(wish.text, this.focused);
       return true;
     });
     term.parser.registerOscHandler(9, (payload) => {

@@ -23,6 +23,7 @@ import { useShownSession } from "./shown-session";
 import { useStop } from "./use-stop";
 
 const Deliver = lazy(() => import("./deliver"));
+const ShareDialog = lazy(() => import("./share-dialog"));
 const PlaceLine = lazy(() => import("../place/line"));
 
 /** Name, key, state, branch and place of a workspace, and what can be done with it. */
@@ -30,6 +31,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const team = useTeam();
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const [renaming, setRenaming] = useState(false);
+  const [sharing, setSharing] = useState<Session | undefined>();
   const s = standing(w);
   const away = Boolean(w.deleted_at) || w.state === "archived";
   const ready = w.state === "ready" || w.state === "paused";
@@ -51,6 +53,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const inFront = tab === undefined || tab === "shell" ? running.find((x) => x.id === shown?.id) : undefined;
   const target = inFront ?? (agents.length === 1 && tab !== "shell" ? agents[0] : undefined);
   const stop = useStop(w.id);
+  const sharable = !w.deleted_at && team.can("session.share") ? (shown ?? sessions[0]) : undefined;
   const canStop = target !== undefined && team.can("terminal.type");
 
   const dialog = (d: "merge" | "archive" | "delete" | "place") =>
@@ -164,6 +167,9 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           <MenuItem onSelect={copyLink} keys="y l">
             Copy link
           </MenuItem>
+          {sharable && (
+            <MenuItem onSelect={() => setSharing(sharable)}>Let somebody watch {sharable.agent_name}…</MenuItem>
+          )}
           {w.branch && (
             <MenuItem onSelect={() => void copyText(w.branch, "the branch name")} keys="y b">
               Copy branch name
@@ -188,6 +194,11 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             </>
           )}
         </Menu>
+        {sharing && (
+          <Suspense>
+            <ShareDialog session={sharing} workspace={w} onClose={() => setSharing(undefined)} />
+          </Suspense>
+        )}
       </div>
     </header>
   );

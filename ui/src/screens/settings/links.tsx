@@ -1,0 +1,32 @@
+import { useQuery } from "@tanstack/react-query";
+import { teamLinksQuery } from "@/api/queries";
+import { useTeam } from "@/app/team";
+import { Failure, Skeleton } from "@/kit/states";
+import { LinkRow } from "../workspace/link-row";
+
+/** Every link with which somebody without a login watches a session of the team. */
+export default function LinksSettings() {
+  const team = useTeam();
+  const list = useQuery(teamLinksQuery(team.slug));
+  return (
+    <div className="flex flex-col gap-4">
+      <p className="text-fg2">
+        Whoever has one of these links watches one terminal without a login, and nothing else. Links are made in the
+        menu of a workspace; those that ended stay here for 30 days.
+      </p>
+      {list.isPending ? (
+        <Skeleton rows={3} label="Loading the links" />
+      ) : list.isError && !list.data ? (
+        <Failure what="The links could not be loaded." error={list.error} retry={() => void list.refetch()} />
+      ) : list.data.length === 0 ? (
+        <p className="text-fg3">No session was shared.</p>
+      ) : (
+        <ul aria-label="Shared links" className="divide-y divide-hairline border-y border-hairline">
+          {list.data.map((l) => (
+            <LinkRow key={l.id} link={l} />
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}

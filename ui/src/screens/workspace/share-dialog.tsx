@@ -1,0 +1,107 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Schemas, type Session, type Workspace } from "@/api/client";
+import { fieldError } from "@/api/problem";
+import { linksQuery } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { Dialog, DialogBody } from "@/kit/dialog";
+import { Field, inputClass, TextField } from "@/kit/field";
+import { CopyLine, Failure, FormError, Skeleton } from "@/kit/states";
+import { LinkRow } from "./link-row";
+
+interface Props {
+  session: Session;
+  workspace: Workspace;
+  onClose: () => void;
+}
+
+/** Links with which somebody without a login watches one session: made here, shown once, revoked here. */
+export default function ShareDialog({ session, workspace, onClose }: Props) {
+  const client = useQueryClient();
+  const list = useQuery(linksQuery(session.id));
+  const [name, setName] = useState("");
+  const [minutes, setMinutes] = useState("60");
+  const [made, setMade] = useState<Schemas["CreatedWatchLink"] | undefined>();
+  const create = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/sessions/{id}/links", {
+          params: { path: { id: session.id } },
+          body: { name: name.trim(), minutes: Number(minutes) },
+        }),
+      ),
+    onSuccess: (link) => {
+      setMade(link);
+      setName("");
+      void client.invalidateQueries({ queryKey: ["links"] });
+    },
+  });
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={`Let somebody watch ${session.agent_name}`}
+      about={`${workspace.key} ${workspace.name}. Whoever has the link sees this terminal, and what has scrolled off it, without a login. They cannot type, and see nothing else.`}
+    >
+      <DialogBody className="flex flex-col gap-4 pb-5">
+        {made ? (
+          <div role="status" className="rounded-md border border-merged p-3">
+            <p className="mb-2 font-medium">Copy the link now, it is shown this once.</p>
+            <CopyLine text={made.url} label="the link" />
+            <Button className="mt-2" onClick={() => setMade(undefined)}>
+              Done
+            </Button>
+          </div>
+        ) : (
+          <form
+            className="flex flex-wrap items-start gap-3"
+            onSubmit={(e) => {
+              e.preventDefault();
+              create.mutate();
+            }}
+          >
+            <TextField
+              fieldClass="min-w-40 flex-1"
+              label="For whom"
+              maxLength={80}
+              placeholder="Ann, for the review"
+              value={name}
+              error={fieldError(create.error, "name")}
+              onChange={(e) => setName(e.target.value)}
+            />
+            <Field label="Ends" className="w-32">
+              {(ids) => (
+                <select {...ids} value={minutes} onChange={(e) => setMinutes(e.target.value)} className={inputClass}>
+                  <option value="15">in 15 min</option>
+                  <option value="60">in an hour</option>
+                  <option value="480">in 8 hours</option>
+                  <option value="1440">in a day</option>
+                  <option value="10080">in 7 days</option>
+                </select>
+              )}
+            </Field>
+            <Button type="submit" look="primary" className="mt-6" busy={create.isPending && "Making"}>
+              Make a link
+            </Button>
+            <div className="w-full empty:hidden">
+              <FormError error={create.error && !fieldError(create.error, "name") ? create.error : null} />
+            </div>
+          </form>
+        )}
+        {list.isPending ? (
+          <Skeleton rows={2} label="Loading the links" />
+        ) : list.isError && !list.data ? (
+          <Failure what="The links could not be loaded." error={list.error} retry={() => void list.refetch()} />
+        ) : list.data.length === 0 ? (
+          <p className="text-fg3">Nobody has a link to this session.</p>
+        ) : (
+          <ul aria-label="Links to this session" className="divide-y divide-hairline border-y border-hairline">
+            {list.data.map((l) => (
+              <LinkRow key={l.id} link={l} />
+            ))}
+          </ul>
+        )}
+      </DialogBody>
+    </Dialog>
+  );
+}
