@@ -68,7 +68,7 @@ func (h *Handler) Close() error {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head := w.Header()
 	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "no-referrer") // the setup link carries a token in its address
+	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Content-Security-Policy", ContentSecurityPolicy)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		head.Set("Allow", "GET, HEAD")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -227,6 +226,7 @@ func (h *house) announce(ctx context.Context, addr net.Addr, stdout io.Writer) e
 	if h.cfg.Server.PublicURL != "" {
 		here = h.cfg.Server.PublicURL
 	}
-	_, err = fmt.Fprintf(stdout, "No user exists yet. Make the first one with this link, which works once:\n  %s/setup?token=%s\n", here, url.QueryEscape(token))
+	// Behind the # no proxy's log gets to see it.
+	_, err = fmt.Fprintf(stdout, "No user exists yet. Make the first one with this link, which works once:\n  %s/setup#%s\n", here, token)
 	return err
 }

@@ -62,14 +62,14 @@ export class House {
     let link;
     const first = !existsSync(join(this.data, "parawork.db"));
     const p = await listening(join(root, "bin/parawork"), ["serve", "--config", file], { env: { ...process.env, NO_COLOR: "1" } }, (line) => {
-      link ??= line.match(/https?:\S*\/setup\?token=\S+/)?.[0];
+      link ??= line.match(/https?:\S*\/setup#\S+/)?.[0];
       return !first || link !== undefined;
     });
     this.child = p.child;
     this.url = p.url;
     this.log = p.log;
     this.listen = new URL(p.url).host;
-    if (link) this.setupLink = new URL(new URL(link).pathname + new URL(link).search, this.url).href;
+    if (link) this.setupLink = new URL(new URL(link).pathname + new URL(link).hash, this.url).href;
   }
 
   /** kill -9: nothing gets a chance to tidy up. */
@@ -80,7 +80,7 @@ export class House {
 
   /** Makes the first user by the API and keeps a token for `api`. */
   async setUp() {
-    const token = new URL(this.setupLink).searchParams.get("token");
+    const token = new URL(this.setupLink).hash.slice(1);
     const made = await fetch(`${this.url}/api/v1/setup`, {
       method: "POST",
       headers: { "Content-Type": "application/json" },

@@ -6,8 +6,8 @@ import { authenticator, totp } from "../lib/factors.mjs";
 import { House, password, until } from "../lib/house.mjs";
 
 const sizes = {
-  wide: { colorScheme: "dark", viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" },
-  phone: { colorScheme: "light", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" },
+  wide: { viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" },
+  phone: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" },
 };
 
 describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, () => {
@@ -28,8 +28,11 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
 
   const open = async (options = sizes.wide) => newPage(browser, options);
   const check = async (page, name) => {
-    await shot(page, `signing-in-${name}`);
-    assert.deepEqual(await axe(page), [], `${name}: accessibility`);
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      await shot(page, `signing-in-${name}-${colorScheme}`);
+      assert.deepEqual(await axe(page), [], `${name}, ${colorScheme}: accessibility`);
+    }
   };
   // Wrong codes and passwords are part of what is tested: the browser notes each refusal as an error.
   const close = async (page) => {
@@ -225,5 +228,51 @@ describe("signing in", { skip: !haveChromium && "Chromium is not installed" }, (
     await row.waitFor({ state: "detached" });
     assert.equal((await use("GET", `/teams/${house.team}/workspaces`)).status, 401);
     await close(page);
+  });
+
+  test("a link to a first password, a team that asks for a second factor, and one that is suspended", async () => {
+    const made = await house.api("POST", "/instance/users", { email: "bo@example.com", name: "Bo", team: house.team, role: "member" });
+    const link = new URL(made.link.url);
+    const bo = await open(sizes.phone);
+    await bo.goto(`${at}${link.pathname}${link.hash}`);
+    await bo.getByLabel("New password").fill("password123");
+    assert.equal(new URL(bo.url()).hash, "", "the token stayed in the address");
+    await check(bo, "reset");
+    await bo.getByRole("button", { name: "Set the password" }).click();
+    await bo.locator("[aria-invalid=true]").waitFor(); // a common one
+    await bo.getByLabel("New password").fill("a lighthouse in fog");
+    await bo.getByRole("button", { name: "Set the password" }).click();
+    await bo.getByRole("link", { name: "Sign in" }).click();
+    await signIn(bo, { url: at }, "a lighthouse in fog", "bo@example.com");
+    await bo.getByRole("link", { name: /^Projects/ }).first().waitFor();
+
+    // The door closes while the page is open.
+    const mika = await open();
+    await authenticator(mika);
+    await signIn(mika, { url: at }, password);
+    await security(mika);
+    await mika.getByRole("button", { name: "Add a passkey" }).click();
+    await mika.getByRole("list", { name: "Your passkeys" }).waitFor();
+    const setting = async (second_factor) => assert.equal((await mika.request.patch(`${at}/api/v1/teams/${house.team}`, { data: { second_factor } })).status(), 200);
+    await setting(true);
+    await bo.getByRole("heading", { name: "Harbour asks for a second factor" }).waitFor();
+    await bo.getByRole("button", { name: "Set up an authenticator app" }).waitFor();
+    await check(bo, "team-asks");
+    await bo.getByRole("button", { name: "Set up an authenticator app" }).click();
+    const secret = (await bo.locator("code", { hasText: /^[A-Z2-7 ]{20,}$/ }).textContent()).replaceAll(" ", "");
+    await bo.getByLabel("The code the app shows").fill(totp(secret));
+    await bo.getByRole("button", { name: "I have kept them" }).click();
+    await bo.getByRole("link", { name: /^Projects/ }).first().waitFor();
+    await setting(false);
+
+    const team = (await house.api("GET", "/teams")).items.find((t) => t.slug === house.team);
+    await house.api("POST", `/instance/teams/${team.id}/suspend`);
+    await bo.getByRole("heading", { name: "Harbour is suspended" }).waitFor();
+    await check(bo, "team-suspended");
+    await house.api("POST", `/instance/teams/${team.id}/restore`);
+    await bo.getByRole("button", { name: "Look again" }).click();
+    await bo.getByRole("link", { name: /^Projects/ }).first().waitFor();
+    await close(bo);
+    await close(mika);
   });
 });

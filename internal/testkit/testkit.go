@@ -38,7 +38,7 @@ const Password = "correct horse battery"
 
 var (
 	listening = regexp.MustCompile(`listening on (http://\S+)`)
-	setupLink = regexp.MustCompile(`/setup\?token=([A-Za-z0-9_-]+)`)
+	setupLink = regexp.MustCompile(`/setup#([A-Za-z0-9_-]+)`)
 )
 
 // House is a running server.

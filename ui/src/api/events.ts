@@ -28,9 +28,12 @@ interface Options {
   /** Everything shown must be read again: events were lost. */
   onGap: () => void;
   onState: (s: EventsState) => void;
-  /** Called after several failed tries in a row: the server may have forgotten who we are. */
+  /** Called after several failed tries in a row, and when the server hung up on us: it may know us no more. */
   onTrouble: () => void;
 }
+
+/** The code with which the server closes the socket of who may not use it any more. */
+const NOT_ALLOWED = 4003;
 
 /** Follows the events of one team: reconnects with a growing pause and resumes where it left off. */
 export class EventsLink {
@@ -91,7 +94,7 @@ export class EventsLink {
       if (event.type === "missed") onGap();
       else onEvent(event);
     };
-    socket.onclose = () => {
+    socket.onclose = (e) => {
       if (this.stopped) {
         onState({ phase: "stopped", retryAt: 0, downSince: 0 });
         return;
@@ -103,7 +106,7 @@ export class EventsLink {
         this.connect();
       }, wait);
       onState({ phase: "waiting", retryAt: Date.now() + wait, downSince: this.downSince });
-      if (this.backoff.tries % 3 === 0) onTrouble();
+      if (e.code === NOT_ALLOWED || this.backoff.tries % 3 === 0) onTrouble();
     };
   }
 }

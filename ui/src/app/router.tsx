@@ -46,7 +46,6 @@ const text = (v: unknown): string | undefined => (typeof v === "string" && v !==
 const setupRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/setup",
-  validateSearch: (s: Record<string, unknown>): { token?: string } => ({ token: text(s.token) }),
   component: lazyRouteComponent(() => import("@/screens/setup"), "SetupScreen"),
 });
 

@@ -3,7 +3,7 @@ import { getRouteApi, Outlet, useNavigate, useRouter } from "@tanstack/react-rou
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { whenSignedOut, whenTeamClosed } from "@/api/client";
 import { EventPump, EventsLink } from "@/api/events";
-import { keys, meQuery } from "@/api/queries";
+import { keys } from "@/api/queries";
 import { useWaiting } from "@/attention/inbox";
 import { listen } from "@/keys/keyboard";
 import { connection, tryNow } from "@/state/connection";
@@ -127,6 +127,9 @@ function useTeamClosed(): void {
 /** Follows the team's events for as long as the page shows the team. */
 function useTeamEvents(team: string): void {
   const client = useQueryClient();
+  const refresh = useRefreshMe();
+  const now = useRef(refresh);
+  now.current = refresh;
   useEffect(() => {
     const pump = new EventPump(client, team);
     const link = new EventsLink({
@@ -134,8 +137,8 @@ function useTeamEvents(team: string): void {
       onEvent: (e) => pump.push(e),
       onGap: () => void client.invalidateQueries({ predicate: (q) => !q.queryKey.includes("diff") }),
       onState: (events) => connection.update((c) => ({ ...c, events })),
-      // Asks who we are: a 401 leads to the login page.
-      onTrouble: () => void client.fetchQuery({ ...meQuery(), staleTime: 0 }).catch(() => {}),
+      // Asks who we are: a 401 leads to the login page, and a team that was closed shows its door.
+      onTrouble: () => void now.current().catch(() => {}),
     });
     link.start();
     tryNow.set(link.now);

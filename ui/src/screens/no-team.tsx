@@ -7,6 +7,7 @@ import { PlainPage } from "@/app/pages";
 import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
+import { SignOut } from "@/signin/sign-out";
 
 /** Signed in, but in no team. */
 export function NoTeamScreen() {
@@ -28,6 +29,9 @@ export function NoTeamScreen() {
         <p className="text-fg2">
           Ask a team's owner or admin for an invite, and open its link. You are signed in as {me.data?.user.email}.
         </p>
+        <div className="mt-8">
+          <SignOut />
+        </div>
       </PlainPage>
     );
   return (
@@ -46,6 +50,9 @@ export function NoTeamScreen() {
           Make the team
         </Button>
       </form>
+      <div className="mt-8">
+        <SignOut />
+      </div>
     </PlainPage>
   );
 }

@@ -1,7 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { fieldError } from "@/api/problem";
 import { PlainPage } from "@/app/pages";
 import { useTitle } from "@/app/use-title";
 import { Button, buttonClass } from "@/kit/button";
@@ -9,6 +8,7 @@ import { TextField } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
 import { askForLink, resetPassword } from "@/signin/calls";
 import { useLinkToken } from "@/signin/link-token";
+import { newPasswordError } from "@/signin/password-error";
 import { waysQuery } from "@/signin/queries";
 import { Insecure } from "./login";
 
@@ -45,7 +45,7 @@ export function ResetScreen() {
 function NewPassword({ token, used }: { token: string; used: () => void }) {
   const [password, setPassword] = useState("");
   const reset = useMutation({ mutationFn: () => resetPassword(token, password), onSuccess: used });
-  const field = fieldError(reset.error, "password");
+  const field = newPasswordError(reset.error);
   if (reset.isSuccess)
     return (
       <div role="status">

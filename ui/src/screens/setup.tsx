@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
 import { api, data } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { keys, setupQuery } from "@/api/queries";
@@ -9,15 +9,14 @@ import { useTitle } from "@/app/use-title";
 import { Button, buttonClass } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
-
-const route = getRouteApi("/setup");
-const KEPT = "parawork.setup-token";
+import { useLinkToken } from "@/signin/link-token";
+import { newPasswordError } from "@/signin/password-error";
 
 /** The first user and team, from the one-time link the server printed. */
 export function SetupScreen() {
   useTitle("Set up");
   const state = useQuery(setupQuery());
-  const token = useSetupToken();
+  const { token, used } = useLinkToken("setup");
 
   if (state.isPending)
     return (
@@ -45,33 +44,15 @@ export function SetupScreen() {
       <PlainPage title="Open the setup link">
         <p className="text-fg2">
           Nobody has signed up on this server yet. When it started it printed a one-time link that ends in{" "}
-          <code className="rounded-sm bg-bg3 px-1">/setup?token=…</code>. Open that link to make the first user.
+          <code className="rounded-sm bg-bg3 px-1">/setup#…</code>. Open that link to make the first user.
         </p>
         <p className="mt-3 text-fg2">Lost it? Restart the server: it prints a new one as long as there is no user.</p>
       </PlainPage>
     );
-  return <SetupForm token={token} />;
+  return <SetupForm key={token} token={token} used={used} />;
 }
 
-/** The token of the link. It is taken out of the address at once, so that it stays in no history, and kept for a reload. */
-function useSetupToken(): string {
-  const search = route.useSearch();
-  const navigate = useNavigate();
-  const [token] = useState(() => {
-    try {
-      if (search.token) sessionStorage.setItem(KEPT, search.token);
-      return search.token ?? sessionStorage.getItem(KEPT) ?? "";
-    } catch {
-      return search.token ?? "";
-    }
-  });
-  useEffect(() => {
-    if (search.token) void navigate({ to: "/setup", search: {}, replace: true });
-  }, [search.token, navigate]);
-  return token;
-}
-
-function SetupForm({ token }: { token: string }) {
+function SetupForm({ token, used }: { token: string; used: () => void }) {
   const client = useQueryClient();
   const navigate = useNavigate();
   const [name, setName] = useState("");
@@ -81,7 +62,7 @@ function SetupForm({ token }: { token: string }) {
   const setup = useMutation({
     mutationFn: () => data(api.POST("/setup", { body: { token, name, email, password, team } })),
     onSuccess: async (me) => {
-      sessionStorage.removeItem(KEPT);
+      used();
       client.setQueryData(keys.me, me);
       client.setQueryData(keys.setup, { needed: false });
       const first = me.teams[0];
@@ -89,7 +70,7 @@ function SetupForm({ token }: { token: string }) {
       else await navigate({ to: "/" });
     },
   });
-  const field = (f: string) => fieldError(setup.error, f);
+  const field = (f: string) => (f === "password" ? newPasswordError(setup.error) : fieldError(setup.error, f));
   const shown = ["name", "email", "password", "team"].some(field);
 
   return (

@@ -1,7 +1,7 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
-import { api, type Team } from "@/api/client";
+import type { Team } from "@/api/client";
 import { Prover } from "@/app/prover";
 import { useMe, useRefreshMe, useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
@@ -11,7 +11,7 @@ import { Failure, FormError, Skeleton } from "@/kit/states";
 import { confirmBy, confirmByPasskey, confirmOptions, type OwnWays } from "@/signin/calls";
 import { getPasskey, passkeysHere } from "@/signin/passkey";
 import { ownWaysQuery, waysQuery } from "@/signin/queries";
-import { toastError } from "@/state/toasts";
+import { SignOut } from "@/signin/sign-out";
 import { AuthenticatorApp } from "./settings/security/app";
 import { Passkeys } from "./settings/security/passkeys";
 
@@ -159,15 +159,6 @@ function Confirm({ own }: { own: OwnWays }) {
 
 function Elsewhere({ team }: { team: Team }) {
   const { teams } = useMe();
-  const client = useQueryClient();
-  const out = useMutation({
-    mutationFn: () => api.POST("/logout"),
-    onSuccess: () => {
-      client.clear();
-      location.assign("/login");
-    },
-    onError: (error) => toastError("Could not sign out", error),
-  });
   const others = teams.filter((t) => t.slug !== team.slug);
   return (
     <div className="mt-10 flex flex-wrap gap-2 border-t border-hairline pt-4">
@@ -176,9 +167,7 @@ function Elsewhere({ team }: { team: Team }) {
           To {t.name}
         </Link>
       ))}
-      <Button look="quiet" busy={out.isPending && "Signing out"} onClick={() => out.mutate()}>
-        Sign out
-      </Button>
+      <SignOut />
     </div>
   );
 }

@@ -6,7 +6,7 @@ import { tokenOf } from "./words";
  * The token a link carries behind its #. It is taken out of the address at once, so that it stays in no history, and kept for a
  * reload of this tab until `used`.
  */
-export function useLinkToken(kind: "reset" | "join"): { token: string; used: () => void } {
+export function useLinkToken(kind: "setup" | "reset" | "join"): { token: string; used: () => void } {
   const navigate = useNavigate();
   const hash = useLocation({ select: (l) => l.hash });
   const key = `parawork.${kind}-token`;

@@ -28,7 +28,7 @@ export interface LinkEvents {
   link(s: LinkState): void;
   /** A lost connection is back and this many bytes were caught up. */
   back(bytes: number): void;
-  /** Several tries failed in a row. */
+  /** Several tries failed in a row, or the server hung up on us: it may know us no more. */
   trouble(): void;
 }
 
@@ -207,6 +207,7 @@ export class TerminalLink {
       code === Close.Gone ? "gone" : code === Close.NotAllowed ? "denied" : this.exited ? "ended" : undefined;
     if (stop) {
       this.set({ phase: stop, retryAt: 0, downSince: 0 });
+      if (stop === "denied") this.config.events.trouble();
       return;
     }
     // Too slow is no fault of the network: come back at once from where we are.

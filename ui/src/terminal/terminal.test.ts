@@ -227,6 +227,7 @@ describe("link", () => {
     vi.advanceTimersByTime(60_000);
     expect(sockets.length).toBe(2);
     expect(events.link).toHaveBeenLastCalledWith(expect.objectContaining({ phase: "denied" }));
+    expect(events.trouble).toHaveBeenCalledTimes(1);
   });
 
   it("begins again when the server has less than we have", () => {

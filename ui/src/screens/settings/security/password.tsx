@@ -6,6 +6,7 @@ import { Button } from "@/kit/button";
 import { TextField } from "@/kit/field";
 import { FormError } from "@/kit/states";
 import type { OwnWays, Ways } from "@/signin/calls";
+import { newPasswordError } from "@/signin/password-error";
 import { loginSessionsKey, ownWaysKey } from "@/signin/queries";
 import { toast } from "@/state/toasts";
 import { Part } from "./part";
@@ -53,7 +54,7 @@ function PasswordForm({ has, email, onClose }: { has: boolean; email: string; on
     },
   });
   const currentError = fieldError(change.error, "current_password");
-  const nextError = fieldError(change.error, "new_password") ?? fieldError(change.error, "password");
+  const nextError = newPasswordError(change.error);
   return (
     <form
       className="flex max-w-sm flex-col gap-3.5"
