@@ -53,7 +53,7 @@ func (h handlers) FinishProviderLogin(ctx context.Context, req api.FinishProvide
 	case !out.Link:
 		h.enterAs(call, out.Entered)
 		if out.Entered.Cookie == "" {
-			to = "/login?" + url.Values{"next": {out.Next}}.Encode() // which asks for the second factor
+			to = "/login?" + url.Values{"next": {out.Next}, "step": {"second"}}.Encode() // which asks for the second factor
 		}
 	}
 	if err != nil {

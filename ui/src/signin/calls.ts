@@ -70,14 +70,10 @@ export const renamePasskey = (id: string, name: string) =>
 export const removePasskey = (id: string) => api.DELETE("/me/passkeys/{id}", { params: { path: { id } } });
 
 /** Begins to link an account elsewhere; the browser is to go to the address, and comes back to the page `next`. */
-export const linkProvider = async (provider: string, next: string) => {
-  const answer = await raw(`/me/identities/${encodeURIComponent(provider)}?${new URLSearchParams({ next })}`, {
-    method: "POST",
-  });
-  return ((await answer.json()) as { url: string }).url;
-};
+export const linkProvider = async (provider: string, next: string) =>
+  (await data(api.POST("/me/identities/{provider}", { params: { path: { provider }, query: { next } } }))).url;
 export const unlinkProvider = (identity: string) =>
-  raw(`/me/identities/${encodeURIComponent(identity)}`, { method: "DELETE" });
+  api.DELETE("/me/identities/{provider}", { params: { path: { provider: identity } } });
 
 export const readLoginSessions = async () => (await data(api.GET("/me/login-sessions"))).items;
 export const endLoginSession = (id: string) => api.DELETE("/me/login-sessions/{id}", { params: { path: { id } } });
