@@ -13,6 +13,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/store"
 )
 
 // appCode is what an authenticator app shows, by a way of its own.
@@ -299,6 +300,40 @@ func TestASVS_6_4_3_ResetLinks(t *testing.T) {
 		wantCode(t, err, "login_ended")
 		if e, err = h.Service.Login(ctx, "ada@example.com", "a new and good one", accounts.Meta{}); err != nil || e.Cookie != "" {
 			t.Errorf("after a reset the second factor is not asked for: %+v %v", e, err)
+		}
+	})
+}
+
+// Who asks for a link by mail is told the same whoever they ask for; only a user who may have one is sent it, a few times.
+func TestASVS_6_3_8_ForgottenPasswordsTellNothing(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		ctx := t.Context()
+		ada := h.user(t, "ada@example.com")
+		bob := h.bare(t, accounts.User{Email: "bob@example.com", SuspendedAt: 1})
+		_, err := h.ForgotPassword(ctx, ada.Email, accounts.Meta{})
+		wantCode(t, err, "no_mail")
+		mail := &post{}
+		svc := accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, Mailer: mail, PublicURL: "https://parawork.example.com"})
+		for _, email := range []string{"nobody@example.com", "no address", bob.Email} {
+			if id, err := svc.ForgotPassword(ctx, email, accounts.Meta{}); err != nil || id != "" || len(mail.sent) != 0 {
+				t.Errorf("%s: %q %v %v", email, id, err, mail.sent)
+			}
+		}
+		for range 5 {
+			if _, err := svc.ForgotPassword(ctx, "ADA@example.com", accounts.Meta{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(mail.sent) != 3 || mail.sent[0].To != ada.Email {
+			t.Fatalf("mails: %+v", mail.sent)
+		}
+		_, rest, ok := strings.Cut(mail.sent[2].Text, "https://parawork.example.com/reset#")
+		token, _, _ := strings.Cut(rest, "\n")
+		if !ok {
+			t.Fatalf("no link in %q", mail.sent[2].Text)
+		}
+		if id, err := svc.ResetByLink(ctx, token, "a new and good one", accounts.Meta{}); err != nil || id != ada.ID {
+			t.Errorf("ResetByLink: %v", err)
 		}
 	})
 }

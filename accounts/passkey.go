@@ -227,9 +227,6 @@ func (s *Service) AddPasskey(ctx context.Context, actor Actor, site Site, name s
 
 // passkeyInvalid is what the browser is told; the library's own words go to the log.
 func passkeyInvalid(err error) error {
-	if _, ok := errors.AsType[*protocol.ErrorUnknownCredential](err); ok {
-		return fault.Wrap(err, fault.Invalid, "passkey_unknown", "This passkey is not known here: it was removed, or belongs to somebody else. Use another one, or sign in in another way.")
-	}
 	if e, ok := errors.AsType[*protocol.Error](err); ok && e.DevInfo != "" {
 		err = fmt.Errorf("%w: %s", err, e.DevInfo)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/go-webauthn/webauthn/protocol"
 	"github.com/go-webauthn/webauthn/webauthn"
@@ -133,6 +134,11 @@ func (s *Service) checkPasskey(ctx context.Context, rp *webauthn.WebAuthn, chall
 			return "", broken
 		}
 	}
+	name := base64.RawURLEncoding.EncodeToString(parsed.RawID)
+	at := slices.IndexFunc(keys, func(k Passkey) bool { return k.CredentialID == name })
+	if at < 0 {
+		return "", fault.New(fault.Invalid, "passkey_unknown", "This passkey is not known here: it was removed, or belongs to somebody else. Use another one, or sign in in another way.")
+	}
 	if err != nil {
 		return "", passkeyInvalid(err)
 	}
@@ -143,16 +149,10 @@ func (s *Service) checkPasskey(ctx context.Context, rp *webauthn.WebAuthn, chall
 	if err != nil {
 		return "", fmt.Errorf("keeping a passkey: %w", err)
 	}
-	name := base64.RawURLEncoding.EncodeToString(used.ID)
-	for _, k := range keys {
-		if k.CredentialID == name {
-			if err := s.store.UsePasskey(ctx, k.ID, string(raw), s.now()); err != nil {
-				return "", fmt.Errorf("noting the use of a passkey: %w", err)
-			}
-			return userID, nil
-		}
+	if err := s.store.UsePasskey(ctx, keys[at].ID, string(raw), s.now()); err != nil {
+		return "", fmt.Errorf("noting the use of a passkey: %w", err)
 	}
-	return "", passkeyInvalid(fmt.Errorf("no passkey %s of user %s", name, userID))
+	return userID, nil
 }
 
 // ConfirmPasskeyOptions asks the actor for one of their passkeys, to prove who they are again.

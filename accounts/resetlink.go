@@ -3,6 +3,7 @@ package accounts
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/parawork/parawork/internal/fault"
 )
@@ -16,6 +17,87 @@ type PasswordLinkStore interface {
 }
 
 var errLinkEnded = fault.New(fault.Gone, "link_ended", "This link has ended or was used already. Ask for a new one.")
+
+// forgottenFor is how long a link works that was asked for by mail.
+const forgottenFor = time.Hour
+
+// forgotRule bounds the mails one user is sent, whoever asks for them.
+var forgotRule = rule{burst: 3, every: 20 * time.Minute}
+
+// MailsResets reports whether people can ask for a link to choose a new password by mail.
+func (s *Service) MailsResets() bool { return s.TakesPasswords() && s.mails() }
+
+// ForgotPassword mails a link to choose a new password to the user with this address, and says whose it is, for the audit alone: that
+// there is nobody, that a provider vouches for them instead, or that they were sent enough of them already is told to nobody.
+// Errors: no_mail, password_off, too_many_attempts.
+func (s *Service) ForgotPassword(ctx context.Context, email string, meta Meta) (userID string, err error) {
+	if s.cfg.NoPassword {
+		return "", errPasswordOff
+	}
+	if !s.mails() {
+		return "", fault.New(fault.Conflict, "no_mail", "This server sends no mail. Ask an operator of it for a link to choose a new password.")
+	}
+	if err := s.limits.ask(meta.IP); err != nil {
+		return "", err
+	}
+	token, err := s.secret(32)
+	if err != nil {
+		return "", err
+	}
+	u, err := s.forgetful(ctx, email)
+	if err != nil {
+		return "", err
+	}
+	now := s.cfg.Now()
+	expires := now.Add(forgottenFor).UnixMilli()
+	if err := s.store.DropPasswordLinks(ctx, now.UnixMilli()); err != nil {
+		return "", fmt.Errorf("dropping old links: %w", err)
+	}
+	if u.ID == "" { // as much is written as for somebody
+		_, _, err := s.BeginCeremony(ctx, CeremonyRequest{Kind: "nobody", Life: time.Second})
+		return "", err
+	}
+	err = s.store.Tx(ctx, func(ctx context.Context) error {
+		if err := s.store.InsertPasswordLink(ctx, u.ID, hashOf(token), "", now.UnixMilli(), expires); err != nil {
+			return err
+		}
+		return s.cfg.Mailer.Queue(ctx, forgotMail(u, Link(s.cfg.PublicURL, "reset", token), expires))
+	})
+	if err != nil {
+		return "", fmt.Errorf("mailing a link: %w", err)
+	}
+	return u.ID, nil
+}
+
+// forgetful returns the user who may be sent a link; the zero User when nobody may.
+func (s *Service) forgetful(ctx context.Context, email string) (User, error) {
+	clean, err := cleanEmail(email)
+	if err != nil {
+		return User{}, nil
+	}
+	u, err := s.store.UserByEmail(ctx, clean)
+	if fault.Is(err, fault.NotFound) {
+		return User{}, nil
+	}
+	if err != nil {
+		return User{}, fmt.Errorf("reading a user: %w", err)
+	}
+	n, err := s.store.CountIdentities(ctx, u.ID)
+	if err != nil {
+		return User{}, fmt.Errorf("reading a user: %w", err)
+	}
+	if u.SuspendedAt != 0 || n > 0 && !hasPassword(u) || s.limits.one("f"+u.ID, forgotRule) != nil {
+		return User{}, nil
+	}
+	return u, nil
+}
+
+func forgotMail(u User, link string, expiresAt int64) Mail {
+	until := time.UnixMilli(expiresAt).UTC().Format("2 January 2006, 15:04 UTC")
+	return Mail{Kind: "reset", To: u.Email, Subject: "Choose a new password for Parawork",
+		Text: fmt.Sprintf("Somebody asked for a link to choose a new password for your account on Parawork, %s. It works once, until %s:\n\n%s\n\n"+
+			"If that was not you, do nothing: your password stays as it is.\n", u.Name, until, link)}
+}
 
 // ResetByLink sets the password of the user a link is for, which ends all links and login sessions of the user. Errors: link_ended,
 // weak_password, suspended, too_many_attempts, password_off.

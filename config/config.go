@@ -46,8 +46,11 @@ type Log struct {
 	Format string `json:"format"`
 }
 
-// Accounts bounds login sessions.
+// Accounts says how people may sign in, and bounds login sessions.
 type Accounts struct {
+	Password bool `json:"password"` // people may sign in with one
+	Passkeys bool `json:"passkeys"`
+
 	SessionIdleHours int `json:"sessionIdleHours"`
 	SessionMaxHours  int `json:"sessionMaxHours"`
 
@@ -255,7 +258,7 @@ func Default() *Config {
 		DataDir:  "./data",
 		Database: Database{URL: "sqlite"},
 		Log:      Log{Level: "info", Format: "text"},
-		Accounts: Accounts{SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24, Providers: map[string]SignInProvider{}},
+		Accounts: Accounts{Password: true, Passkeys: true, SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24, Providers: map[string]SignInProvider{}},
 		History:  History{MaxSession: 1024},
 		Projects: Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
 		Agents: map[string]Agent{

@@ -77,6 +77,7 @@ var policy = map[string]rule{
 	"loginFactor":         {access: anyone},
 	"loginPasskeyOptions": {access: anyone},
 	"loginPasskey":        {access: anyone},
+	"forgotPassword":      {access: anyone},
 	"resetPassword":       {access: anyone},
 	"beginProviderLogin":  {access: anyone},
 	"finishProviderLogin": {access: anyone},

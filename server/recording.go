@@ -45,6 +45,15 @@ var auditWords = map[string]string{
 	"exportTeamAudit":     "audit.export",
 	"exportInstanceAudit": "audit.export",
 
+	"loginFactor":           "user.sign_in",
+	"loginPasskey":          "user.sign_in",
+	"loginPasskeyOptions":   quiet,
+	"confirm":               "user.confirm",
+	"confirmPasskey":        "user.confirm",
+	"confirmPasskeyOptions": quiet,
+	"passkeyOptions":        quiet,
+	"endOtherLoginSessions": "login_session.end_others",
+
 	"testPushSubscription": quiet,
 	"correctState":         quiet,
 	"snoozeInboxItem":      quiet,

@@ -105,6 +105,7 @@ func (h handlers) GetSignIn(ctx context.Context, _ api.GetSignInRequestObject) (
 		Password:  h.cfg.Accounts.TakesPasswords(),
 		Passkeys:  h.cfg.Accounts.TakesPasskeys() && h.site(r).Host != "",
 		Providers: h.providers(),
+		Mail:      h.cfg.Accounts.MailsResets(),
 		Insecure:  !h.secure(r) && !loopbackHost(r.Host),
 	}, nil
 }
@@ -113,10 +114,15 @@ func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.Lo
 	call := callOf(ctx)
 	e, err := h.cfg.Accounts.Login(ctx, req.Body.Email, req.Body.Password, h.meta(call))
 	if err != nil {
+		// Whose account was tried. What was typed is not kept: people type passwords there.
+		if u, uerr := h.cfg.Accounts.UserByEmail(ctx, req.Body.Email); uerr == nil {
+			audit.Target(ctx, "user", u.ID, u.Email)
+		}
 		return nil, err
 	}
 	audit.Target(ctx, "user", e.UserID, "")
 	if e.Cookie == "" {
+		audit.Note(ctx, "second_factor", "asked")
 		h.enterAs(call, e)
 		return api.Login202JSONResponse(waitingOf(e)), nil
 	}
@@ -151,7 +157,11 @@ func (h handlers) GetLoginWaiting(ctx context.Context, _ api.GetLoginWaitingRequ
 
 func (h handlers) LoginFactor(ctx context.Context, req api.LoginFactorRequestObject) (api.LoginFactorResponseObject, error) {
 	call := callOf(ctx)
+	audit.Note(ctx, "method", string(req.Body.Method))
 	e, err := h.cfg.Accounts.LoginByCode(ctx, h.pending(call), string(req.Body.Method), req.Body.Code, h.meta(call))
+	if e.UserID != "" {
+		audit.Target(ctx, "user", e.UserID, "")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -171,12 +181,26 @@ func (h handlers) LoginPasskeyOptions(ctx context.Context, _ api.LoginPasskeyOpt
 
 func (h handlers) LoginPasskey(ctx context.Context, req api.LoginPasskeyRequestObject) (api.LoginPasskeyResponseObject, error) {
 	call := callOf(ctx)
+	audit.Note(ctx, "method", accounts.ProofPasskey)
 	e, err := h.cfg.Accounts.LoginByPasskey(ctx, h.pending(call), h.site(call.request), req.Body.Credential, h.meta(call))
 	if err != nil {
 		return nil, err
 	}
 	me, err := h.entered(ctx, call, e)
 	return api.LoginPasskey200JSONResponse(me), err
+}
+
+// ForgotPassword answers all alike, in words and as far as can be in time.
+func (h handlers) ForgotPassword(ctx context.Context, req api.ForgotPasswordRequestObject) (api.ForgotPasswordResponseObject, error) {
+	call := callOf(ctx)
+	userID, err := h.cfg.Accounts.ForgotPassword(ctx, req.Body.Email, h.meta(call))
+	if err != nil {
+		return nil, err
+	}
+	if userID != "" {
+		audit.Target(ctx, "user", userID, "")
+	}
+	return api.ForgotPassword202Response{}, nil
 }
 
 func (h handlers) ResetPassword(ctx context.Context, req api.ResetPasswordRequestObject) (api.ResetPasswordResponseObject, error) {

@@ -19,6 +19,7 @@ func people(cfg *config.Config, db *store.DB, ac accounts.Config, log *slog.Logg
 		Log: log.With("room", "mail")})
 	ac.Store, ac.Mailer, ac.PublicURL = store.NewAccounts(db), post, cfg.Server.PublicURL
 	ac.Idle, ac.Absolute = time.Duration(cfg.Accounts.SessionIdleHours)*time.Hour, time.Duration(cfg.Accounts.SessionMaxHours)*time.Hour
+	ac.NoPassword, ac.NoPasskeys = !cfg.Accounts.Password, !cfg.Accounts.Passkeys
 	svc = accounts.New(ac)
 	return svc, post
 }

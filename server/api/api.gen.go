@@ -2834,6 +2834,11 @@ type FolderEntryList struct {
 	NextCursor *string       `json:"next_cursor"`
 }
 
+// ForgotPassword defines model for ForgotPassword.
+type ForgotPassword struct {
+	Email string `json:"email"`
+}
+
 // Health defines model for Health.
 type Health struct {
 	Status  HealthStatus `json:"status"`
@@ -6189,6 +6194,9 @@ type CreateTokenJSONRequestBody = NewToken
 // ConfirmTotpJSONRequestBody defines body for ConfirmTotp for application/json ContentType.
 type ConfirmTotpJSONRequestBody = TotpCode
 
+// ForgotPasswordJSONRequestBody defines body for ForgotPassword for application/json ContentType.
+type ForgotPasswordJSONRequestBody = ForgotPassword
+
 // ResetPasswordJSONRequestBody defines body for ResetPassword for application/json ContentType.
 type ResetPasswordJSONRequestBody = ResetPassword
 
@@ -6545,6 +6553,9 @@ type ServerInterface interface {
 	// GetMetrics The counters of this server's places, for Prometheus; operators
 	// (GET /metrics)
 	GetMetrics(ctx echo.Context) error
+	// ForgotPassword Ask for a mail with a link to choose a new password
+	// (POST /password/forgot)
+	ForgotPassword(ctx echo.Context) error
 	// ResetPassword Choose a new password with a link
 	// (POST /password/reset)
 	ResetPassword(ctx echo.Context) error
@@ -8118,6 +8129,15 @@ func (w *ServerInterfaceWrapper) GetMetrics(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetMetrics(ctx)
+	return err
+}
+
+// ForgotPassword converts echo context to params.
+func (w *ServerInterfaceWrapper) ForgotPassword(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ForgotPassword(ctx)
 	return err
 }
 
@@ -11123,6 +11143,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/login/factor", wrapper.LoginFactor, options.OperationMiddlewares["loginFactor"]...)
 	router.POST(options.BaseURL+"/login/passkey/options", wrapper.LoginPasskeyOptions, options.OperationMiddlewares["loginPasskeyOptions"]...)
 	router.POST(options.BaseURL+"/login/passkey", wrapper.LoginPasskey, options.OperationMiddlewares["loginPasskey"]...)
+	router.POST(options.BaseURL+"/password/forgot", wrapper.ForgotPassword, options.OperationMiddlewares["forgotPassword"]...)
 	router.POST(options.BaseURL+"/password/reset", wrapper.ResetPassword, options.OperationMiddlewares["resetPassword"]...)
 	router.GET(options.BaseURL+"/login/providers/:provider", wrapper.BeginProviderLogin, options.OperationMiddlewares["beginProviderLogin"]...)
 	router.GET(options.BaseURL+"/login/providers/:provider/callback", wrapper.FinishProviderLogin, options.OperationMiddlewares["finishProviderLogin"]...)
@@ -14358,6 +14379,39 @@ type GetMetricsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetMetricsdefaultApplicationProblemPlusJSONResponse) VisitGetMetricsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ForgotPasswordRequestObject struct {
+	Body *ForgotPasswordJSONRequestBody
+}
+
+type ForgotPasswordResponseObject interface {
+	VisitForgotPasswordResponse(w http.ResponseWriter) error
+}
+
+type ForgotPassword202Response struct {
+}
+
+func (response ForgotPassword202Response) VisitForgotPasswordResponse(w http.ResponseWriter) error {
+	w.WriteHeader(202)
+	return nil
+}
+
+type ForgotPassworddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ForgotPassworddefaultApplicationProblemPlusJSONResponse) VisitForgotPasswordResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -19932,6 +19986,9 @@ type StrictServerInterface interface {
 	// GetMetrics The counters of this server's places, for Prometheus; operators
 	// (GET /metrics)
 	GetMetrics(ctx context.Context, request GetMetricsRequestObject) (GetMetricsResponseObject, error)
+	// ForgotPassword Ask for a mail with a link to choose a new password
+	// (POST /password/forgot)
+	ForgotPassword(ctx context.Context, request ForgotPasswordRequestObject) (ForgotPasswordResponseObject, error)
 	// ResetPassword Choose a new password with a link
 	// (POST /password/reset)
 	ResetPassword(ctx context.Context, request ResetPasswordRequestObject) (ResetPasswordResponseObject, error)
@@ -22811,6 +22868,52 @@ func (sh *strictHandler) GetMetrics(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetMetricsResponseObject); ok {
 		return validResponse.VisitGetMetricsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ForgotPassword operation middleware
+func (sh *strictHandler) ForgotPassword(ctx echo.Context) error {
+	var request ForgotPasswordRequestObject
+
+	var body ForgotPasswordJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ForgotPassword(ctx.Request().Context(), request.(ForgotPasswordRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ForgotPassword")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ForgotPasswordResponseObject); ok {
+		return validResponse.VisitForgotPasswordResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1219,6 +1219,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/password/forgot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for a mail with a link to choose a new password
+         * @description Only where the server sends mail: see `mail` of GET /sign-in. The answer is the same for addresses nobody has.
+         */
+        post: operations["forgotPassword"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/password/reset": {
         parameters: {
             query?: never;
@@ -4044,6 +4064,9 @@ export interface components {
         FolderEntryList: {
             items: components["schemas"]["FolderEntry"][];
             next_cursor: string | null;
+        };
+        ForgotPassword: {
+            email: string;
         };
         Health: {
             /** @enum {string} */
@@ -8267,6 +8290,29 @@ export interface operations {
                 content: {
                     "text/plain": string;
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    forgotPassword: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForgotPassword"];
+            };
+        };
+        responses: {
+            /** @description Taken, whether or not there is such a user */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };
