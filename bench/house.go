@@ -26,7 +26,7 @@ type proc struct {
 
 var (
 	listening = regexp.MustCompile(`listening on (http://\S+)`)
-	setupLink = regexp.MustCompile(`setup\?token=([A-Za-z0-9_-]+)`)
+	setupLink = regexp.MustCompile(`setup#([A-Za-z0-9_-]+)`)
 )
 
 // start runs argv and waits for its "listening on" line; seen is called for each line before it.
