@@ -149,7 +149,7 @@ func TestASVS_3_4_HeadersOfEveryRoute(t *testing.T) {
 }
 
 // Requests that the trusted proxy did not pass on cannot choose their address, or the limits of logins would count nothing.
-func TestForwardedAddresses(t *testing.T) {
+func TestASVS_4_1_3_ForwardedAddresses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		proxies []netip.Prefix

@@ -10,7 +10,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-func TestSecureAndCookies(t *testing.T) {
+func TestASVS_3_3_1_SecureAndCookies(t *testing.T) {
 	t.Parallel()
 	chrome := "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 	safari := "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Safari/605.1.15"
@@ -126,7 +126,7 @@ func TestHostNames(t *testing.T) {
 	}
 }
 
-func TestOriginsOfSockets(t *testing.T) {
+func TestASVS_4_4_2_OriginsOfSockets(t *testing.T) {
 	t.Parallel()
 	s := bare(t, func(c *Config) { c.PublicURL = "https://pw.example.com" })
 	for name, tc := range map[string]struct {
@@ -188,7 +188,7 @@ func TestASVS_3_5_8_ForeignPagesFetchNothing(t *testing.T) {
 }
 
 // Changes with a cookie must come from our own pages; who holds a token may come from anywhere.
-func TestCrossOriginChanges(t *testing.T) {
+func TestASVS_3_5_1_CrossOriginChanges(t *testing.T) {
 	t.Parallel()
 	s := bare(t, func(c *Config) { c.PublicURL = "https://pw.example.com" })
 	for name, tc := range map[string]struct {
