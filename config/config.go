@@ -222,7 +222,8 @@ type E2B struct {
 	PriceGiB       int64             `json:"priceGibSecond"`  // nano-USD
 }
 
-// Outgoing is what the server itself may reach at addresses that people enter: webhooks, push services, agents' base URLs.
+// Outgoing is what the server itself may reach at addresses that people enter: webhooks, push services, agents' base URLs, git hosts,
+// providers people sign in with.
 type Outgoing struct {
 	Allow []string `json:"allow"` // addresses and ranges that are allowed although they are not public
 }

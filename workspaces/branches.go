@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -343,17 +344,20 @@ func (s *Service) askRemote(ctx context.Context, p Project, doing string) error 
 		if err != nil {
 			return gitFault(err, fault.Unavailable, "fetch_failed", doing)
 		}
-		if r, err := parseRemote(from, []string{"https"}); err == nil {
+		// What is elsewhere is asked apart from the repository's config, which may be an agent's and could lead around every rule of ours.
+		elsewhere := slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" })
+		if r, err := parseRemote(from, elsewhere); err == nil {
 			cred, err := s.credential(ctx, p, r.URL)
 			if err != nil {
 				return err
 			}
-			if cred != nil {
-				return gitFault(s.fetchApart(ctx, p, r.URL, cred), fault.Unavailable, "fetch_failed", doing)
+			if cred == nil {
+				cred = r.credential()
 			}
+			return gitFault(s.fetchApart(ctx, p, r.URL, cred), fault.Unavailable, "fetch_failed", doing)
 		}
 		c = s.network(p, append(args, "--", "origin")...)
-		c.Also = s.localProtocol(p, from)
+		c.Folders, c.Also = true, s.localProtocol(p, from)
 	}
 	_, err := s.git.Run(ctx, c)
 	return gitFault(err, fault.Unavailable, "fetch_failed", doing)

@@ -3,6 +3,8 @@ package workspaces
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +29,9 @@ func (s *Service) createFromURL(ctx context.Context, p Project, raw string) (Pro
 			return Project{}, err
 		}
 	}
+	if err := s.checkOutgoing(r.URL); err != nil {
+		return Project{}, err
+	}
 	p.Source, p.State = r.URL, Cloning
 	p.GitDir = filepath.Join(s.projectDir(p.ID), "repo.git")
 	if err := os.MkdirAll(s.projectDir(p.ID), 0o700); err != nil {
@@ -48,6 +53,22 @@ func (s *Service) createFromURL(ctx context.Context, p Project, raw string) (Pro
 		return Project{}, err
 	}
 	return p, nil
+}
+
+// checkOutgoing refuses at once what an address itself says is out of reach; a name is judged each time it is connected to.
+func (s *Service) checkOutgoing(raw string) error {
+	u, err := url.Parse(raw)
+	if err != nil || s.cfg.Outgoing == nil {
+		return nil //nolint:nilerr // ssh's short form holds names alone
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil //nolint:nilerr // a name
+	}
+	if s.cfg.Outgoing.Check(netip.AddrPortFrom(ip, 0)) != nil {
+		return fault.New(fault.Invalid, "url_not_public", "%s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", u.Hostname())
+	}
+	return nil
 }
 
 // clone is the job behind a project from a URL.

@@ -39,6 +39,15 @@ func (s *Service) credential(ctx context.Context, p Project, remote string) (*ho
 	return &hostgit.Credential{Host: c.Host, Username: c.Username, Token: c.Token}, nil
 }
 
+// credential is what stood in an https URL itself, nil without.
+func (r remote) credential() *hostgit.Credential {
+	u, err := url.Parse(r.URL)
+	if err != nil || u.Scheme != "https" || r.Token == "" {
+		return nil
+	}
+	return &hostgit.Credential{Host: u.Host, Username: r.Username, Token: r.Token}
+}
+
 // keepCredential keeps what came with a project's URL as a secret of the project.
 func (s *Service) keepCredential(ctx context.Context, p Project, r remote) error {
 	if r.Token == "" {

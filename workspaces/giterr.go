@@ -23,7 +23,10 @@ func gitFault(err error, kind fault.Kind, code, doing string) error {
 		return fault.Wrap(err, kind, code, "%s failed.", doing)
 	}
 	words := g.Words()
+	refused, inside := errors.AsType[*hostgit.RefusedError](err)
 	switch {
+	case inside:
+		return fault.Wrap(err, fault.Invalid, "url_not_public", "%s failed: %s is inside a network this server does not reach out to. An operator can allow it with outgoing.allow.", doing, hostgit.Clean(refused.Host))
 	case errors.Is(err, context.DeadlineExceeded):
 		return fault.Wrap(err, fault.Timeout, code+"_timeout", "%s took too long and was ended. %s", doing, words)
 	case errors.Is(err, context.Canceled), errors.Is(err, errCancelled), errors.Is(err, errShutdown):

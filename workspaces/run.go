@@ -55,7 +55,7 @@ func New(cfg Config) *Service {
 	return &Service{
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
-			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout}),
+			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector}),
 		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(),
 		places: cfg.Places, sessions: cfg.Sessions,
 		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/page"
 )
 
@@ -102,11 +103,15 @@ type Config struct {
 	Credentials Credentials // for the hosts of remotes; nil = there are none
 
 	DataDir      string
-	AllowedRoots []string         // folders below which people may choose repositories
-	BranchPrefix string           // of the branches of workspaces, such as "parawork/"; "" = none
-	CopyIgnored  []string         // patterns of ignored files copied for new projects, such as ".env"
-	Protocols    []string         // of URLs; default https, ssh, git
-	MaxLimits    executors.Limits // the most a project or a workspace may ask for
+	AllowedRoots []string // folders below which people may choose repositories
+	BranchPrefix string   // of the branches of workspaces, such as "parawork/"; "" = none
+	CopyIgnored  []string // patterns of ignored files copied for new projects, such as ".env"
+	// Outgoing judges every address that remotes lead to; nil = all may be reached. Connector is ssh's and git's way there:
+	// hostgit.Config.
+	Outgoing  *egress.Guard
+	Connector string
+	Protocols []string         // of URLs; default https, ssh, git
+	MaxLimits executors.Limits // the most a project or a workspace may ask for
 	// DefaultExecutor is the kind of place a workspace gets where Places is no Chooser.
 	DefaultExecutor string
 	// FallBackAllowed says whether work whose place is another machine may go on on this server when that cannot serve. nil: never by itself.

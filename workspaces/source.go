@@ -25,7 +25,9 @@ type remote struct {
 var (
 	helperURL = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+.-]*::`)
 	scpURL    = regexp.MustCompile(`^(?:([A-Za-z0-9_][A-Za-z0-9._-]*)@)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9][A-Za-z0-9.-]*):([^:].*)$`)
-	userName  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@+-]*$`)
+	// hostForm is a name or an address in brackets and a port: ssh has its host put into a line that a shell reads.
+	hostForm = regexp.MustCompile(`^(?:[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?\.?|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?$`)
+	userName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._@+-]*$`)
 )
 
 // parseRemote checks a repository URL a person gave: only the allowed protocols, nothing git or ssh could take for an
@@ -66,7 +68,7 @@ func parseRemote(raw string, protocols []string) (remote, error) {
 		p := filepath.Clean(u.Path)
 		return remote{URL: "file://" + p, Name: repoName(p), File: p}, nil
 	}
-	if u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.Host, "-") || strings.Trim(u.Path, "/") == "" {
+	if u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.Host, "-") || strings.Trim(u.Path, "/") == "" || !hostForm.MatchString(u.Host) {
 		return bad("The URL needs a host and a path, such as https://github.com/you/project.git.")
 	}
 	r := remote{Name: repoName(u.Path)}

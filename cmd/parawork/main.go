@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -40,6 +41,9 @@ Every flag has a twin in the environment: --config is PARAWORK_CONFIG. Keys of c
 
 func main() {
 	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
+	if filepath.Base(os.Args[0]) == connectorName {
+		os.Exit(p.connect(os.Args[1:]))
+	}
 	os.Exit(p.run(context.Background(), os.Args[1:]))
 }
 

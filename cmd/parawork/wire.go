@@ -164,9 +164,13 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if cfg.Projects.AllowFileURLs {
 		protocols = append(protocols, "file")
 	}
+	connector, err := linkConnector(cfg.DataDir)
+	if err != nil {
+		return err
+	}
 	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Machines: h.machines, Credentials: h.secrets, Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
-		Protocols: protocols, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
+		Protocols: protocols, Outgoing: &egress.Guard{Allow: exceptions(cfg.Outgoing)}, Connector: connector, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
 		FallBackAllowed: func(ctx context.Context) bool { return h.settings.Values(ctx).E2B.FallbackToLocal }, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
 	made, err := placesOf(cfg, guest, h.groups, h.accounts.CountTeams, func(ctx context.Context) e2b.Settings { return e2bSettings(cfg, h.settings.Values(ctx).E2B) }, h.log)
 	if err != nil {

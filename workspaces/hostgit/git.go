@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/redact"
 )
 
@@ -27,6 +28,12 @@ type Config struct {
 	Protocols []string            // that network calls may use, such as https and ssh
 	Env       func(string) string // the server's environment, of which only an allow-list is passed on; nil = none
 	Timeout   time.Duration       // of a call that names none; default 2 min
+
+	// Outgoing judges every address that network calls connect to; nil = all may be reached.
+	Outgoing *egress.Guard
+	// Connector is a program that joins its standard input and output with HOST PORT through the tunnel its environment names
+	// (egress.Connect): the way of ssh and of git's own protocol. "" = those are not spoken where Outgoing judges.
+	Connector string
 }
 
 // Git calls git. Safe for concurrent use.
@@ -71,6 +78,7 @@ type Call struct {
 	Passing    bool              // ends when the server is killed, as network calls do: the next start removes what it made
 	Credential *Credential       // what a network call proves who it is with, to its host alone; nil = nothing
 	Also       []string          // protocols this network call may use beside the configured ones
+	Folders    bool              // speaks to other folders of this machine only, by the protocols of Also
 	Memory     int64             // bytes git may allocate, where the system can bound that; 0 = no bound
 }
 
@@ -121,8 +129,13 @@ func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 	runCtx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 
+	way, err := g.wayOut(runCtx, c)
+	if err != nil {
+		return nil, &Error{Sub: c.Args[0], Code: -1, Err: err}
+	}
+	defer way.Close()
 	cmd := exec.CommandContext(runCtx, g.cfg.Path, g.args(c)...)
-	cmd.Env = g.env(c)
+	cmd.Env = append(g.env(c), way.env...)
 	cmd.Dir = c.dir()
 	cmd.Stdin = c.Stdin
 	out := &capped{max: c.Max, over: cancel}
@@ -146,7 +159,7 @@ func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 		defer pipe.Close()
 		cmd.ExtraFiles = []*os.File{pipe} // 3, which the helper reads
 	}
-	err := cmd.Start()
+	err = cmd.Start()
 	if err == nil {
 		if c.Memory > 0 {
 			boundMemory(cmd.Process.Pid, c.Memory)
@@ -162,7 +175,9 @@ func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 	}
 	e := &Error{Sub: c.Args[0], Code: -1, Stderr: hide.Text(string(words.tail))}
 	exit, isExit := errors.AsType[*exec.ExitError](err)
-	switch {
+	switch refused := way.refused(); {
+	case refused != "" && ctx.Err() == nil:
+		e.Err = &RefusedError{Host: refused}
 	case out.hit:
 		e.Err = ErrTooMuch
 	case ctx.Err() != nil:

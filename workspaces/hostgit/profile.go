@@ -3,7 +3,6 @@ package hostgit
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -58,9 +57,12 @@ func (g *Git) env(c Call) []string {
 		"GIT_COMMITTER_NAME=Parawork", "GIT_COMMITTER_EMAIL=parawork@localhost",
 	}
 	if c.Network {
-		env = append(env, "GIT_ALLOW_PROTOCOL="+strings.Join(append(slices.Clone(g.cfg.Protocols), c.Also...), ":"), "GIT_SSH_COMMAND="+g.sshCommand())
-		for _, k := range [...]string{"SSH_AUTH_SOCK", "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY",
-			"no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "TMPDIR"} {
+		env = append(env, "GIT_ALLOW_PROTOCOL="+strings.Join(g.protocols(c), ":"), "GIT_SSH_COMMAND="+g.sshCommand())
+		passed := []string{"SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "TMPDIR"}
+		if g.cfg.Outgoing == nil { // else the tunnel goes out by them
+			passed = append(passed, proxyVariables...)
+		}
+		for _, k := range passed {
 			if v := g.cfg.Env(k); v != "" {
 				env = append(env, k+"="+v)
 			}
@@ -88,6 +90,11 @@ func (g *Git) env(c Call) []string {
 // sshCommand makes ssh fail instead of asking, and keeps host keys it meets in a file of ours.
 func (g *Git) sshCommand() string {
 	cmd := "ssh -o BatchMode=yes -o ConnectTimeout=20 -o ServerAliveInterval=15 -o ServerAliveCountMax=4 -o StrictHostKeyChecking=accept-new"
+	if g.cfg.Outgoing != nil {
+		// A connection that is open already would lead past the tunnel. ssh has this run by a shell: the
+		// program's path is no part of the line.
+		cmd += ` -o ControlMaster=no -o ControlPath=none -o 'ProxyCommand="$` + connectorEnv + `" %h %p'`
+	}
 	known := filepath.Join(g.cfg.StateDir, "known_hosts")
 	if g.cfg.StateDir == "" || strings.ContainsAny(known, "'\"\\\n%$`") {
 		return cmd
