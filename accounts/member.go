@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -29,6 +30,8 @@ func (s *Service) PutMember(ctx context.Context, teamID, email string, role Role
 	if err != nil {
 		return TeamMember{}, err
 	}
+	audit.Target(ctx, "user", u.ID, u.Email)
+	audit.Note(ctx, "role", string(role))
 	m := TeamMember{User: u, Role: role, JoinedAt: s.now()}
 	m.User.PasswordHash = ""
 	if ok, err := s.store.InsertMember(ctx, teamID, u.ID, role, m.JoinedAt); err != nil {
@@ -58,6 +61,9 @@ func (s *Service) SetRole(ctx context.Context, actor Actor, teamID, userID strin
 				return err
 			}
 		}
+		audit.Target(ctx, "user", userID, m.User.Email)
+		audit.Note(ctx, "before", string(m.Role))
+		audit.Note(ctx, "role", string(role))
 		after = m
 		after.Role = role
 		if !role.AtLeast(policy[InviteMember]) { // else they come back by a link they made before
@@ -93,6 +99,11 @@ func (s *Service) RemoveMember(ctx context.Context, actor Actor, teamID, userID 
 			if err := mayGive(actor, teamID, m.Role); err != nil {
 				return err
 			}
+		}
+		audit.Target(ctx, "user", userID, m.User.Email)
+		audit.Note(ctx, "role", string(m.Role))
+		if leaving {
+			audit.Note(ctx, "left", "true")
 		}
 		if err := keepsOwner(m, owners); err != nil {
 			return err

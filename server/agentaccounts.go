@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 )
@@ -70,6 +71,8 @@ func (h handlers) addAgentAccount(ctx context.Context, owner accounts.Holder, b 
 		return api.AgentAccount{}, err
 	}
 	h.noteAccount(ctx, "agent account added", a)
+	audit.Target(ctx, "agent_account", a.ID, a.Name)
+	audit.Note(ctx, "agent", a.Agent)
 	return agentAccountOf(a), nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
@@ -108,6 +109,12 @@ func (h handlers) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceRequ
 	m, err := h.cfg.Workspaces.Merge(ctx, callOf(ctx).actor, req.Id, workspaces.MergeRequest{Strategy: string(b.Strategy), Message: val(b.Message), DryRun: val(b.DryRun)})
 	if err != nil {
 		return nil, err
+	}
+	audit.Note(ctx, "strategy", m.Strategy)
+	audit.Note(ctx, "into", m.Base)
+	audit.Note(ctx, "commit", m.Commit)
+	if m.DryRun {
+		audit.Note(ctx, "dry_run", "true")
 	}
 	warnings := m.Warnings
 	if warnings == nil {

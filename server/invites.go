@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 )
@@ -39,6 +40,8 @@ func (h handlers) CreateInvite(ctx context.Context, req api.CreateInviteRequestO
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "invite", i.ID, i.Email)
+	audit.Note(ctx, "role", string(i.Role))
 	v := inviteOf(i)
 	return api.CreateInvite201JSONResponse{Id: v.Id, Role: v.Role, Email: v.Email, CreatedBy: v.CreatedBy, CreatedAt: v.CreatedAt, ExpiresAt: v.ExpiresAt, Mailed: v.Mailed,
 		Url: accounts.Link(h.here(call.request), "join", token)}, nil
@@ -68,9 +71,12 @@ func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestO
 		actor, err := h.authenticate(ctx, call.cred)
 		if err == nil {
 			call.actor = actor
-			if _, err := h.cfg.Accounts.Join(ctx, actor, req.Body.Token); err != nil {
+			team, err := h.cfg.Accounts.Join(ctx, actor, req.Body.Token)
+			if err != nil {
 				return nil, err
 			}
+			audit.InTeam(ctx, team.ID)
+			audit.Target(ctx, "team", team.ID, team.Name)
 			return h.joined(ctx, actor)
 		}
 		if !fault.Is(err, fault.Unauthorized) || call.cred.bearer != "" {
@@ -80,10 +86,13 @@ func (h handlers) AcceptInvite(ctx context.Context, req api.AcceptInviteRequestO
 	if req.Body.Name == nil && req.Body.Password == nil {
 		return nil, errSignedOut
 	}
-	user, _, err := h.cfg.Accounts.SignUp(ctx, req.Body.Token, accounts.NewUser{Email: val(req.Body.Email), Name: val(req.Body.Name), Password: val(req.Body.Password)}, h.meta(call))
+	user, team, err := h.cfg.Accounts.SignUp(ctx, req.Body.Token, accounts.NewUser{Email: val(req.Body.Email), Name: val(req.Body.Name), Password: val(req.Body.Password)}, h.meta(call))
 	if err != nil {
 		return nil, err
 	}
+	audit.InTeam(ctx, team.ID)
+	audit.Target(ctx, "team", team.ID, team.Name)
+	audit.Note(ctx, "new_user", "true")
 	cookie, expires, err := h.cfg.Accounts.SignIn(ctx, accounts.SignInRequest{UserID: user.ID, Factors: []string{accounts.ProofPassword}, Meta: h.meta(call)})
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/server/api"
@@ -83,6 +84,7 @@ func (h handlers) GetNetwork(ctx context.Context, req api.GetNetworkRequestObjec
 }
 
 func (h handlers) AllowHost(ctx context.Context, req api.AllowHostRequestObject) (api.AllowHostResponseObject, error) {
+	audit.Note(ctx, "host", req.Body.Host)
 	if err := h.cfg.Network.Allow(ctx, req.Id, req.Body.Host); err != nil {
 		return nil, err
 	}
@@ -93,6 +95,7 @@ func (h handlers) AllowHost(ctx context.Context, req api.AllowHostRequestObject)
 }
 
 func (h handlers) DisallowHost(ctx context.Context, req api.DisallowHostRequestObject) (api.DisallowHostResponseObject, error) {
+	audit.Note(ctx, "host", req.Params.Host)
 	if err := h.cfg.Network.Disallow(ctx, req.Id, req.Params.Host); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/server/api"
 )
@@ -134,6 +135,7 @@ func (h handlers) CreateWebhook(ctx context.Context, req api.CreateWebhookReques
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "webhook", w.ID, w.Name)
 	return api.CreateWebhook201JSONResponse{Webhook: webhookOf(w), SigningKey: key}, nil
 }
 
@@ -143,6 +145,7 @@ func (h handlers) UpdateWebhook(ctx context.Context, req api.UpdateWebhookReques
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "webhook", w.ID, w.Name)
 	return api.UpdateWebhook200JSONResponse(webhookOf(w)), nil
 }
 

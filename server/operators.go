@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
 )
 
@@ -71,6 +73,10 @@ func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObjec
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "user", u.ID, u.Email)
+	audit.Note(ctx, "operator", strconv.FormatBool(u.Operator))
+	audit.Note(ctx, "team", val(req.Body.Team))
+	audit.Note(ctx, "role", string(role))
 	link, err := h.resetLink(ctx, u.ID, true)
 	if err != nil {
 		return nil, err
@@ -101,6 +107,11 @@ func (h handlers) UpdateUser(ctx context.Context, req api.UpdateUserRequestObjec
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "user", u.Id, u.Email)
+	if req.Body.Operator != nil {
+		audit.Note(ctx, "operator", strconv.FormatBool(*req.Body.Operator))
+	}
+	audit.Note(ctx, "email", val(req.Body.Email))
 	return api.UpdateUser200JSONResponse(u), nil
 }
 
@@ -112,6 +123,7 @@ func (h handlers) SuspendUser(ctx context.Context, req api.SuspendUserRequestObj
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "user", u.Id, u.Email)
 	return api.SuspendUser200JSONResponse(u), nil
 }
 
@@ -123,6 +135,7 @@ func (h handlers) RestoreUser(ctx context.Context, req api.RestoreUserRequestObj
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "user", u.Id, u.Email)
 	return api.RestoreUser200JSONResponse(u), nil
 }
 
@@ -142,6 +155,7 @@ func (h handlers) ResetFactors(ctx context.Context, req api.ResetFactorsRequestO
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "user", u.Id, u.Email)
 	return api.ResetFactors200JSONResponse(u), nil
 }
 
@@ -162,6 +176,8 @@ func (h handlers) CreateInstanceTeam(ctx context.Context, req api.CreateInstance
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "team", t.ID, t.Name)
+	audit.Note(ctx, "owner", owner)
 	info, err := h.teamInfo(ctx, t.ID)
 	if err != nil {
 		return nil, err
@@ -177,6 +193,7 @@ func (h handlers) SuspendTeam(ctx context.Context, req api.SuspendTeamRequestObj
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "team", t.Id, t.Name)
 	return api.SuspendTeam200JSONResponse(t), nil
 }
 
@@ -188,5 +205,6 @@ func (h handlers) RestoreTeam(ctx context.Context, req api.RestoreTeamRequestObj
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "team", t.Id, t.Name)
 	return api.RestoreTeam200JSONResponse(t), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/page"
@@ -89,6 +90,8 @@ func (h handlers) CreateProject(ctx context.Context, req api.CreateProjectReques
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "project", p.ID, p.Name)
+	audit.Note(ctx, "source", string(p.SourceKind))
 	return api.CreateProject201JSONResponse(h.networked(projectOf(p, nil), nil)), nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // Auditor remembers what was done. audit.Log is one.
@@ -30,29 +31,32 @@ const quiet = "-"
 // auditWords are what operations are called in the audit, where the word made of their name does not say it well, or where they
 // change nothing and are remembered all the same.
 var auditWords = map[string]string{
-	"setup":          "instance.set_up",
-	"login":          "user.sign_in",
-	"logout":         "user.sign_out",
-	"changePassword": "password.change",
-	"redeliver":      "webhook.redeliver",
-	"fallBack":       "workspace.fall_back",
-	"testE2B":        "e2b.test",
-	"sendInput":      "session.input",
-	"openWatch":      "watch_link.open",
-	"linkIdentity":   "identity.begin_link", // what becomes of it, package sso remembers, as of signing in with a provider
+	"setup":                 "instance.set_up",
+	"login":                 "user.sign_in",
+	"logout":                "user.sign_out",
+	"loginFactor":           "user.sign_in",
+	"loginPasskey":          "user.sign_in",
+	"confirm":               "user.confirm",
+	"confirmPasskey":        "user.confirm",
+	"changePassword":        "password.change",
+	"endOtherLoginSessions": "login_session.end_others",
+	"createMySecret":        "secret.create",
+	"createInstanceTeam":    "team.create",
+	"redeliver":             "webhook.redeliver",
+	"fallBack":              "workspace.fall_back",
+	"testE2B":               "e2b.test",
+	"sendInput":             "session.input",
+	"openWatch":             "watch_link.open",
+	"linkIdentity":          "identity.begin_link", // what becomes of it, package sso remembers, as of signing in with a provider
 
 	// Who reads all of it at once is remembered.
 	"exportTeamAudit":     "audit.export",
 	"exportInstanceAudit": "audit.export",
 
-	"loginFactor":           "user.sign_in",
-	"loginPasskey":          "user.sign_in",
 	"loginPasskeyOptions":   quiet,
-	"confirm":               "user.confirm",
-	"confirmPasskey":        "user.confirm",
 	"confirmPasskeyOptions": quiet,
 	"passkeyOptions":        quiet,
-	"endOtherLoginSessions": "login_session.end_others",
+	"lookInvite":            quiet,
 
 	"testPushSubscription": quiet,
 	"correctState":         quiet,
@@ -137,6 +141,15 @@ func (s *Server) record(c echo.Context, call *call, rec *audit.Record, op, word 
 	}
 }
 
+// recordTyping makes the entry of who may type into a terminal from now on: the call itself ends only when the terminal is closed.
+func (s *Server) recordTyping(ctx context.Context, c echo.Context, call *call) {
+	e := audit.Entry{Chain: call.object.TeamID, Action: "session.attach"}
+	e.TargetKind, e.TargetID, e.TargetName = targetOf(c, call)
+	if err := s.cfg.Audit.Record(audit.By(ctx, s.sourceOf(call)), e, true); err != nil {
+		s.log.ErrorContext(ctx, "the audit could not be written", "request_id", call.id, "operation", call.op, "error", err)
+	}
+}
+
 // resultOf says how a call ended, for the audit.
 func resultOf(err error) (audit.Result, string) {
 	if err == nil {
@@ -157,7 +170,7 @@ func targetOf(c echo.Context, call *call) (kind, id, name string) {
 	case call.command.ID != "":
 		return "command", call.command.ID, ""
 	case call.workspace.ID != "":
-		return "workspace", call.workspace.ID, call.workspace.Name
+		return "workspace", call.workspace.ID, shownName(call.workspace)
 	case call.project.ID != "":
 		return "project", call.project.ID, call.project.Name
 	case call.machine.ID != "":
@@ -170,6 +183,14 @@ func targetOf(c echo.Context, call *call) (kind, id, name string) {
 		return "team", call.team.ID, call.team.Name
 	}
 	return "", "", ""
+}
+
+// shownName is a workspace's name as others than its owner may read it.
+func shownName(w workspaces.Workspace) string {
+	if w.Private {
+		return ""
+	}
+	return w.Name
 }
 
 // kindOfPath is what the id in a route's path names: of /webhooks/:id a webhook.

@@ -112,12 +112,77 @@ func TestASVS_16_3_1_SignInsAreRecorded(t *testing.T) {
 	if got := h.newest(t, audit.Instance); got.Action != "user.sign_in" || got.Result != audit.Refused || got.Code != "wrong_credentials" || got.ActorID != "" {
 		t.Errorf("%+v", got)
 	}
+	// Whose account was tried is known where it is somebody's.
+	if r := h.do(http.MethodPost, "/api/v1/login", `{"email":"ada@example.com","password":"`+typed+`"}`); r.StatusCode != 401 {
+		t.Fatal(r.StatusCode)
+	}
+	if got := h.newest(t, audit.Instance); got.ActorID != "" || got.TargetName != "ada@example.com" || got.TargetKind != "user" {
+		t.Errorf("%+v", got)
+	}
 	for _, r := range h.entries(t, audit.Instance) {
 		for _, text := range []string{r.ActorName, r.TargetName, r.DataText()} {
 			if strings.Contains(text, typed) || strings.Contains(text, testPassword) || strings.Contains(text, token) {
 				t.Errorf("a secret in %+v", r)
 			}
 		}
+	}
+}
+
+// ASVS 16.2.1: an entry says who did what to whom, with the facts that matter.
+func TestASVS_16_2_1_EntriesSayWhatChanged(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.people(t)
+	h.serve()
+	as := func(who string) []string { return []string{"Authorization", "Bearer " + p.tokens[who]} }
+	var members struct {
+		Items []struct{ User struct{ ID, Email string } }
+	}
+	h.do(http.MethodGet, "/api/v1/teams/"+p.ids["team"]+"/members", "", as("owner")...).into(t, &members)
+	id := ""
+	for _, m := range members.Items {
+		if m.User.Email == "viewer@example.com" {
+			id = m.User.ID
+		}
+	}
+	path := "/api/v1/teams/" + p.ids["team"] + "/members/" + id
+	if r := h.do(http.MethodPatch, path, `{"role":"member"}`, as("owner")...); r.StatusCode != 200 {
+		t.Fatal(r.StatusCode, string(r.body))
+	}
+	if got := h.newest(t, p.team.ID); got.Action != "member.update" || got.TargetKind != "user" || got.TargetID != id || got.TargetName != "viewer@example.com" ||
+		got.Data["before"] != "viewer" || got.Data["role"] != "member" {
+		t.Errorf("%+v", got)
+	}
+	if r := h.do(http.MethodDelete, path, "", as("owner")...); r.StatusCode != 204 {
+		t.Fatal(r.StatusCode, string(r.body))
+	}
+	if got := h.newest(t, p.team.ID); got.Action != "member.remove" || got.TargetID != id || got.Data["role"] != "member" {
+		t.Errorf("%+v", got)
+	}
+	// The name of a private workspace is its owner's alone.
+	if r := h.do(http.MethodPatch, "/api/v1/workspaces/"+p.ids["workspace"], `{"private":true}`, as("owner")...); r.StatusCode != 200 {
+		t.Fatal(r.StatusCode, string(r.body))
+	}
+	if r := h.do(http.MethodPatch, "/api/v1/workspaces/"+p.ids["workspace"], `{"name":"my secret plan"}`, as("owner")...); r.StatusCode != 200 {
+		t.Fatal(r.StatusCode, string(r.body))
+	}
+	got := h.newest(t, p.team.ID)
+	if got.TargetID != p.ids["workspace"] || got.TargetName != "" || strings.Contains(got.DataText(), "plan") {
+		t.Errorf("%+v", got)
+	}
+	// Who joins is in the team's own chain.
+	r := h.do(http.MethodPost, "/api/v1/teams/"+p.ids["team"]+"/invites", `{"role":"member"}`, as("owner")...)
+	var made struct{ ID, URL string }
+	r.into(t, &made)
+	_, token, _ := strings.Cut(made.URL, "#")
+	if got := h.newest(t, p.team.ID); got.Action != "invite.create" || got.TargetID != made.ID || got.Data["role"] != "member" || strings.Contains(got.DataText()+got.TargetName, token) {
+		t.Errorf("%+v", got)
+	}
+	if r := h.do(http.MethodPost, "/api/v1/invites/accept", `{"token":"`+token+`","name":"Cy","email":"cy@example.com","password":"`+testPassword+`"}`); r.StatusCode != 200 {
+		t.Fatal(r.StatusCode, string(r.body))
+	}
+	if got := h.newest(t, p.team.ID); got.Action != "invite.accept" || got.ActorName != "cy@example.com" || got.TargetID != p.team.ID || got.Data["new_user"] != "true" {
+		t.Errorf("%+v", got)
 	}
 }
 

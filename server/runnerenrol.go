@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/runner/wire"
@@ -27,6 +28,7 @@ func (h handlers) CreateRunner(ctx context.Context, req api.CreateRunnerRequestO
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "runner_token", t.ID, t.Name)
 	if t.Name != "" && !t.Reusable {
 		options = append([]string{"--name", t.Name}, options...)
 	}
@@ -190,6 +192,7 @@ func (h handlers) EnrolRunner(ctx context.Context, req api.EnrolRunnerRequestObj
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "machine", done.RunnerID, done.Name)
 	return api.EnrolRunner201JSONResponse{RunnerId: done.RunnerID, Name: done.Name, Team: done.Team, ServerKey: done.ServerKey}, nil
 }
 

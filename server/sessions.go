@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
@@ -85,6 +86,9 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "session", s.ID, s.Agent)
+	audit.Note(ctx, "workspace_id", s.WorkspaceID)
+	audit.Note(ctx, "permissions", start.Permissions)
 	return api.CreateSession201JSONResponse(inPlace(sessionOf(s), h.boundaryOf(ctx, s.WorkspaceID))), nil
 }
 

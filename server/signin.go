@@ -123,6 +123,7 @@ func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.Lo
 	audit.Target(ctx, "user", e.UserID, "")
 	if e.Cookie == "" {
 		audit.Note(ctx, "second_factor", "asked")
+		audit.Called(ctx, "user.sign_in_begun")
 		h.enterAs(call, e)
 		return api.Login202JSONResponse(waitingOf(e)), nil
 	}

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 )
@@ -23,6 +25,7 @@ func (h handlers) CreateTeam(ctx context.Context, req api.CreateTeamRequestObjec
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "team", t.ID, t.Name)
 	return api.CreateTeam201JSONResponse(teamOf(accounts.Membership{Team: t, Role: accounts.Owner})), nil
 }
 
@@ -34,6 +37,7 @@ func (h handlers) GetTeam(ctx context.Context, _ api.GetTeamRequestObject) (api.
 func (h handlers) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObject) (api.UpdateTeamResponseObject, error) {
 	call := callOf(ctx)
 	t := call.team
+	audit.Note(ctx, "name", val(req.Body.Name))
 	if req.Body.Name != nil {
 		var err error
 		if t, err = h.cfg.Accounts.UpdateTeam(ctx, call.actor, t.ID, *req.Body.Name); err != nil {
@@ -41,6 +45,7 @@ func (h handlers) UpdateTeam(ctx context.Context, req api.UpdateTeamRequestObjec
 		}
 	}
 	if req.Body.SecondFactor != nil {
+		audit.Note(ctx, "second_factor", strconv.FormatBool(*req.Body.SecondFactor))
 		var err error
 		if t, err = h.cfg.Accounts.SetSecondFactor(ctx, call.actor, t.ID, *req.Body.SecondFactor); err != nil {
 			return nil, err

@@ -102,6 +102,9 @@ func (s *Server) attachTerminal(c echo.Context) error {
 		return err
 	}
 	defer viewer.Close()
+	if want.Writer {
+		s.recordTyping(ctx, c, call)
+	}
 	s.serveTerminal(ctx, cancel, c, viewer, false)
 	return nil
 }

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"strconv"
 
+	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
@@ -52,6 +54,8 @@ func (h handlers) CreateWorkspace(ctx context.Context, req api.CreateWorkspaceRe
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "workspace", w.ID, shownName(w))
+	audit.Note(ctx, "place", string(kind))
 	h.veil.lift()
 	h.remember(ctx, b.ProjectId, kind)
 	one, err := h.one(ctx, w)
@@ -94,6 +98,7 @@ func (h handlers) UpdateWorkspace(ctx context.Context, req api.UpdateWorkspaceRe
 		}
 	}
 	if private := req.Body.Private; private != nil {
+		audit.Note(ctx, "private", strconv.FormatBool(*private))
 		var err error
 		if w, err = h.setPrivate(ctx, callOf(ctx), w.ID, *private); err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ type Record struct {
 	id     string
 	name   string
 	data   map[string]string
+	called string
 	told   bool
 }
 
@@ -69,6 +70,11 @@ func As(ctx context.Context, s Source) {
 	change(ctx, func(r *Record) { r.source = s })
 }
 
+// Called gives the entry another word than the operation's, where what was done is less, or else.
+func Called(ctx context.Context, action string) {
+	change(ctx, func(r *Record) { r.called = action })
+}
+
 // Told says that a room has made the entry of this operation itself. One that fails is recorded all the same.
 func Told(ctx context.Context) {
 	change(ctx, func(r *Record) { r.told = true })
@@ -94,6 +100,9 @@ func (r *Record) Complete(e *Entry) {
 	defer r.mu.Unlock()
 	if r.teamID != "" {
 		e.Chain = r.teamID
+	}
+	if r.called != "" {
+		e.Action = r.called
 	}
 	if r.kind != "" {
 		e.TargetKind, e.TargetID, e.TargetName = r.kind, r.id, r.name

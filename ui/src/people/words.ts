@@ -22,7 +22,15 @@ export function asRole(role: Role): string {
 
 const SENTENCES: Record<string, string> = {
   "user.sign_in": "signed in",
+  "user.sign_in_begun": "gave the right password and was asked for a second step",
   "user.sign_out": "signed out",
+  "user.confirm": "confirmed who they are",
+  "session.attach": "opened the terminal of the session",
+  "login_session.end": "ended a login session",
+  "login_session.end_others": "ended all other login sessions",
+  "reset_link.create": "made a link to choose a password",
+  "instance.key_rotated": "changed the server's secret key",
+  "watch_link.open": "opened a link to watch",
   "instance.set_up": "set the server up",
   "password.change": "changed their password",
   "session.input": "typed into the session",
