@@ -1,23 +1,110 @@
 package accounts
 
-// common are passwords of ten characters or more that are tried first, in lower case.
-var common = []string{
-	"0123456789", "1234567890", "12345678910", "123456789a", "123456789q", "1234567891", "0987654321", "9876543210",
-	"1qaz2wsx3edc", "1q2w3e4r5t", "1q2w3e4r5t6y", "1qazxsw23edc", "q1w2e3r4t5", "q1w2e3r4t5y6", "zaq12wsxcde3",
-	"qwertyuiop", "qwertzuiop", "azertyuiop", "qwerty1234", "qwerty12345", "qwerty123456", "asdfghjkl;", "asdfghjkl1",
-	"asdfasdfasdf", "qweasdzxc123", "qwerasdfzxcv", "zxcvbnm123", "abcdefghij", "abcdefghijk", "abcdef1234", "abcd123456",
-	"abc1234567", "abc123abc123", "123abc456def", "a123456789", "aa12345678", "q123456789", "11223344556", "1122334455",
-	"password01", "password10", "password11", "password12", "password123", "password1234", "password12345", "password123!",
-	"password1!", "password!1", "password!!", "password2024", "password2025", "password2026", "p@ssword123", "p@ssw0rd123",
-	"p@ssw0rd1!", "passw0rd123", "passwordpassword", "mypassword", "mypassword1", "mypassword123", "yourpassword",
-	"changeme123", "changeme1234", "changemenow", "changeit123", "letmein123", "letmein1234", "letmeinplease",
-	"welcome123", "welcome1234", "welcome123!", "administrator", "administrator1", "admin12345", "admin123456", "adminadmin",
-	"admin@1234", "rootrootroot", "rootpassword", "superuser1", "defaultpassword", "testtesttest", "testpassword", "test123456",
-	"test1234567", "iloveyou123", "iloveyou12", "iloveyou1234", "sunshine123", "princess123", "football123", "baseball123",
-	"superman123", "batman12345", "dragon12345", "monkey12345", "master12345", "shadow12345", "michael123", "jennifer123",
-	"computer123", "internet123", "trustno1trustno1", "starwars123", "pokemon1234", "liverpool1", "liverpool123",
-	"manchester", "barcelona1", "chelsea123", "letmeinnow", "secret1234", "secret12345", "topsecret1", "topsecret123",
-	"opensesame", "parawork123", "parawork1234",
-	"parawork12345", "paraworkparawork", "paraworkadmin", "qwertyqwerty", "zxcvbnmzxcvbnm", "1234512345", "1231231231",
-	"123123123123", "1212121212", "123321123321", "987654321a", "147258369a", "1472583690", "159357159357", "741852963a",
+import (
+	_ "embed"
+	"strings"
+	"sync"
+)
+
+// commonWords are the words that the passwords people choose most are made of.
+//
+//go:embed commonwords.txt
+var commonWords string
+
+var wordSet = sync.OnceValue(func() map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(commonWords) {
+		set[w] = true
+	}
+	return set
+})
+
+// walks are rows and columns of keyboards, and what is counted up; pieces of them are typed without thinking, in either direction.
+var walks = []string{
+	"1234567890", "01234567890", "abcdefghijklmnopqrstuvwxyz", "qwertyuiop[]", "asdfghjkl;'", "zxcvbnm,./", "qwertzuiop", "yxcvbnm", "azertyuiop", "qsdfghjklm", "wxcvbn",
+	"1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik,9ol.0p", "qazwsxedcrfvtgbyhnujmikolp", "1q2w3e4r5t6y7u8i9o0p", "q1w2e3r4t5y6u7i8o9p0", "zaq1xsw2cde3vfr4bgt5nhy6mju7", "1qazxsw23edcvfr4",
+	"!@#$%^&*()", "147258369", "741852963", "159357", "789456123", "qweasdzxc", "qweasdzxcrtyfghvbn", "asdfasdf", "qwerasdfzxcv",
+}
+
+// Bounds of what counts as made of little: a password that is covered by so few pieces is among the first that are tried.
+const (
+	commonPieces = 4  // words, walks, repeats, numbers and signs
+	commonLength = 40 // bytes; longer ones are not looked at
+)
+
+// isCommon reports whether a password, in lower case, is made of very little: of one or two words that everybody uses, with letters
+// written as digits or signs or not, of keys side by side, of a number or signs, repeated or not. The most used passwords of ten characters
+// and more are of this form, with all the years and exclamation marks that lists of them lack.
+func isCommon(lower string) bool {
+	if len(lower) > commonLength {
+		return false
+	}
+	if half := repeats(lower); half != "" {
+		lower = half
+	}
+	// best[i] is how many pieces cover the first i bytes at least; words counts those of them that are words.
+	type state struct{ pieces, words int }
+	best := make([]state, len(lower)+1)
+	for i := 1; i <= len(lower); i++ {
+		best[i] = state{1 << 10, 0}
+		for j := range i {
+			cost, word := piece(lower[j:i])
+			if cost == 0 {
+				continue
+			}
+			s := state{best[j].pieces + cost, best[j].words + word}
+			if s.words <= 2 && s.pieces < best[i].pieces {
+				best[i] = s
+			}
+		}
+	}
+	return best[len(lower)].pieces <= commonPieces
+}
+
+// repeats returns what a text is made of by repeating it, "" where it repeats nothing.
+func repeats(s string) string {
+	for n := 1; n <= len(s)/2; n++ {
+		if len(s)%n == 0 && strings.Repeat(s[:n], len(s)/n) == s {
+			return s[:n]
+		}
+	}
+	return ""
+}
+
+// piece says how many pieces a stretch of a password counts as, 0 where it is none, and whether it is a word.
+func piece(s string) (cost, word int) {
+	switch {
+	case len(s) == 1 && s[0] >= 'a' && s[0] <= 'z', len(s) <= 4 && strings.Trim(s, "0123456789") == "": // a letter, a year, a number
+		return 1, 0
+	case len(s) <= 3 && strings.Trim(s, "!@#$%^&*()-_=+.,;:?/ ") == "":
+		return 1, 0
+	case len(s) >= 3 && isWalk(s), len(s) >= 3 && strings.Count(s, s[:1]) == len(s):
+		return 1, 0
+	case isWord(s):
+		return 1, 1
+	}
+	return 0, 0
+}
+
+func isWalk(s string) bool {
+	b := []byte(s)
+	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
+		b[i], b[j] = b[j], b[i]
+	}
+	for _, w := range walks {
+		if strings.Contains(w, s) || strings.Contains(w, string(b)) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	leet  = strings.NewReplacer("@", "a", "4", "a", "3", "e", "0", "o", "$", "s", "5", "s", "7", "t", "1", "i", "!", "i", "8", "b")
+	leetL = strings.NewReplacer("1", "l", "!", "l", "@", "a", "4", "a", "3", "e", "0", "o", "$", "s", "5", "s", "7", "t", "8", "b")
+)
+
+func isWord(s string) bool {
+	set := wordSet()
+	return set[s] || set[leet.Replace(s)] || set[leetL.Replace(s)]
 }

@@ -6,8 +6,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -32,8 +32,11 @@ const (
 	MaxPassword = 1024 // bytes
 )
 
-// parallelHashes bounds the memory that hashing takes: each holds argonMemory.
+// parallelHashes bounds the memory that hashing takes: each holds argonMemory. One processor stays free of it where there is another, so
+// that whoever guesses at passwords slows nobody's terminal.
 const parallelHashes = 4
+
+func hashSeats() int { return min(parallelHashes, max(1, runtime.GOMAXPROCS(0)-1)) }
 
 // hasher makes and checks password hashes, a few at once.
 type hasher struct {
@@ -49,7 +52,7 @@ const calmAfter = time.Second
 func newHasher(r io.Reader) hasher {
 	calm := time.AfterFunc(time.Hour, debug.FreeOSMemory)
 	calm.Stop()
-	return hasher{make(chan struct{}, parallelHashes), r, calm}
+	return hasher{make(chan struct{}, hashSeats()), r, calm}
 }
 
 // rise leaves a seat.
@@ -149,7 +152,7 @@ func checkNewPassword(password, email string) error {
 		return bad("The password has too few different characters. Choose another one.")
 	case lower == email || lower == local:
 		return bad("The password is your e-mail address. Choose another one.")
-	case slices.Contains(common, lower):
+	case isCommon(lower):
 		return bad("The password is one that everybody tries first. Choose another one.")
 	}
 	return nil

@@ -107,6 +107,7 @@ func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 		`{"database":{"url":"mysql://x"}}`:                           {"database.url", "postgres://"},
 		`{"dataDir":""}`:                                             {"dataDir"},
 		`{"log":{"level":"loud"}}`:                                   {"log.level", "debug", "loud"},
+		`{"accounts":{"password":false,"passkeys":false}}`:           {"accounts.password"},
 		`{"accounts":{"sessionIdleHours":900}}`:                      {"accounts.sessionMaxHours"},
 		`{"projects":{"branchPrefix":"a b"}}`:                        {"projects.branchPrefix"},
 		`{"projects":{"branchPrefix":"-x"}}`:                         {"projects.branchPrefix"},

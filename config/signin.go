@@ -83,6 +83,9 @@ func (d *decoder) checkSignIn(a *Accounts) {
 		}
 		a.Providers[id] = p
 	}
+	if !a.Password && !a.Passkeys && len(a.SignIn()) == 0 {
+		d.problem("accounts.password", "nobody could sign in: leave accounts.password or accounts.passkeys on, or switch a provider on")
+	}
 }
 
 func (d *decoder) checkProvider(path string, p *SignInProvider) {
