@@ -90,11 +90,9 @@ func (s *Service) setTeamSuspended(ctx context.Context, teamID string, suspended
 	if err != nil {
 		return Team{}, fmt.Errorf("suspending or restoring a team: %w", err)
 	}
+	s.changed(teamID)
 	for _, m := range members {
 		s.changed(m.User.ID)
-	}
-	if len(members) == 0 {
-		s.changed("")
 	}
 	return after, nil
 }

@@ -358,19 +358,19 @@ func (s *Service) worksIn(ctx context.Context, teamID, userID string) (accounts.
 	return accounts.Team{}, nil
 }
 
-// Recheck cuts a user's machines off when they may not work in the machines' team any more. It is made for accounts.Config.Changed, and does
-// not wait for the end of what it cuts.
+// Recheck cuts a user's machines off, "" = everybody's, when they may not work in the machines' team any more. It is made for
+// accounts.Config.Changed, and does not wait for the end of what it cuts.
 func (s *Service) Recheck(ctx context.Context, userID string) {
 	s.mu.Lock()
-	var mine []*live
+	mine := map[*live]string{} // whose
 	for _, e := range s.all {
-		if e.m.UserID == userID && e.live != nil {
-			mine = append(mine, e.live)
+		if (userID == "" || e.m.UserID == userID) && e.live != nil {
+			mine[e.live] = e.m.UserID
 		}
 	}
 	s.mu.Unlock()
-	for _, l := range mine {
-		if _, err := s.worksIn(ctx, l.teamID, userID); fault.Is(err, fault.Forbidden) {
+	for l, whose := range mine {
+		if _, err := s.worksIn(ctx, l.teamID, whose); fault.Is(err, fault.Forbidden) {
 			l.end("Its owner may not work in the team any more.")
 		}
 	}

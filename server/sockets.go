@@ -56,12 +56,13 @@ func (k *socket) concerns(id string) bool {
 // sockets knows the open ones. They are asked again when what their people may do has become less, or who may see what they show, and
 // all of them now and then, since another process may have changed that.
 type sockets struct {
-	mu     sync.Mutex
-	open   map[*socket]struct{}
-	dirty  map[string]struct{} // ids of what to ask about
-	closed *ending             // set when no more are taken
-	wake   chan struct{}
-	gone   sync.WaitGroup
+	mu        sync.Mutex
+	open      map[*socket]struct{}
+	dirty     map[string]struct{} // ids of what to ask about
+	everybody bool                // all are to be asked
+	closed    *ending             // set when no more are taken
+	wake      chan struct{}
+	gone      sync.WaitGroup
 }
 
 func newSockets() *sockets {
@@ -111,6 +112,18 @@ func (s *Server) Recheck(id string) {
 	ss := s.sockets
 	ss.mu.Lock()
 	ss.dirty[id] = struct{}{}
+	ss.mu.Unlock()
+	select {
+	case ss.wake <- struct{}{}:
+	default:
+	}
+}
+
+// RecheckAll is Recheck for every open socket: for changes another process made.
+func (s *Server) RecheckAll() {
+	ss := s.sockets
+	ss.mu.Lock()
+	ss.everybody = true
 	ss.mu.Unlock()
 	select {
 	case ss.wake <- struct{}{}:
@@ -180,11 +193,12 @@ func (ss *sockets) due(all bool) []*socket {
 	defer ss.mu.Unlock()
 	var out []*socket
 	for k := range ss.open {
-		if all || ss.isDirty(k) {
+		if all || ss.everybody || ss.isDirty(k) {
 			out = append(out, k)
 		}
 	}
 	clear(ss.dirty)
+	ss.everybody = false
 	return out
 }
 

@@ -26,6 +26,11 @@ func (s *Service) Stop(ctx context.Context, actor accounts.Actor, id string, gra
 	return s.stop(ctx, id, "stopped by "+or(cut(clean(actor.User.Name), 80), "a member"), grace)
 }
 
+// End is Stop for a reason of the server's own, in words such as "stopped: the team is suspended".
+func (s *Service) End(ctx context.Context, id, reason string) (Session, error) {
+	return s.stop(ctx, id, reason, 0)
+}
+
 func (s *Service) stop(ctx context.Context, id, reason string, grace time.Duration) (Session, error) {
 	if grace <= 0 {
 		grace = DefaultGrace

@@ -25,12 +25,30 @@ const adminUsage = `usage: parawork admin <command> [flags]
                   make a user; a team that does not exist is made, and the user owns it
   create-token    --email E [--name N]
                   print a new API token that acts as the user
+  list-users      [--search TEXT]
+  list-teams      [--search TEXT]
+                  print them, newest first
+  suspend-user    --email E
+                  keep a user out: login sessions, tokens and sockets end, what runs for the user is saved and ended
+  restore-user    --email E
+                  let a suspended user in again
+  suspend-team    --team SLUG
+  restore-team    --team SLUG
+                  the same for a team and all that runs for it
+  make-operator   --email E [--no]
+                  make a user an operator; with --no, an operator a user
+  add-member      --email E --team SLUG [--role owner|admin|member|viewer]
+                  make a user a member of a team
+  reset-factors   --email E
+                  forget a user's authenticator app, recovery codes and passkeys, and end the user's login sessions
+  reset-link      --email E
+                  print a link by which the user chooses a new password, for 24 hours
   reset-password  --email E --password-stdin
                   set a user's password and end the user's login sessions
   new-runner-key  --yes
                   make a new key to sign what members' machines are told; every machine must then be connected anew (not while the server runs)
 
-All take --config FILE. The server may be running meanwhile, but for new-runner-key. A password is read from standard input, up to the end of the line.
+All take --config FILE. The server may be running meanwhile, but for new-runner-key: it notices within seconds, and closes what must close. A password is read from standard input, up to the end of the line.
 `
 
 // admin works on the instance from the command line, whether the server runs or not.
@@ -49,6 +67,14 @@ func (p program) admin(ctx context.Context, args []string) error {
 		return p.resetPassword(ctx, args)
 	case "new-runner-key":
 		return p.newRunnerKey(ctx, args)
+	case "list-users", "list-teams":
+		return p.list(ctx, name, args)
+	case "suspend-user", "restore-user", "make-operator", "reset-factors", "reset-link":
+		return p.changeUser(ctx, name, args)
+	case "suspend-team", "restore-team":
+		return p.changeTeam(ctx, name, args)
+	case "add-member":
+		return p.addMember(ctx, args)
 	case "help", "--help", "-h":
 		fmt.Fprint(p.stdout, adminUsage)
 		return nil

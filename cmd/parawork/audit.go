@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -53,8 +54,14 @@ func openInstance(ctx context.Context, cfg *config.Config) (in *instance, done f
 	}
 	in = &instance{db: db}
 	in.audit = audit.New(audit.Config{Store: store.NewAudit(db), Sealer: sealer{func() *accounts.Service { return in.Service }}, Heads: headsFile(cfg.DataDir)})
-	in.Service = accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: key, Audit: in.audit})
+	changed := false
+	in.Service, _ = people(cfg, db, accounts.Config{Key: key, Audit: in.audit, Changed: func(string) { changed = true }}, slog.New(slog.DiscardHandler))
 	return in, func() error {
+		if changed { // a server that runs meanwhile looks at once who may still be connected
+			if err := in.Announce(context.WithoutCancel(ctx)); err != nil {
+				return errors.Join(err, db.Close())
+			}
+		}
 		err := in.audit.Flush(context.WithoutCancel(ctx))
 		return errors.Join(err, db.Close())
 	}, nil

@@ -39,8 +39,17 @@ func downloadDirs(said string) []string {
 
 // recheck asks again what a user may still do, after it became less.
 func (h *house) recheck(userID string) {
+	if h.warden != nil {
+		h.warden.poke()
+	}
 	h.server.Recheck(userID)
 	h.machines.Recheck(tenant.All(context.Background(), "machines of one person, in all their teams"), userID)
+}
+
+// recheckAll is recheck for everybody, after another process changed something.
+func (h *house) recheckAll() {
+	h.server.RecheckAll()
+	h.machines.Recheck(tenant.All(context.Background(), "machines of all people, in all their teams"), "")
 }
 
 // newRunnerKey makes a new key for machines. A server that runs would go on with the old one.

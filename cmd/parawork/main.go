@@ -26,6 +26,8 @@ usage: parawork <command> [flags]
               create-user --email E --name N [--operator] [--team SLUG [--role R]] --password-stdin
               create-token --email E [--name N]
               reset-password --email E --password-stdin
+              list-users, list-teams, suspend-user, restore-user, suspend-team, restore-team, make-operator, add-member,
+              reset-factors, reset-link: see parawork admin help
   docker    images for workspaces in containers
               build [--tag NAME] [--base IMAGE] [--no-cache] [--pull] [--print], --config FILE
   e2b       templates for workspaces in sandboxes of E2B

@@ -108,6 +108,29 @@ func TestAdmin(t *testing.T) {
 		}
 		want(t, run(env, "another good one\n", "admin", "reset-password", "--email", "bob@example.com", "--password-stdin"), 0, "changed")
 
+		on := func(code int, words ...string) func(args ...string) {
+			return func(args ...string) {
+				t.Helper()
+				want(t, run(env, "", append([]string{"admin"}, args...)...), code, words...)
+			}
+		}
+		on(2, "--email is missing")("suspend-user")
+		on(1, "No user")("suspend-user", "--email", "nobody@example.com")
+		on(1, "only operator")("suspend-user", "--email", "ada@example.com")
+		on(0, "is suspended")("suspend-user", "--email", "carl@example.com")
+		on(1, "is suspended")("reset-link", "--email", "carl@example.com")
+		on(0, "carl@example.com", "engines (viewer)", "suspended", "operator")("list-users")
+		on(0, "may sign in again")("restore-user", "--email", "carl@example.com")
+		on(0, "/reset#")("reset-link", "--email", "carl@example.com")
+		on(0, "no second factor")("reset-factors", "--email", "carl@example.com")
+		on(0, "is an operator now")("make-operator", "--email", "carl@example.com")
+		on(0, "no operator any more")("make-operator", "--email", "carl@example.com", "--no")
+		on(1, "member of the team already")("add-member", "--email", "bob@example.com", "--team", "engines")
+		on(1, `no team "none"`)("add-member", "--email", "bob@example.com", "--team", "none")
+		on(0, "is suspended")("suspend-team", "--team", "engines")
+		on(0, "engines", "ada@example.com", "suspended")("list-teams", "--search", "ENG")
+		on(0, "works again")("restore-team", "--team", "engines")
+
 		want(t, run(env, "", "admin", "new-runner-key"), 2, "--yes is missing")
 		want(t, run(env, "", "admin", "new-runner-key", "--yes"), 0, "made a new key", "0 machines")
 

@@ -131,7 +131,8 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 	err := h.recover(tenant.All(ctx, "start"))
 	if err == nil {
 		for _, s := range []*stage{
-			{name: "runs", run: h.runs.Run}, // asks for workspaces and sessions
+			{name: "warden", run: h.warden.Run}, // ends sessions and sandboxes
+			{name: "runs", run: h.runs.Run},     // asks for workspaces and sessions
 			{name: "images", run: h.images.Run},
 			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
 			{name: "mail", run: h.mail.Run}, {name: "notify", run: h.notify.Run}, {name: "commands", run: h.commands.Run}, {name: "sessions", run: h.sessions.Run}, {name: "sync", run: h.files.Run},

@@ -78,6 +78,7 @@ type house struct {
 	downloads  *machines.Downloads
 	notify     *notify.Service
 	mail       *mail.Service
+	warden     *warden
 	runs       *runs.Service
 	server     *server.Server
 	web        *ui.Handler
@@ -154,6 +155,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	if err := h.buildServer(bus); err != nil {
 		return nil, err
 	}
+	h.warden = h.newWarden()
 	return h, nil
 }
 
@@ -186,6 +188,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.places = executors.NewManager(mc)
 	h.usePool()
 	h.watchMachines()
+	h.places.OnMaking(h.admitTeam)
 	h.places.OnMaking(h.box)
 	h.shareCaches()
 	if err := h.buildGate(publisher, kept, env); err != nil {

@@ -250,6 +250,18 @@ func (h *House) NewUser(email, name string, flags ...string) (token string) {
 	return h.NewToken(email, Password)
 }
 
+// Admin runs a command of parawork admin, beside the server, and returns what it printed.
+func (h *House) Admin(name string, args ...string) string {
+	h.t.Helper()
+	cmd := exec.Command(server(h.t), append([]string{"admin", name, "--config", h.config}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+h.Dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		h.t.Fatalf("admin %s: %v\n%s", name, err, out)
+	}
+	return string(out)
+}
+
 // Kill ends the server at once, as kill -9 does. Guests go on.
 func (h *House) Kill() {
 	h.t.Helper()
