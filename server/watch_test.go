@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/parawork/parawork/events"
 )
 
 // linkMade is a link as its maker is told of it.
@@ -185,16 +187,19 @@ func TestASVS_7_4_LinksEnd(t *testing.T) {
 			h.demote(t, p, `{"role":"viewer"}`, "PATCH")
 		},
 		"the workspace became private": func(t *testing.T, h *house, p people, _ linkMade) {
-			h.tune(t, `UPDATE workspaces SET private = TRUE WHERE id = ?`, p.ids["workspace"])
-			h.server.Recheck(p.ids["workspace"])
+			h.done(t, p, "owner", "PATCH", "/workspaces/"+p.ids["workspace"], `{"private":true}`)
 		},
 		"the team was suspended": func(t *testing.T, h *house, p people, _ linkMade) {
-			h.tune(t, `UPDATE teams SET suspended_at = 1 WHERE id = ?`, p.team.ID)
-			h.server.Recheck(p.team.ID)
+			h.done(t, p, "operator", "POST", "/instance/teams/"+p.team.ID+"/suspend", "")
 		},
 		"its maker was suspended": func(t *testing.T, h *house, p people, _ linkMade) {
-			h.tune(t, `UPDATE users SET suspended_at = 1 WHERE name = ?`, "member")
-			h.server.Recheck(p.team.ID)
+			var me struct{ User struct{ ID string } }
+			h.do("GET", "/api/v1/me", "", bearer(p.tokens["member"])...).into(t, &me)
+			h.done(t, p, "operator", "POST", "/instance/users/"+me.User.ID+"/suspend", "")
+		},
+		"the database says so, as after another process": func(t *testing.T, h *house, p people, l linkMade) {
+			h.tune(t, `UPDATE watch_links SET revoked_at = 1 WHERE id = ?`, l.ID)
+			h.bus.Publish(t.Context(), events.Event{Type: "workspace.updated", TeamID: p.team.ID, ID: p.ids["workspace"], WorkspaceID: p.ids["workspace"]})
 		},
 		"the workspace was deleted": func(t *testing.T, h *house, p people, _ linkMade) {
 			h.tune(t, `UPDATE workspaces SET deleted_at = 1 WHERE id = ?`, p.ids["workspace"])
@@ -224,6 +229,14 @@ func TestASVS_7_4_LinksEnd(t *testing.T) {
 			h.tune(t, `UPDATE users SET suspended_at = 0`)
 			h.over(t, made, cookies)
 		})
+	}
+}
+
+// done has somebody do something that must go well.
+func (h *house) done(t *testing.T, p people, who, method, path, body string) {
+	t.Helper()
+	if r := h.do(method, "/api/v1"+path, body, bearer(p.tokens[who])...); r.StatusCode/100 != 2 {
+		t.Fatalf("%s %s: %d %s", method, path, r.StatusCode, r.body)
 	}
 }
 
