@@ -183,12 +183,25 @@ export async function until(what, probe, ms = 120_000) {
 }
 
 /** The scripted model server. */
-export async function modelServer() {
-  const bin = join(scratch, "modelserver");
+export const modelServer = () => built("modelserver");
+
+/** A provider of identities: people and clients are told to it at /test/person and /test/client. */
+export async function issuer() {
+  const p = await built("issuer");
+  const tell = async (what, body) => {
+    const r = await fetch(`${p.url}/test/${what}`, { method: "POST", body: JSON.stringify(body) });
+    if (!r.ok) throw new Error(`issuer: ${r.status} ${await r.text()}`);
+  };
+  return { ...p, knows: (person) => tell("person", person), serves: (client) => tell("client", client) };
+}
+
+/** Builds and starts a program of e2e. */
+async function built(name) {
+  const bin = join(scratch, name);
   mkdirSync(scratch, { recursive: true });
-  const build = spawn("go", ["build", "-o", bin, "./e2e/modelserver"], { cwd: root, stdio: "inherit" });
+  const build = spawn("go", ["build", "-o", bin, `./e2e/${name}`], { cwd: root, stdio: "inherit" });
   const [code] = await once(build, "exit");
-  if (code !== 0) throw new Error("the model server did not build");
+  if (code !== 0) throw new Error(`${name} did not build`);
   const p = await listening(bin, [], {});
   return { url: p.url, stop: () => p.child.kill() };
 }
