@@ -54,17 +54,18 @@ const testPassword = "correct horse battery"
 
 // house is every room in this process, over SQLite, with sandboxes whose guests run here too.
 type house struct {
-	t      *testing.T
-	db     *store.DB
-	dir    string
-	bus    *events.Bus
-	rooms  *accounts.Service
-	server *Server
-	cfg    Config
-	url    string // once it serves
-	stop   context.CancelFunc
-	ended  chan struct{}
-	family *fake.Family // members' machines as places
+	t           *testing.T
+	db          *store.DB
+	dir         string
+	bus         *events.Bus
+	rooms       *accounts.Service
+	server      *Server
+	cfg         Config
+	url         string // once it serves
+	stop        context.CancelFunc
+	ended       chan struct{}
+	boundTokens map[string]string // of the matrix, by owner and scopes
+	family      *fake.Family      // members' machines as places
 }
 
 // places shows workspaces the Manager in the shape they need.
@@ -307,7 +308,7 @@ func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine := machines.Machine{ID: id.New("rnr"), TeamID: team.ID, UserID: userID, Name: "m", CreatedAt: 1, Hello: wire.Hello{Share: machines.ShareTeam}}
+	machine := machines.Machine{ID: id.New("rnr"), TeamID: team.ID, UserID: userID, Name: "m " + prj.ID, CreatedAt: 1, Hello: wire.Hello{Share: machines.ShareTeam}}
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ type rule struct {
 	action accounts.Action // members only
 	find   finder          // members only
 	body   int64           // bytes its body may have; 0 = maxJSON
+	scope  accounts.Scope  // members only: what it asks of an API token beyond what its action does, "" = nothing
 	any    bool            // signedIn only: an API token of whatever scopes may do it
 	repeat bool            // takes an Idempotency-Key
 	works  bool            // it has something done in the workspace's place: not on a machine that is somebody else's own
@@ -51,6 +52,9 @@ func of(action accounts.Action, find finder) rule {
 
 // working marks what has something done in the workspace's place.
 func (r rule) working() rule { r.works = true; return r }
+
+// needing says what an API token needs where the action is a reader's and the operation is not.
+func (r rule) needing(sc accounts.Scope) rule { r.scope = sc; return r }
 
 // unscoped marks what tells who asks no more than who they are.
 func (r rule) unscoped() rule   { r.any = true; return r }
@@ -164,10 +168,10 @@ var policy = map[string]rule{
 	"listRunners":       of(accounts.ViewTeam, byTeam),
 	"createRunner":      of(accounts.ConnectRunner, byTeam),
 	"listRunnerTokens":  of(accounts.ViewTeam, byTeam),
-	"revokeRunnerToken": of(accounts.ViewTeam, byRunnerToken),
+	"revokeRunnerToken": of(accounts.ViewTeam, byRunnerToken).needing(accounts.ScopeAdmin),
 	"getRunner":         of(accounts.ViewTeam, byRunner),
-	"updateRunner":      of(accounts.ViewTeam, byRunner),
-	"revokeRunner":      of(accounts.ViewTeam, byRunner),
+	"updateRunner":      of(accounts.ViewTeam, byRunner).needing(accounts.ScopeAdmin),
+	"revokeRunner":      of(accounts.ViewTeam, byRunner).needing(accounts.ScopeAdmin),
 	"regenerateRunner":  of(accounts.ConnectRunner, byRunner),
 	"listRunnerHistory": of(accounts.ViewTeam, byRunner),
 	"listRunnerFolders": of(accounts.ViewTeam, byRunner),
@@ -191,7 +195,7 @@ var policy = map[string]rule{
 	"listMembers":     of(accounts.ViewTeam, byTeam),
 	"addMember":       of(accounts.ManageMember, byTeam),
 	"updateMember":    of(accounts.ManageMember, byTeam),
-	"removeMember":    of(accounts.ViewTeam, byTeam), // members may leave; the room asks for more to remove another
+	"removeMember":    of(accounts.ViewTeam, byTeam).needing(accounts.ScopeAdmin), // members may leave; the room asks for more to remove another
 	"listExecutors":   of(accounts.ViewTeam, byTeam),
 	"listAgents":      of(accounts.ViewTeam, byTeam),
 
@@ -312,9 +316,9 @@ var policy = map[string]rule{
 	"attachTerminal":      of(accounts.ViewTerminal, bySession).overSocket(), // typing asks for more
 
 	"getInbox":        of(accounts.ViewWorkspace, byTeam),
-	"snoozeInboxItem": of(accounts.ViewWorkspace, byInboxItem), // a user's own view of it
-	"finishInboxItem": of(accounts.ViewWorkspace, byInboxItem),
-	"reopenInboxItem": of(accounts.ViewWorkspace, byInboxItem),
+	"snoozeInboxItem": of(accounts.ViewWorkspace, byInboxItem).needing(accounts.ScopeWrite), // a user's own view of it
+	"finishInboxItem": of(accounts.ViewWorkspace, byInboxItem).needing(accounts.ScopeWrite),
+	"reopenInboxItem": of(accounts.ViewWorkspace, byInboxItem).needing(accounts.ScopeWrite),
 }
 
 func byTeam(_ *Server, _ context.Context, c echo.Context, call *call) (accounts.Object, error) {
@@ -436,6 +440,12 @@ func (s *Server) admit(ctx context.Context, c echo.Context, r rule, call *call) 
 			return errNotFound
 		}
 		return err
+	}
+	if r.scope != "" {
+		if err := accounts.NeedScope(call.actor, r.scope); err != nil {
+			call.namesTeam(err, object)
+			return err
+		}
 	}
 	call.object = object
 	if r.works {

@@ -1,0 +1,263 @@
+package server
+
+// routeTable says, for every operation of openapi.yaml, who may use it: by hand, and not by what policy.go says, so that each is the
+// other's witness. A new route needs its line here.
+//
+// who: public = anybody; self = whoever is signed in, about themselves; operator = operators of the server; scraper = operators, and
+// programs of this machine; viewer, member, admin, owner = members of the team with at least this role; socket = whoever has the cookie of
+// a link. scope: what a bounded API token must have: read, write, attach, bill, admin; - = none in particular.
+const routeTable = `
+getHealth               public    -
+getSetup                public    -
+setup                   public    -
+login                   public    -
+getSpec                 public    -
+lookInvite              public    -
+acceptInvite            public    -
+getSignIn               public    -
+getLoginWaiting         public    -
+loginFactor             public    -
+loginPasskeyOptions     public    -
+loginPasskey            public    -
+resetPassword           public    -
+beginProviderLogin      public    -
+finishProviderLogin     public    -
+getDocs                 public    -
+enrolRunner             public    -
+connectRunner           public    -
+listRunnerDownloads     public    -
+getRunnerDownload       public    -
+openWatch               public    -
+watchTerminal           socket    -
+listWatchLinks          member    admin
+createWatchLink         member    admin
+revokeWatchLink         member    admin
+listTeamWatchLinks      admin     admin
+logout                  self      -
+getMe                   self      -
+getMySignIn             self      admin
+confirm                 self      admin
+confirmPasskeyOptions   self      admin
+confirmPasskey          self      admin
+beginTotp               self      admin
+confirmTotp             self      admin
+removeTotp              self      admin
+renewRecoveryCodes      self      admin
+passkeyOptions          self      admin
+addPasskey              self      admin
+renamePasskey           self      admin
+removePasskey           self      admin
+listLoginSessions       self      admin
+endLoginSession         self      admin
+endOtherLoginSessions   self      admin
+changePassword          self      admin
+listTokens              self      admin
+createToken             self      admin
+deleteToken             self      admin
+linkIdentity            self      admin
+unlinkIdentity          self      admin
+listAgentAccounts       self      admin
+setAgentAccount         self      admin
+deleteAgentAccount      self      admin
+addAgentAccount         self      admin
+updateAgentAccount      self      admin
+removeAgentAccount      self      admin
+testAgentAccount        self      admin
+getNotifications        self      admin
+setNotifications        self      admin
+addPushSubscription     self      admin
+deletePushSubscription  self      admin
+testPushSubscription    self      admin
+listTeams               self      -
+getInstanceMetrics      operator  -
+getMetrics              scraper   -
+createTeam              operator  -
+getInstancePlaces       operator  -
+setInstancePlaces       operator  -
+testE2B                 operator  -
+listUsers               operator  -
+createUser              operator  -
+getUser                 operator  -
+updateUser              operator  -
+suspendUser             operator  -
+restoreUser             operator  -
+createResetLink         operator  -
+resetFactors            operator  -
+listInstanceTeams       operator  -
+createInstanceTeam      operator  -
+suspendTeam             operator  -
+restoreTeam             operator  -
+listInstanceRunners     operator  -
+revokeInstanceRunner    operator  -
+listRunners             viewer    read
+createRunner            member    admin
+listRunnerTokens        viewer    read
+revokeRunnerToken       viewer    admin
+getRunner               viewer    read
+updateRunner            viewer    admin
+revokeRunner            viewer    admin
+regenerateRunner        member    admin
+listRunnerHistory       viewer    read
+listRunnerFolders       viewer    read
+listMySecrets           self      admin
+createMySecret          self      admin
+updateSecret            self      admin
+deleteSecret            self      admin
+listSecrets             member    attach
+createSecret            admin     admin
+getTeam                 viewer    read
+updateTeam              admin     admin
+listInvites             admin     admin
+createInvite            admin     admin
+revokeInvite            admin     admin
+getTeamCaches           viewer    read
+emptyTeamCaches         admin     admin
+getTeamPlaces           viewer    read
+setTeamPlaces           admin     admin
+listMembers             viewer    read
+addMember               admin     admin
+updateMember            admin     admin
+removeMember            viewer    admin
+listExecutors           viewer    read
+listAgents              viewer    read
+listTeamAgentAccounts   viewer    read
+addTeamAgentAccount     admin     admin
+followEvents            viewer    read
+listTeamAudit           admin     admin
+exportTeamAudit         admin     admin
+listInstanceAudit       operator  -
+exportInstanceAudit     operator  -
+listWebhooks            admin     admin
+createWebhook           admin     admin
+updateWebhook           admin     admin
+deleteWebhook           admin     admin
+testWebhook             admin     admin
+listDeliveries          admin     admin
+redeliver               admin     admin
+browseFolders           admin     admin
+searchFolders           admin     admin
+listProjects            viewer    read
+createProject           admin     admin
+getProject              viewer    read
+updateProject           admin     admin
+deleteProject           admin     admin
+listBranches            viewer    read
+suggestBranch           viewer    read
+getProjectImage         viewer    read
+listImageBuilds         viewer    read
+buildImage              admin     admin
+getImageBuild           viewer    read
+cancelImageBuild        admin     admin
+getImageBuildLog        viewer    read
+listWorkspaces          viewer    read
+createWorkspace         member    write
+getWorkspace            viewer    read
+updateWorkspace         member    write
+deleteWorkspace         member    write
+cancelWorkspace         member    write
+retryWorkspace          member    write
+archiveWorkspace        member    write
+restoreWorkspace        member    write
+getLoss                 viewer    read
+listWorkspacePlaces     viewer    read
+listActivity            viewer    read
+getChanges              viewer    read
+syncWorkspace           member    write
+getSync                 viewer    read
+getDiff                 viewer    read
+listCommits             viewer    read
+settleSyncConflict      member    write
+commitWorkspace         member    write
+mergeWorkspace          member    write
+deliverWorkspace        member    write
+readFile                viewer    read
+listTree                viewer    read
+writeFile               member    write
+deleteFile              member    write
+execCommand             member    write
+getCommand              viewer    read
+cancelCommand           member    write
+getNetwork              viewer    read
+allowHost               admin     admin
+disallowHost            admin     admin
+getSandbox              viewer    read
+listPorts               viewer    read
+openPort                member    write
+fallBack                member    write
+getLimits               viewer    read
+setLimits               member    write
+pauseSandbox            member    write
+wakeSandbox             member    write
+destroySandbox          member    write
+listRuns                viewer    read
+createRun               member    write
+getRun                  viewer    read
+keepRun                 member    write
+listPrompts             viewer    attach
+createPrompt            member    attach
+updatePrompt            member    attach
+deletePrompt            member    attach
+interruptSession        member    attach
+getConversation         viewer    attach
+listConversations       viewer    attach
+listSessions            viewer    read
+createSession           member    attach
+getSession              viewer    read
+stopSession             member    attach
+resumeSession           member    attach
+sendInput               member    attach
+correctState            member    attach
+getOutput               viewer    attach
+getScreen               viewer    attach
+getScrollback           viewer    attach
+searchHistory           viewer    attach
+getTeamStorage          viewer    read
+getWorkspaceStorage     viewer    read
+getTiming               viewer    attach
+getMoment               viewer    attach
+exportSession           viewer    attach
+getJournal              viewer    attach
+listQuestions           viewer    attach
+answerQuestion          member    attach
+attachTerminal          viewer    attach
+getInbox                viewer    read
+snoozeInboxItem         viewer    write
+finishInboxItem         viewer    write
+reopenInboxItem         viewer    write
+`
+
+// callerTable says what each kind of caller is answered, by who may use an operation. "in": it is let in; else the status and the code of
+// the refusal. Outsiders are told the same about what is not theirs and what is not there, before any upgrade.
+//
+//	other       owns another team
+//	operator    of the server, in no team
+//	nobody      without a login
+//	link        has the cookie of a link to watch a session of the team, and nothing else
+//	suspended   a member who is suspended
+//	closed      owns a suspended team, and asks for what is in that
+//	foreign     an owner's browser, led by a page of another origin
+//	narrow      an owner's token without the scope
+//	exact       an owner's token with that scope alone
+var callerTable = map[string]map[string]string{
+	"public": {"other": "in", "operator": "in", "nobody": "in", "link": "in", "suspended": "in", "closed": "in", "foreign": "403 cross_origin", "narrow": "in", "exact": "in"},
+	"socket": {"other": "in", "operator": "in", "nobody": "in", "link": "403 origin_missing", "suspended": "in", "closed": "in", "foreign": "403 origin_not_allowed", "narrow": "in", "exact": "in"},
+	"self": {"other": "in", "operator": "in", "nobody": "401 signed_out", "link": "401 signed_out", "suspended": "403 suspended", "closed": "in",
+		"foreign": "403 cross_origin", "narrow": "403 wrong_scope", "exact": "in"},
+	"operator": {"other": "403 operators_only", "operator": "in", "nobody": "401 signed_out", "link": "401 signed_out", "suspended": "403 suspended",
+		"closed": "403 operators_only", "foreign": "403 cross_origin"},
+	"scraper": {"other": "403 operators_only", "operator": "in", "nobody": "in", "link": "in", "suspended": "403 suspended",
+		"closed": "403 operators_only", "foreign": "403 cross_origin"},
+	"team": {"other": "404 not_found", "operator": "404 not_found", "nobody": "401 signed_out", "link": "401 signed_out", "suspended": "403 suspended",
+		"closed": "403 team_suspended", "foreign": "403 cross_origin", "narrow": "403 wrong_scope", "exact": "in"},
+}
+
+// safeTable is what a foreign page's request is answered that changes nothing: the browser keeps the answer from the page.
+var safeTable = map[string]string{"public": "in", "self": "in", "operator": "403 operators_only", "scraper": "403 operators_only", "team": "in"}
+
+// rolesTable is what members are answered, by the least role.
+var rolesTable = map[string]map[string]string{
+	"viewer": {"viewer": "in", "member": "in", "admin": "in", "owner": "in"},
+	"member": {"viewer": "403 forbidden", "member": "in", "admin": "in", "owner": "in"},
+	"admin":  {"viewer": "403 forbidden", "member": "403 forbidden", "admin": "in", "owner": "in"},
+	"owner":  {"viewer": "403 forbidden", "member": "403 forbidden", "admin": "403 forbidden", "owner": "in"},
+}
