@@ -13,7 +13,8 @@ import (
 
 // overSocket tells a refused WebSocket why. A page is shown neither status nor body of a refused handshake, so it is told by the
 // close code of a socket that is opened for nothing else; scripts are answered like everywhere, but for a missing right, whose
-// close code is part of the protocol. Foreign pages and people who are not signed in get no socket at all.
+// close code is part of the protocol. Foreign pages, people who are not signed in and outsiders get no socket at all: what is not there and
+// what is not theirs is a plain 404.
 func (s *Server) overSocket(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		err := next(c)
@@ -27,7 +28,7 @@ func (s *Server) overSocket(next echo.HandlerFunc) echo.HandlerFunc {
 		switch fault.KindOf(err) {
 		case fault.Forbidden:
 			code = closeNotAllowed
-		case fault.NotFound, fault.Gone:
+		case fault.Gone:
 			if page {
 				code = closeGone
 			}

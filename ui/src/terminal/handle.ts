@@ -143,8 +143,14 @@ export class TerminalHandle {
           if (link.phase === "live") this.tellColors();
         },
         back: noteBack,
-        // A 401 leads to the login page. Who watches by a link needs none.
-        trouble: () => config.link || void api.GET("/me").catch(() => {}),
+        // A page is not shown why a handshake was refused: ask for the session itself. A 401 leads to the login page. Who watches by a
+        // link needs none, and is told by the socket.
+        trouble: () =>
+          config.link ||
+          void api
+            .GET("/sessions/{id}", { params: { path: { id: config.sessionId } } })
+            .then(({ response }) => response.status === 404 && this.link.gone())
+            .catch(() => {}),
       },
     });
     this.wire();

@@ -109,6 +109,14 @@ export class TerminalLink {
     return this.send(takeSize());
   }
 
+  /** The session is not there, or not to be seen any more: nothing is tried again. */
+  gone(): void {
+    if (this.closed || this.live) return;
+    this.clearTimers();
+    this.retry = undefined;
+    this.set({ phase: "gone", retryAt: 0, downSince: 0 });
+  }
+
   /** Tries at once instead of waiting for the timer. */
   readonly now = (): void => {
     if (this.closed || this.retry === undefined) return;
