@@ -5,7 +5,7 @@ package server
 //
 // who: public = anybody; self = whoever is signed in, about themselves; operator = operators of the server; scraper = operators, and
 // programs of this machine; viewer, member, admin, owner = members of the team with at least this role; socket = whoever has the cookie of
-// a link. scope: what a bounded API token must have: read, write, attach, bill, admin; - = none in particular.
+// a link; machine = members' machines, which show a key of their own: no cookie counts. scope: what a bounded API token must have: read, write, attach, bill, admin; - = none in particular.
 const routeTable = `
 getHealth               public    -
 getSetup                public    -
@@ -19,12 +19,13 @@ getLoginWaiting         public    -
 loginFactor             public    -
 loginPasskeyOptions     public    -
 loginPasskey            public    -
+forgotPassword          public    -
 resetPassword           public    -
 beginProviderLogin      public    -
 finishProviderLogin     public    -
 getDocs                 public    -
 enrolRunner             public    -
-connectRunner           public    -
+connectRunner           machine   -
 listRunnerDownloads     public    -
 getRunnerDownload       public    -
 openWatch               public    -
@@ -75,6 +76,8 @@ createTeam              operator  -
 getInstancePlaces       operator  -
 setInstancePlaces       operator  -
 testE2B                 operator  -
+getMail                 operator  -
+testMail                operator  -
 listUsers               operator  -
 createUser              operator  -
 getUser                 operator  -
@@ -239,8 +242,9 @@ reopenInboxItem         viewer    write
 //	narrow      an owner's token without the scope
 //	exact       an owner's token with that scope alone
 var callerTable = map[string]map[string]string{
-	"public": {"other": "in", "operator": "in", "nobody": "in", "link": "in", "suspended": "in", "closed": "in", "foreign": "403 cross_origin", "narrow": "in", "exact": "in"},
-	"socket": {"other": "in", "operator": "in", "nobody": "in", "link": "403 origin_missing", "suspended": "in", "closed": "in", "foreign": "403 origin_not_allowed", "narrow": "in", "exact": "in"},
+	"public":  {"other": "in", "operator": "in", "nobody": "in", "link": "in", "suspended": "in", "closed": "in", "foreign": "403 cross_origin", "narrow": "in", "exact": "in"},
+	"machine": {"other": "in", "operator": "in", "nobody": "in", "link": "in", "suspended": "in", "closed": "in", "foreign": "in"},
+	"socket":  {"other": "in", "operator": "in", "nobody": "in", "link": "403 origin_missing", "suspended": "in", "closed": "in", "foreign": "403 origin_not_allowed", "narrow": "in", "exact": "in"},
 	"self": {"other": "in", "operator": "in", "nobody": "401 signed_out", "link": "401 signed_out", "suspended": "403 suspended", "closed": "in",
 		"foreign": "403 cross_origin", "narrow": "403 wrong_scope", "exact": "in"},
 	"operator": {"other": "403 operators_only", "operator": "in", "nobody": "401 signed_out", "link": "401 signed_out", "suspended": "403 suspended",
@@ -250,9 +254,6 @@ var callerTable = map[string]map[string]string{
 	"team": {"other": "404 not_found", "operator": "404 not_found", "nobody": "401 signed_out", "link": "401 signed_out", "suspended": "403 suspended",
 		"closed": "403 team_suspended", "foreign": "403 cross_origin", "narrow": "403 wrong_scope", "exact": "in"},
 }
-
-// safeTable is what a foreign page's request is answered that changes nothing: the browser keeps the answer from the page.
-var safeTable = map[string]string{"public": "in", "self": "in", "operator": "403 operators_only", "scraper": "403 operators_only", "team": "in"}
 
 // rolesTable is what members are answered, by the least role.
 var rolesTable = map[string]map[string]string{
