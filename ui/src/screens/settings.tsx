@@ -48,6 +48,19 @@ const VIEWS = {
   about: lazy(() => import("./settings/about")),
 } satisfies Record<Section, unknown>;
 
+/** The groups of sections, each with the first section of it. */
+const GROUPS: readonly (readonly [string, Section])[] = [
+  ["You", "profile"],
+  ["Team", "members"],
+  ["Server", "users"],
+];
+
+/** The group that a section belongs to, by its place in the list. */
+function groupOf(section: Section): string {
+  const at = SECTIONS.indexOf(section);
+  return GROUPS.findLast(([, first]) => SECTIONS.indexOf(first) <= at)?.[0] ?? "";
+}
+
 /** Sections of the whole server: for operators. */
 const SERVER: readonly Section[] = ["users", "teams", "server-audit", "metrics"];
 
@@ -73,16 +86,25 @@ export function SettingsScreen() {
     <Page title="Settings">
       <div className="flex flex-col gap-6 md:flex-row">
         <nav aria-label="Settings" className="flex shrink-0 gap-1 overflow-x-auto md:w-40 md:flex-col">
-          {shown.map((s) => (
-            <Link
-              key={s}
-              to="/$team/settings/{-$section}"
-              params={{ team: team.slug, section: s }}
-              aria-current={s === known ? "page" : undefined}
-              className="row-h flex items-center rounded-md px-2.5 whitespace-nowrap text-fg2 -outline-offset-2 hover:bg-bg2 aria-[current=page]:bg-bg3 aria-[current=page]:text-fg"
-            >
-              {NAMES[s]}
-            </Link>
+          {GROUPS.map(([group]) => (
+            <div key={group} role="group" aria-label={group} className="flex shrink-0 gap-1 md:mb-3 md:flex-col">
+              <p aria-hidden className="hidden px-2.5 pb-0.5 text-meta text-fg3 md:block">
+                {group}
+              </p>
+              {shown
+                .filter((s) => groupOf(s) === group)
+                .map((s) => (
+                  <Link
+                    key={s}
+                    to="/$team/settings/{-$section}"
+                    params={{ team: team.slug, section: s }}
+                    aria-current={s === known ? "page" : undefined}
+                    className="row-h flex items-center rounded-md px-2.5 whitespace-nowrap text-fg2 -outline-offset-2 hover:bg-bg2 aria-[current=page]:bg-bg3 aria-[current=page]:text-fg"
+                  >
+                    {NAMES[s]}
+                  </Link>
+                ))}
+            </div>
           ))}
         </nav>
         <section aria-label={NAMES[known]} className={cx("min-w-0 flex-1", !WIDE.includes(known) && "max-w-[620px]")}>
