@@ -19,3 +19,12 @@ func (db *DB) Apply(ctx context.Context, files fs.FS, dir string) error {
 
 // Connect opens a database without touching its schema, for tests of migrations.
 func Connect(ctx context.Context, cfg Config) (*DB, error) { return connect(ctx, cfg) }
+
+// SealedTables are the tables a change of the key goes through.
+func SealedTables() []string {
+	var out []string
+	for _, c := range sealedColumns {
+		out = append(out, c.table)
+	}
+	return out
+}

@@ -47,8 +47,10 @@ const adminUsage = `usage: parawork admin <command> [flags]
                   set a user's password and end the user's login sessions
   new-runner-key  --yes
                   make a new key to sign what members' machines are told; every machine must then be connected anew (not while the server runs)
+  rotate-key      --yes
+                  make a new secret.key and seal everything that is kept sealed with it (not while the server runs)
 
-All take --config FILE. The server may be running meanwhile, but for new-runner-key: it notices within seconds, and closes what must close. A password is read from standard input, up to the end of the line.
+All take --config FILE. The server may be running meanwhile, but for new-runner-key and rotate-key: it notices within seconds, and closes what must close. A password is read from standard input, up to the end of the line.
 `
 
 // admin works on the instance from the command line, whether the server runs or not.
@@ -67,6 +69,8 @@ func (p program) admin(ctx context.Context, args []string) error {
 		return p.resetPassword(ctx, args)
 	case "new-runner-key":
 		return p.newRunnerKey(ctx, args)
+	case "rotate-key":
+		return p.rotateKey(ctx, args)
 	case "list-users", "list-teams":
 		return p.list(ctx, name, args)
 	case "suspend-user", "restore-user", "make-operator", "reset-factors", "reset-link":

@@ -44,13 +44,13 @@ type instance struct {
 
 // openInstance opens an instance for the command line. close writes down how far the audit has come.
 func openInstance(ctx context.Context, cfg *config.Config) (in *instance, done func() error, err error) {
-	key, err := accounts.OpenKey(filepath.Join(cfg.DataDir, "secret.key"))
-	if err != nil {
-		return nil, nil, err
-	}
 	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
 	if err != nil {
 		return nil, nil, err
+	}
+	key, err := instanceKey(ctx, cfg.DataDir, db)
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
 	}
 	in = &instance{db: db}
 	in.audit = audit.New(audit.Config{Store: store.NewAudit(db), Sealer: sealer{func() *accounts.Service { return in.Service }}, Heads: headsFile(cfg.DataDir)})

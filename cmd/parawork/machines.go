@@ -71,15 +71,15 @@ func (p program) newRunnerKey(ctx context.Context, args []string) error {
 		return err
 	}
 	defer lock.release()
-	key, err := accounts.OpenKey(filepath.Join(cfg.DataDir, "secret.key"))
-	if err != nil {
-		return err
-	}
 	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	key, err := settleKey(ctx, cfg.DataDir, db)
+	if err != nil {
+		return err
+	}
 	people := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: key})
 	n, err := machines.New(machines.Config{Store: store.NewMachines(db), Accounts: people, Events: events.New(), Enabled: true}).RenewServerKey(ctx)
 	if err != nil {

@@ -98,12 +98,17 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	if err != nil {
 		return nil, err
 	}
-	key, err := accounts.OpenKey(filepath.Join(cfg.DataDir, "secret.key"))
+	if h.db, err = store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir}); err != nil {
+		return nil, err
+	}
+	key, err := settleKey(ctx, cfg.DataDir, h.db)
 	if err != nil {
 		return nil, err
 	}
-	if h.db, err = store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir}); err != nil {
+	if other, err := noteKey(ctx, h.db, key); err != nil {
 		return nil, err
+	} else if other {
+		log.Warn("secret.key is not the key that what is kept was sealed with: none of it can be read", "cure", "restore secret.key from a backup and start again")
 	}
 	bus := events.New()
 	var publisher events.Publisher = bus

@@ -75,6 +75,16 @@ const (
 // OnMachine lists the points of the program on a member's own machine.
 var OnMachine = []Point{CommandHad, BoxStored, BoxMade, BoxEnding, BoxGone}
 
+// The points of changing the key that seals.
+const (
+	KeyMade   Point = "key.made"   // it lies beside the old one; nothing is sealed with it
+	KeySealed Point = "key.sealed" // the database is sealed with it; files are not
+	KeyFiles  Point = "key.files"  // everything is; the old one is still in its place
+)
+
+// OfKey lists the points of changing the key that seals.
+var OfKey = []Point{KeyMade, KeySealed, KeyFiles}
+
 // All lists every point of the server.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,

@@ -386,3 +386,13 @@ func (l *lineLog) find(re *regexp.Regexp, done <-chan struct{}) (string, bool) {
 		}
 	}
 }
+
+// AdminWith runs a command of an administrator over the house's data, with an environment beside its own, and returns what it printed and
+// how it ended.
+func (h *House) AdminWith(env []string, args ...string) (string, error) {
+	h.t.Helper()
+	cmd := exec.Command(server(h.t), append(append([]string{"admin"}, args...), "--config", h.config)...)
+	cmd.Env = append(append(os.Environ(), "HOME="+h.Dir), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

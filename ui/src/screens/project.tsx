@@ -16,6 +16,7 @@ import { Page } from "./page";
 import { ToProjects } from "./projects";
 
 const ProjectPlaces = lazy(() => import("./project/places"));
+const ProjectSecrets = lazy(() => import("./project/secrets"));
 
 const route = getRouteApi("/$team/p/$project");
 
@@ -46,6 +47,7 @@ export function ProjectScreen() {
       <ProjectForm key={project.id} project={project} readOnly={!team.can("project.manage")} />
       <Suspense fallback={<Skeleton rows={4} label="Loading the places" />}>
         <ProjectPlaces key={`${project.id} places`} project={project} readOnly={!team.can("project.manage")} />
+        <ProjectSecrets key={`${project.id} secrets`} project={project.id} />
       </Suspense>
     </Page>
   );

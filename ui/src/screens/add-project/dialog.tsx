@@ -96,7 +96,7 @@ export default function AddProjectDialog({ kind }: { kind: Adding }) {
               required
               autoFocus
               placeholder="https://github.com/acme/shop.git"
-              hint="https or ssh. Private repositories work with the server user's own ssh keys and git credentials."
+              hint="https or ssh. For a private repository put a token into the URL (https://TOKEN@host/...), which is kept as a secret, or use the server's ssh key."
               value={url}
               error={error}
               spellCheck={false}

@@ -1,0 +1,71 @@
+package accounts
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// KeyPrintSetting is the setting of the instance that says which key its sealed values are sealed with: Print of the key.
+const KeyPrintSetting = "key_print"
+
+// NextKey is where the key lies that is to take the place of the one at path.
+func NextKey(path string) string { return path + ".next" }
+
+// PlaceKey lets the key that waits beside path take its place.
+func PlaceKey(path string) error {
+	if err := os.Rename(NextKey(path), path); err != nil {
+		return fmt.Errorf("placing the new secret key: %w", err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// DropNextKey forgets a key that never took its place.
+func DropNextKey(path string) error {
+	if err := os.Remove(NextKey(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the key that was not used: %w", err)
+	}
+	return nil
+}
+
+// syncDir makes sure that a name in a folder outlives a power cut.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// ErrNotSealed says that a value cannot be opened with the key it should be sealed with.
+var ErrNotSealed = errNotSealed
+
+// Reseal returns what was sealed with the key before as it is sealed with the key next. purpose is what Seal was told, for values of an
+// older form. raw: sealed is the bytes themselves, else their base64.
+func Reseal(before, next []byte, purpose string, raw bool, sealed []byte) ([]byte, error) {
+	if !raw {
+		b, err := base64.StdEncoding.DecodeString(string(sealed))
+		if err != nil {
+			return nil, ErrNotSealed
+		}
+		after, err := Reseal(before, next, purpose, true, b)
+		if err != nil {
+			return nil, err
+		}
+		return []byte(base64.StdEncoding.EncodeToString(after)), nil
+	}
+	after, err := Rewrap(before, next, sealed)
+	if err == nil || purpose == "" {
+		return after, err
+	}
+	old := &Service{cfg: Config{Key: before}}
+	value, ok := old.unseal(keyDirect, sealed, boundInstance(purpose))
+	if !ok {
+		return nil, ErrNotSealed
+	}
+	return sealEnvelope(rand.Reader, next, []byte(value), boundInstance(purpose))
+}

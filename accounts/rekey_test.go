@@ -1,0 +1,53 @@
+package accounts_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"testing"
+
+	"github.com/parawork/parawork/accounts"
+)
+
+// A value is opened with the key it was given over to, and with no other, whatever it is bound to; and giving it over twice is once.
+func TestResealGivesValuesToAnotherKey(t *testing.T) {
+	t.Parallel()
+	before, next, other := bytes.Repeat([]byte{1}, accounts.KeyBytes), bytes.Repeat([]byte{2}, accounts.KeyBytes), bytes.Repeat([]byte{3}, accounts.KeyBytes)
+	with := func(key []byte) *accounts.Service { return accounts.New(accounts.Config{Key: key}) }
+	sealed, err := with(before).Seal("purpose", "the value")
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := accounts.Reseal(before, next, "", false, []byte(sealed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := with(next).Unseal("purpose", string(after)); err != nil || v != "the value" {
+		t.Errorf("with its key: %q, %v", v, err)
+	}
+	for what, open := range map[string]func() (string, error){
+		"the key before":  func() (string, error) { return with(before).Unseal("purpose", string(after)) },
+		"another key":     func() (string, error) { return with(other).Unseal("purpose", string(after)) },
+		"another purpose": func() (string, error) { return with(next).Unseal("another", string(after)) },
+	} {
+		if v, err := open(); err == nil {
+			t.Errorf("with %s it opens as %q", what, v)
+		}
+	}
+	if again, err := accounts.Reseal(before, next, "", false, after); err != nil || !bytes.Equal(again, after) {
+		t.Errorf("given over again: %v", err)
+	}
+	if _, err := accounts.Reseal(other, next, "purpose", false, []byte(sealed)); !errors.Is(err, accounts.ErrNotSealed) {
+		t.Errorf("with a key that never sealed it: %v", err)
+	}
+	for i := range base64.StdEncoding.DecodedLen(len(sealed)) - 2 { // not one byte of it may be another
+		raw, _ := base64.StdEncoding.DecodeString(string(after))
+		raw[i] ^= 1
+		if _, err := with(next).Unseal("purpose", base64.StdEncoding.EncodeToString(raw)); err == nil {
+			t.Errorf("with byte %d changed it opens", i)
+		}
+	}
+	if p := accounts.Print(before); len(p) != 32 || p == accounts.Print(next) {
+		t.Errorf("prints: %s, %s", p, accounts.Print(next))
+	}
+}

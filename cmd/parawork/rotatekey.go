@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/store"
+)
+
+// How one key takes the place of another, so that a cut at any instant leaves the one or the other, and never a value that neither opens:
+//
+//	1. the new key is written beside the old one, as secret.key.next
+//	2. in one transaction every sealed value of the database is sealed with the new key, and the database notes which key that is
+//	3. the files of sessions are sealed with it
+//	4. it takes the old one's place
+//
+// Whoever finds a secret.key.next asks the database: if it notes that key, 3 and 4 are done; else the new key is thrown away.
+
+func keyPath(dataDir string) string { return filepath.Join(dataDir, "secret.key") }
+
+// instanceKey returns the key the database is sealed with. It changes nothing, so that it may be asked while a server runs.
+func instanceKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error) {
+	next, err := waitingKey(ctx, dataDir, db)
+	if err != nil || next != nil {
+		return next, err
+	}
+	return accounts.OpenKey(keyPath(dataDir))
+}
+
+// waitingKey returns the key that has not taken its place yet though the database is sealed with it; nil when there is none.
+func waitingKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error) {
+	if _, err := os.Lstat(accounts.NextKey(keyPath(dataDir))); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	next, err := accounts.OpenKey(accounts.NextKey(keyPath(dataDir)))
+	if err != nil {
+		return nil, err
+	}
+	noted, err := keyPrint(ctx, db)
+	if err != nil || noted != accounts.Print(next) {
+		return nil, err
+	}
+	return next, nil
+}
+
+func keyPrint(ctx context.Context, db *store.DB) (string, error) {
+	noted, err := store.NewInstance(db).Setting(ctx, accounts.KeyPrintSetting)
+	if fault.Is(err, fault.NotFound) {
+		return "", nil
+	}
+	return noted, err
+}
+
+// settleKey ends a change of the key that was cut, and returns the key. The caller holds the lock of the data folder.
+func settleKey(ctx context.Context, dataDir string, db *store.DB) ([]byte, error) {
+	path := keyPath(dataDir)
+	next, err := waitingKey(ctx, dataDir, db)
+	if err != nil {
+		return nil, err
+	}
+	if next != nil {
+		if _, err := placeKey(dataDir, next); err != nil {
+			return nil, err
+		}
+	}
+	if err := accounts.DropNextKey(path); err != nil {
+		return nil, err
+	}
+	return accounts.OpenKey(path)
+}
+
+// placeKey does what is left once the database is sealed with the new key.
+func placeKey(dataDir string, next []byte) (unreadable int, err error) {
+	path := keyPath(dataDir)
+	before, err := accounts.OpenKey(path)
+	if err != nil {
+		return 0, err
+	}
+	if _, unreadable, err = sessions.ResealLaunches(dataDir, before, next); err != nil {
+		return unreadable, fmt.Errorf("sealing the files of sessions: %w", err)
+	}
+	killpoint.Reach(killpoint.KeyFiles)
+	return unreadable, accounts.PlaceKey(path)
+}
+
+// noteKey notes which key the database is sealed with, and reports whether it was another.
+func noteKey(ctx context.Context, db *store.DB, key []byte) (other bool, err error) {
+	noted, err := keyPrint(ctx, db)
+	if err != nil || noted == accounts.Print(key) {
+		return false, err
+	}
+	return noted != "", store.NewInstance(db).SetSetting(ctx, accounts.KeyPrintSetting, accounts.Print(key))
+}
+
+// rotateKey makes a new secret.key and seals everything with it. A server that runs would go on with the old one.
+func (p program) rotateKey(ctx context.Context, args []string) error {
+	fs, file := p.adminFlags("rotate-key")
+	fs.Bool("yes", false, "")
+	if err := p.parse(fs, args); err != nil {
+		return err
+	}
+	if err := p.need(fs, "yes"); err != nil {
+		return err
+	}
+	cfg, err := config.Load(*file, p.env)
+	if err != nil {
+		return err
+	}
+	lock, err := lockData(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
+	if err != nil {
+		return err
+	}
+	sealed, unreadable, err := changeKey(byCommandLine(ctx), cfg, db)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "made a new secret.key and sealed %s with it; keep a backup of it apart from the database's, and destroy the old key's\n", count(sealed, "value"))
+	if unreadable > 0 {
+		fmt.Fprintf(p.stdout, "%s could not be opened with the old key and stay as they were: enter them again\n", count(unreadable, "value"))
+	}
+	return nil
+}
+
+// changeKey gives the instance a new key. It returns how many values were sealed with it, and how many could not be opened.
+func changeKey(ctx context.Context, cfg *config.Config, db *store.DB) (sealed, unreadable int, err error) {
+	before, err := settleKey(ctx, cfg.DataDir, db)
+	if err != nil {
+		return 0, 0, err
+	}
+	people := accounts.New(accounts.Config{Store: store.NewAccounts(db), Key: before})
+	log := audit.New(audit.Config{Store: store.NewAudit(db), Sealer: people, Heads: headsFile(cfg.DataDir)})
+	if _, err := people.UpgradeSecrets(ctx); err != nil {
+		return 0, 0, err
+	}
+	next, err := accounts.OpenKey(accounts.NextKey(keyPath(cfg.DataDir))) // makes it
+	if err != nil {
+		return 0, 0, err
+	}
+	killpoint.Reach(killpoint.KeyMade)
+	kept := store.NewInstance(db)
+	err = kept.Tx(tenant.All(ctx, "every sealed value gets the new key"), func(ctx context.Context) error {
+		sealed, unreadable = 0, 0
+		// Told first: the audit seals it with keys that lie sealed in the database, which are the old key's until then.
+		if err := log.Append(ctx, audit.Entry{Chain: audit.Instance, Action: "instance.key_rotated", TargetKind: "instance"}); err != nil {
+			return err
+		}
+		err := kept.Rekey(ctx, func(v store.SealedValue) ([]byte, error) {
+			after, err := accounts.Reseal(before, next, v.Purpose, v.Raw, v.Value)
+			switch {
+			case err == nil:
+				sealed++
+				return after, nil
+			case v.Table == "instance" && !slices.Contains(sealedSettings, v.Key):
+				return nil, nil // not sealed at all
+			case errors.Is(err, accounts.ErrNotSealed):
+				unreadable++
+				return nil, nil
+			}
+			return nil, err
+		})
+		if err != nil {
+			return err
+		}
+		return kept.SetSetting(ctx, accounts.KeyPrintSetting, accounts.Print(next))
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("sealing with the new key: %w", err)
+	}
+	killpoint.Reach(killpoint.KeySealed)
+	lost, err := placeKey(cfg.DataDir, next)
+	if err != nil {
+		return sealed, unreadable, err
+	}
+	return sealed, unreadable + lost, log.Flush(ctx)
+}
+
+// sealedSettings are the settings of the instance that are sealed.
+var sealedSettings = []string{"push keys", audit.KeysSetting}

@@ -1,0 +1,132 @@
+import { useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data } from "@/api/client";
+import { useTeam } from "@/app/team";
+import { useNow } from "@/format/now";
+import { ago, exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Mark } from "@/kit/mark";
+import { Empty, Failure, Skeleton } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { toastError } from "@/state/toasts";
+import { SecretForm } from "./form";
+import { type Owner, type Secret, secretsQuery, useRefreshSecrets } from "./queries";
+import { about } from "./words";
+
+interface Props {
+  owner: Owner;
+  /** Whether this person may change them. */
+  manage: boolean;
+  empty: string;
+}
+
+/** Secrets of one owner, with what can be done to them. */
+export function SecretList({ owner, manage, empty }: Props) {
+  const secrets = useQuery(secretsQuery(owner));
+  const [adding, setAdding] = useState(false);
+  if (secrets.isPending) return <Skeleton rows={3} label="Loading the secrets" />;
+  if (!secrets.data)
+    return (
+      <Failure what="The secrets could not be loaded." error={secrets.error} retry={() => void secrets.refetch()} />
+    );
+  return (
+    <div className="flex flex-col gap-3">
+      {secrets.data.length > 0 ? (
+        <ul aria-label="Secrets" className="divide-y divide-hairline border-y border-hairline">
+          {secrets.data.map((s) => (
+            <Row key={s.id} owner={owner} secret={s} manage={manage} />
+          ))}
+        </ul>
+      ) : (
+        !adding && <Empty title="No secrets yet">{empty}</Empty>
+      )}
+      {manage && !adding && (
+        <Button className="self-start" onClick={() => setAdding(true)}>
+          Add a secret
+        </Button>
+      )}
+      {adding && <SecretForm owner={owner} onSaved={() => setAdding(false)} onCancel={() => setAdding(false)} />}
+    </div>
+  );
+}
+
+function Row({ owner, secret: s, manage }: { owner: Owner; secret: Secret; manage: boolean }) {
+  const refresh = useRefreshSecrets();
+  const now = useNow();
+  const [editing, setEditing] = useState(false);
+  const remove = useMutation({
+    mutationFn: () => data(api.DELETE("/secrets/{id}", { params: { path: { id: s.id } } })),
+    onSuccess: refresh,
+    onError: (error) => toastError(`${s.name} was not deleted`, error),
+  });
+  const ask = async () => {
+    const yes = await confirm({
+      title: `Delete ${s.name}?`,
+      body: `${s.sessions === 0 ? "No running session has it." : "Running sessions keep what they were given."} Its value is forgotten and cannot be brought back.`,
+      action: "Delete",
+      danger: true,
+    });
+    if (yes) remove.mutate();
+  };
+  return (
+    <li className="py-2">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+        <div className="min-w-0 flex-1 basis-56">
+          <p className="flex flex-wrap items-baseline gap-x-2">
+            <span className={s.kind === "env" ? "font-mono text-[12px] break-all" : "break-words"}>{s.name}</span>
+            {s.outdated.length > 0 && <Mark kind="needs" word="Earlier value in use" className="text-meta" />}
+          </p>
+          <p className="text-meta break-words text-fg3">{about(s)}</p>
+          <p className="text-meta text-fg3">
+            <span title={exact(s.rotated_at ?? s.created_at)}>
+              {s.rotated_at ? `Replaced ${ago(s.rotated_at, now)}` : `Added ${ago(s.created_at, now)}`}
+            </span>
+            {" · "}
+            {s.last_used_at ? `last used ${ago(s.last_used_at, now)}` : "not used yet"}
+          </p>
+        </div>
+        {manage && (
+          <div className="flex flex-wrap gap-1">
+            <Button look="quiet" aria-expanded={editing} onClick={() => setEditing((e) => !e)}>
+              {editing ? "Close" : "Change"}
+              <span className="sr-only"> {s.name}</span>
+            </Button>
+            <Button look="quiet" busy={remove.isPending && "Deleting"} onClick={() => void ask()}>
+              Delete<span className="sr-only"> {s.name}</span>
+            </Button>
+          </div>
+        )}
+      </div>
+      {s.outdated.length > 0 && <Outdated secret={s} />}
+      {editing && (
+        <div className="mt-2">
+          <SecretForm owner={owner} secret={s} onSaved={() => setEditing(false)} onCancel={() => setEditing(false)} />
+        </div>
+      )}
+    </li>
+  );
+}
+
+/** Sessions that go on with the value before. Of a person's own secrets some may be in another team, which a link here cannot lead to. */
+function Outdated({ secret: s }: { secret: Secret }) {
+  const team = useTeam();
+  return (
+    <div className="mt-1 text-meta text-fg2">
+      <p>These sessions still have an earlier value. Start them again to give them the new one:</p>
+      <ul className="flex flex-wrap gap-x-3">
+        {s.outdated.map((o) => (
+          <li key={o.session_id}>
+            <Link
+              to="/$team/w/$key"
+              params={{ team: team.slug, key: o.workspace_key }}
+              className="underline underline-offset-2"
+            >
+              {o.workspace_key} {o.workspace_name} ({o.agent})
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
