@@ -201,7 +201,7 @@ func (s *Service) userOf(ctx context.Context, p Provider, who person) (accounts.
 	user, err := s.store.UserByEmail(ctx, who.email)
 	switch {
 	case err == nil && !p.LinkByEmail:
-		return accounts.User{}, fault.New(fault.Conflict, "sso_link_first", "There is a user with your e-mail address already. Sign in as before, and link %s under your account, Security.", p.Name)
+		return accounts.User{}, fault.New(fault.Conflict, "sso_link_first", "There is a user with your e-mail address already. Sign in as before, and link %s under Settings, Security.", p.Name)
 	case fault.Is(err, fault.NotFound) && !p.CreateUsers:
 		return accounts.User{}, noAccount(p)
 	case fault.Is(err, fault.NotFound):
@@ -215,7 +215,7 @@ func (s *Service) userOf(ctx context.Context, p Provider, who person) (accounts.
 }
 
 func noAccount(p Provider) error {
-	return fault.New(fault.Forbidden, "sso_no_account", "Nobody here is linked to this account of %s. Ask for an invite, or sign in as before and link it under your account, Security.", p.Name)
+	return fault.New(fault.Forbidden, "sso_no_account", "Nobody here is linked to this account of %s. Ask for an invite, or sign in as before and link it under Settings, Security.", p.Name)
 }
 
 // newUser makes a user of who signs in for the first time. The very first user of a server is its operator, and is made by the setup

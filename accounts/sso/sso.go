@@ -222,13 +222,13 @@ type Problem struct {
 	Err error // nil = it answers as it should
 }
 
-// Try asks every provider whether it could be used, and looks whether the teams its groups lead to exist.
+// Try asks every provider whether it could be used, and looks whether the teams its groups lead to exist, where there is a Store.
 func (s *Service) Try(ctx context.Context) []Problem {
 	var out []Problem
 	for _, w := range s.ways {
 		p := s.by[w.ID]
 		err := p.try(ctx)
-		if err == nil {
+		if err == nil && s.store != nil {
 			err = s.checkTeams(ctx, p.settings())
 		}
 		out = append(out, Problem{w, err})

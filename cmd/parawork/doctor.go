@@ -86,6 +86,7 @@ func (p program) doctor(ctx context.Context, args []string) error {
 		r.audit(ctx, cfg, state, *auditFile)
 	}
 	r.address(ctx, cfg)
+	r.signIn(ctx, cfg)
 	r.roots(cfg)
 	r.agents(ctx, cfg)
 	p.checkPlaces(ctx, r, cfg, state)

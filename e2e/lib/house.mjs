@@ -57,14 +57,25 @@ export class House {
     const file = join(this.dir, "config.json");
     writeFileSync(
       file,
-      JSON.stringify({ dataDir: this.data, sandboxing: { defaultProvider: process.env.PARAWORK_TEST_PLACE ?? "local" }, ...this.config, server: { listen: this.listen, ...this.config.server }, projects: { allowedRoots: [this.dir], allowFileUrls: true, ...this.config.projects } }),
+      JSON.stringify({
+        dataDir: this.data,
+        sandboxing: { defaultProvider: process.env.PARAWORK_TEST_PLACE ?? "local" },
+        ...this.config,
+        server: { listen: this.listen, ...this.config.server },
+        projects: { allowedRoots: [this.dir], allowFileUrls: true, ...this.config.projects },
+      }),
     );
     let link;
     const first = !existsSync(join(this.data, "parawork.db"));
-    const p = await listening(join(root, "bin/parawork"), ["serve", "--config", file], { env: { ...process.env, NO_COLOR: "1" } }, (line) => {
-      link ??= line.match(/https?:\S*\/setup#\S+/)?.[0];
-      return !first || link !== undefined;
-    });
+    const p = await listening(
+      join(root, "bin/parawork"),
+      ["serve", "--config", file],
+      { env: { ...process.env, NO_COLOR: "1" } },
+      (line) => {
+        link ??= line.match(/https?:\S*\/setup#\S+/)?.[0];
+        return !first || link !== undefined;
+      },
+    );
     this.child = p.child;
     this.url = p.url;
     this.log = p.log;
@@ -98,7 +109,10 @@ export class House {
       body: JSON.stringify({ email: "mika@example.com", password }),
     });
     if (!login.ok) throw new Error(`login: ${login.status} ${await login.text()}`);
-    const cookie = login.headers.getSetCookie().map((c) => c.split(";")[0]).join("; ");
+    const cookie = login.headers
+      .getSetCookie()
+      .map((c) => c.split(";")[0])
+      .join("; ");
     const t = await fetch(`${this.url}/api/v1/me/tokens`, {
       method: "POST",
       headers: { "Content-Type": "application/json", Cookie: cookie },
@@ -117,7 +131,10 @@ export class House {
   async raw(method, path, body) {
     return fetch(`${this.url}/api/v1${path}`, {
       method,
-      headers: { Authorization: `Bearer ${this.token}`, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+      headers: {
+        Authorization: `Bearer ${this.token}`,
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+      },
       body: body === undefined ? undefined : JSON.stringify(body),
     });
   }
@@ -138,7 +155,10 @@ export class House {
   /** A sample project and a ready workspace in it. */
   async workspace(name = "First work") {
     const project = await this.api("POST", `/teams/${this.team}/projects`, { source: { kind: "sample" } });
-    await until(`project ${project.id} ready`, async () => (await this.api("GET", `/projects/${project.id}`)).state === "ready");
+    await until(
+      `project ${project.id} ready`,
+      async () => (await this.api("GET", `/projects/${project.id}`)).state === "ready",
+    );
     return this.newWorkspace(project.id, name);
   }
 
@@ -154,7 +174,9 @@ export class House {
   /** Ends everything it started: sandboxes, server, data. */
   async stop() {
     if (this.token && this.child.exitCode === null) {
-      const list = await this.api("GET", `/teams/${this.team}/workspaces?show=all&limit=200`).catch(() => ({ items: [] }));
+      const list = await this.api("GET", `/teams/${this.team}/workspaces?show=all&limit=200`).catch(() => ({
+        items: [],
+      }));
       for (const ws of list.items) await this.raw("POST", `/workspaces/${ws.id}/destroy-sandbox`).catch(() => {});
     }
     if (this.child.exitCode === null && this.child.signalCode === null) {
@@ -204,6 +226,21 @@ async function built(name) {
   if (code !== 0) throw new Error(`${name} did not build`);
   const p = await listening(bin, [], {});
   return { url: p.url, stop: () => p.child.kill() };
+}
+
+/** An OpenID Connect provider with a GitHub beside it, for tests: `tell("client" | "person", {...})`. */
+export async function issuer() {
+  const bin = join(scratch, "issuer");
+  mkdirSync(scratch, { recursive: true });
+  const build = spawn("go", ["build", "-o", bin, "./e2e/issuer"], { cwd: root, stdio: "inherit" });
+  const [code] = await once(build, "exit");
+  if (code !== 0) throw new Error("the test issuer did not build");
+  const p = await listening(bin, [], {});
+  const tell = async (what, body) => {
+    const r = await fetch(`${p.url}/test/${what}`, { method: "POST", body: JSON.stringify(body) });
+    if (!r.ok) throw new Error(`issuer: ${r.status} ${await r.text()}`);
+  };
+  return { url: p.url, tell, stop: () => p.child.kill() };
 }
 
 /** The path of an agent's CLI installed for the tests, or undefined. */
