@@ -124,6 +124,13 @@ func TestSetupWorksOnce(t *testing.T) {
 			wantCode(t, err, "wrong_setup_token")
 		}
 		req.Token = token
+		h.pass(30 * time.Minute) // nor does one that lies about for long
+		_, _, err = h.Setup(ctx, req)
+		wantCode(t, err, "setup_link_ended")
+		if token, _, err = h.SetupToken(ctx); err != nil {
+			t.Fatal(err)
+		}
+		req.Token = token
 		for code, bad := range map[string]func(*accounts.SetupRequest){
 			"weak_password": func(r *accounts.SetupRequest) { r.Password = "short" },
 			"invalid_email": func(r *accounts.SetupRequest) { r.Email = "nobody" },

@@ -4,11 +4,17 @@ import (
 	"context"
 	"crypto/subtle"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// settingSetup is where the hash of the setup token is kept.
+// setupFor is how long a setup link works.
+const setupFor = 30 * time.Minute
+
+// settingSetup is where the hash of the setup token is kept, and when it ends.
 const settingSetup = "setup_token_hash"
 
 // SetupNeeded reports whether no user exists yet.
@@ -28,7 +34,7 @@ func (s *Service) SetupToken(ctx context.Context) (token string, needed bool, er
 	if token, err = s.secret(32); err != nil {
 		return "", false, err
 	}
-	if err := s.store.SetSetting(ctx, settingSetup, hashOf(token)); err != nil {
+	if err := s.store.SetSetting(ctx, settingSetup, hashOf(token)+" "+strconv.FormatInt(s.cfg.Now().Add(setupFor).UnixMilli(), 10)); err != nil {
 		return "", false, fmt.Errorf("storing the setup token: %w", err)
 	}
 	return token, true, nil
@@ -76,6 +82,11 @@ func (s *Service) checkSetupToken(ctx context.Context, token string) error {
 	want, err := s.store.Setting(ctx, settingSetup)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return fmt.Errorf("reading the setup token: %w", err)
+	}
+	want, until, _ := strings.Cut(want, " ")
+	if ends, err := strconv.ParseInt(until, 10, 64); want != "" && (err != nil || s.now() >= ends) {
+		return fault.New(fault.Forbidden, "setup_link_ended",
+			"The setup link has ended: it works for 30 minutes. Restart the server, which prints a new one, or run `parawork admin create-user` on it.")
 	}
 	if want == "" || subtle.ConstantTimeCompare([]byte(want), []byte(hashOf(token))) != 1 {
 		return fault.New(fault.Forbidden, "wrong_setup_token",

@@ -173,7 +173,8 @@ func (s *Notify) Prune(ctx context.Context, before int64) error {
 // Targets returns the browsers of a team's members and their rules.
 func (s *Notify) Targets(ctx context.Context, teamID string) ([]notify.Target, error) {
 	rows, err := s.db.Query(ctx, `SELECT p.id, p.user_id, COALESCE(r.rules, '') FROM push_subscriptions p
-		JOIN members m ON m.user_id = p.user_id LEFT JOIN notification_rules r ON r.user_id = p.user_id WHERE m.team_id = {team?} ORDER BY p.id`, teamID)
+		JOIN members m ON m.user_id = p.user_id JOIN users u ON u.id = p.user_id JOIN teams t ON t.id = m.team_id LEFT JOIN notification_rules r ON r.user_id = p.user_id
+		WHERE m.team_id = {team?} AND u.suspended_at = 0 AND t.suspended_at = 0 ORDER BY p.id`, teamID)
 	return collect(rows, err, func(r scanner) (t notify.Target, err error) {
 		var rules string
 		if err = r.Scan(&t.SubscriptionID, &t.UserID, &rules); err != nil || rules == "" {

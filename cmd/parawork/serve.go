@@ -228,6 +228,6 @@ func (h *house) announce(ctx context.Context, addr net.Addr, stdout io.Writer) e
 		here = h.cfg.Server.PublicURL
 	}
 	// Behind the # no proxy's log gets to see it.
-	_, err = fmt.Fprintf(stdout, "No user exists yet. Make the first one with this link, which works once:\n  %s/setup#%s\n", here, token)
+	_, err = fmt.Fprintf(stdout, "No user exists yet. Make the first one with this link, which works once, for 30 minutes:\n  %s/setup#%s\n", here, token)
 	return err
 }
