@@ -1,5 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
-import { teamLinksQuery } from "@/api/queries";
+import { Link } from "@tanstack/react-router";
+import type { Workspace } from "@/api/client";
+import { teamLinksQuery, workspacesQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { Failure, Skeleton } from "@/kit/states";
 import { LinkRow } from "../workspace/link-row";
@@ -8,6 +10,7 @@ import { LinkRow } from "../workspace/link-row";
 export default function LinksSettings() {
   const team = useTeam();
   const list = useQuery(teamLinksQuery(team.slug));
+  const works = useQuery(workspacesQuery(team.slug, "all"));
   return (
     <div className="flex flex-col gap-4">
       <p className="text-fg2">
@@ -23,10 +26,31 @@ export default function LinksSettings() {
       ) : (
         <ul aria-label="Shared links" className="divide-y divide-hairline border-y border-hairline">
           {list.data.map((l) => (
-            <LinkRow key={l.id} link={l} />
+            <LinkRow key={l.id} link={l}>
+              <Where workspace={works.data?.find((w) => w.id === l.workspace_id)} session={l.session_id} />
+            </LinkRow>
           ))}
         </ul>
       )}
     </div>
+  );
+}
+
+/** The workspace a link leads into, where one may see it. */
+function Where({ workspace: w, session }: { workspace: Workspace | undefined; session: string }) {
+  const team = useTeam();
+  if (!w) return null;
+  return (
+    <>
+      <Link
+        to="/$team/w/$key"
+        params={{ team: team.slug, key: w.key }}
+        search={{ session }}
+        className="text-accent underline"
+      >
+        {w.key} {w.name}
+      </Link>{" "}
+      ·{" "}
+    </>
   );
 }
