@@ -32,6 +32,7 @@ var parts = []part{
 	{"docker", (*bench).docker},
 	{"e2b", (*bench).cloud},
 	{"runner", (*bench).runner},
+	{"identity", (*bench).identity},
 }
 
 func main() {
@@ -42,7 +43,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b,runner")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	machine := flag.String("machine", "bin/parawork-runner", "the program of a member's own machine")
