@@ -95,7 +95,11 @@ function useSignedOut(): void {
   const client = useQueryClient();
   const router = useRouter();
   useEffect(() => {
+    let leaving = false;
     whenSignedOut(() => {
+      // Many calls may find out at once; by the second the address is the login page's already.
+      if (leaving) return;
+      leaving = true;
       client.removeQueries({ queryKey: keys.me });
       void navigate({ to: "/login", search: { next: router.state.location.href } });
     });

@@ -3,6 +3,7 @@ export function safeNext(next: string | undefined): string {
   if (!next?.startsWith("/") || next.startsWith("//") || next.includes("\\")) return "/";
   // Browsers drop tabs and line breaks out of addresses before they read them.
   if (/[\x00-\x1f]/.test(next)) return "/";
+  if (/^\/login(?![^?#])/.test(next)) return "/";
   return next;
 }
 
