@@ -207,14 +207,14 @@ export async function until(what, probe, ms = 120_000) {
 /** The scripted model server. */
 export const modelServer = () => built("modelserver");
 
-/** A provider of identities: people and clients are told to it at /test/person and /test/client. */
+/** A provider of identities, with a GitHub beside it: people and clients are told to it at /test/person and /test/client. */
 export async function issuer() {
   const p = await built("issuer");
   const tell = async (what, body) => {
     const r = await fetch(`${p.url}/test/${what}`, { method: "POST", body: JSON.stringify(body) });
     if (!r.ok) throw new Error(`issuer: ${r.status} ${await r.text()}`);
   };
-  return { ...p, knows: (person) => tell("person", person), serves: (client) => tell("client", client) };
+  return { ...p, tell, knows: (person) => tell("person", person), serves: (client) => tell("client", client) };
 }
 
 /** Builds and starts a program of e2e. */
@@ -226,21 +226,6 @@ async function built(name) {
   if (code !== 0) throw new Error(`${name} did not build`);
   const p = await listening(bin, [], {});
   return { url: p.url, stop: () => p.child.kill() };
-}
-
-/** An OpenID Connect provider with a GitHub beside it, for tests: `tell("client" | "person", {...})`. */
-export async function issuer() {
-  const bin = join(scratch, "issuer");
-  mkdirSync(scratch, { recursive: true });
-  const build = spawn("go", ["build", "-o", bin, "./e2e/issuer"], { cwd: root, stdio: "inherit" });
-  const [code] = await once(build, "exit");
-  if (code !== 0) throw new Error("the test issuer did not build");
-  const p = await listening(bin, [], {});
-  const tell = async (what, body) => {
-    const r = await fetch(`${p.url}/test/${what}`, { method: "POST", body: JSON.stringify(body) });
-    if (!r.ok) throw new Error(`issuer: ${r.status} ${await r.text()}`);
-  };
-  return { url: p.url, tell, stop: () => p.child.kill() };
 }
 
 /** The path of an agent's CLI installed for the tests, or undefined. */
