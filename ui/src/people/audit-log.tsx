@@ -159,7 +159,7 @@ function Row({ entry: e }: { entry: Entry }) {
             {clock(e.at, now)}
           </time>
           <span className="min-w-0 flex-1 basis-56 break-words">
-            <span className="font-medium">{actorWords(e.actor)}</span> {actionWords(e.action)}
+            <span className="font-medium">{actorWords(e.actor)}</span> {actionWords(e.action, e.data)}
             {what && <span className="text-fg2"> {what}</span>}
           </span>
           {e.result !== "done" && (

@@ -8,6 +8,8 @@ describe("what was done", () => {
     expect(actionWords("user.sign_in")).toBe("signed in");
     expect(actionWords("thing.re_do")).toBe("re do thing");
     expect(actionWords("odd")).toBe("odd");
+    expect(actionWords("member.remove")).toBe("removed member");
+    expect(actionWords("member.remove", { left: "true" })).toBe("left the team:");
   });
 
   it("names who did it, or what they are", () => {

@@ -87,7 +87,8 @@ const NOUNS: Record<string, string> = {
 };
 
 /** What was done, as the rest of a sentence that begins with who did it: "deleted workspace". */
-export function actionWords(action: string): string {
+export function actionWords(action: string, data: Record<string, string> = {}): string {
+  if (action === "member.remove" && data.left) return "left the team:";
   const sentence = SENTENCES[action];
   if (sentence) return sentence;
   const [noun = "", verb = ""] = action.split(".");
