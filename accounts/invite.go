@@ -244,9 +244,12 @@ func (s *Service) use(ctx context.Context, i Invite, u User) error {
 	return nil
 }
 
-// SignUp makes a user by an invite, who is a member of its team. Errors: invite_ended, team_suspended, invite_other_email, email_taken,
+// SignUp makes a user by an invite, who is a member of its team. Errors: password_off, invite_ended, team_suspended, invite_other_email, email_taken,
 // and what is wrong with req.
 func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Meta) (User, Team, error) {
+	if s.cfg.NoPassword { // they sign in in another way first, and join as who they are
+		return User{}, Team{}, errPasswordOff
+	}
 	// Each try costs a hash, and says whether an address has an account: so few that it is no way to search.
 	if err := s.limits.begin("invite\x00"+hashOf(token), meta.IP); err != nil {
 		return User{}, Team{}, err

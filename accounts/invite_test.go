@@ -197,6 +197,24 @@ func TestInvitesByMail(t *testing.T) {
 	})
 }
 
+// Where the server takes no passwords an invite makes none: who is invited signs in as they do there, then joins.
+func TestInvitesWithoutPasswords(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		ctx := t.Context()
+		ada, team := h.first(t)
+		_, token, err := h.CreateInvite(ctx, ada, team.ID, accounts.NewInvite{Role: accounts.Member})
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := accounts.New(accounts.Config{Store: store.NewAccounts(h.db), Key: h.key, Now: h.now, NoPassword: true})
+		_, _, err = closed.SignUp(ctx, token, accounts.NewUser{Name: "G", Email: "g@example.com", Password: password}, accounts.Meta{IP: "192.0.2.1"})
+		wantCode(t, err, "password_off")
+		if _, err := closed.Join(ctx, h.actor(t, h.person(t, "g@example.com").ID), token); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // However many accept at once, one joins.
 func TestInviteIsAcceptedOnce(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
