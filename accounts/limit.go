@@ -11,9 +11,9 @@ import (
 // How many failed logins are allowed: so many at once, then one more each so often. Nobody is ever locked out by what others
 // do to their account: the narrow rule counts an account from one address.
 var (
-	pairRule   = rule{burst: 10, every: 30 * time.Second}        // one account from one address
-	addrRule   = rule{burst: 50, every: 6 * time.Second}         // one address
-	globalRule = rule{burst: 300, every: 100 * time.Millisecond} // everybody; addresses a user signed in from go on
+	pairRule   = rule{burst: 10, every: 30 * time.Second}       // one account from one address
+	addrRule   = rule{burst: 50, every: 6 * time.Second}        // one address
+	globalRule = rule{burst: 60, every: 100 * time.Millisecond} // everybody: under two seconds of hashing at once, a quarter of a core for long; addresses a user signed in from go on
 	// Codes of a second factor are short: whoever has the password and many addresses must not try them all. Three of a million are
 	// right at any time, so that a day of trying finds one with a chance of 1 in 460. Devices of the user's own are counted apart.
 	codeRule = rule{burst: 20, every: 2 * time.Minute} // one account, from wherever

@@ -53,7 +53,7 @@ func (s *Server) logAccess(c echo.Context, call *call, started time.Time) {
 	if m := c.Request().Method; status >= 500 || m != http.MethodGet && m != http.MethodHead {
 		level = slog.LevelInfo
 	}
-	if call.op == "getHealth" {
+	if call.op == "getHealth" || status == http.StatusTooManyRequests { // what is turned away comes in floods: the audit counts it
 		level = slog.LevelDebug
 	}
 	attrs := []slog.Attr{

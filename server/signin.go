@@ -114,7 +114,10 @@ func (h handlers) Login(ctx context.Context, req api.LoginRequestObject) (api.Lo
 	call := callOf(ctx)
 	e, err := h.cfg.Accounts.Login(ctx, req.Body.Email, req.Body.Password, h.meta(call))
 	if err != nil {
-		// Whose account was tried. What was typed is not kept: people type passwords there.
+		// Whose account was tried. What was typed is not kept: people type passwords there. Of a flood that is turned away nothing is looked up.
+		if fault.Is(err, fault.RateLimited) {
+			return nil, err
+		}
 		if u, uerr := h.cfg.Accounts.UserByEmail(ctx, req.Body.Email); uerr == nil {
 			audit.Target(ctx, "user", u.ID, u.Email)
 		}
