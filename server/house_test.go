@@ -54,7 +54,7 @@ const testPassword = "correct horse battery"
 
 // house is every room in this process, over SQLite, with sandboxes whose guests run here too.
 type house struct {
-	t           *testing.T
+	t           testing.TB
 	db          *store.DB
 	dir         string
 	bus         *events.Bus
@@ -110,7 +110,7 @@ func auditing(db *store.DB, cfg accounts.Config) (*accounts.Service, *audit.Log)
 var baseSettings = settings.Values{DefaultExecutor: "auto", AllowUserChoice: true, MonthlyBudgetUSD: 500,
 	E2B: settings.E2B{Template: "parawork-base", DefaultCPUs: 2, DefaultMemoryMB: 2048, MaxSessionMinutes: 1440, IdleMinutes: 30}, Pool: settings.Pool{Min: 3, Max: 10}}
 
-func newHouse(t *testing.T, tune ...func(*Config)) *house {
+func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	t.Helper()
 	h := &house{t: t, db: storetest.SQLite(t), dir: t.TempDir(), bus: events.New()}
 	world := fake.NewWorld(filepath.Join(h.dir, "guests"), nil)
@@ -206,7 +206,7 @@ type people struct {
 
 // people makes a team with everything a path can name, one member of each role, an outsider with a team of their own, somebody
 // without any, and an operator without any.
-func (h *house) people(t *testing.T) people {
+func (h *house) people(t testing.TB) people {
 	t.Helper()
 	ctx := t.Context()
 	user := func(name string) (accounts.Actor, string) {
@@ -250,7 +250,7 @@ func (h *house) people(t *testing.T) people {
 }
 
 // furnish stores a project, a workspace, an ended session and a command of a team.
-func (h *house) furnish(t *testing.T, team accounts.Team, userID string) map[string]string {
+func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[string]string {
 	t.Helper()
 	ctx := t.Context()
 	prj := workspaces.Project{ID: id.New("prj"), TeamID: team.ID, Name: "p", SourceKind: workspaces.SourceSample, State: workspaces.ProjectReady, CreatedBy: userID, CreatedAt: 1}
