@@ -141,6 +141,7 @@ func (m *model) step(buf []byte, end int64) (int64, error) {
 	case n == 0:
 		return 0, nil
 	}
+	n = int(min(int64(n), m.fit()-m.off)) // a size may have been told, and bytes after it have come, since the screen was fitted
 	if c := m.colors.Load(); c != m.told {
 		m.told = c
 		m.scr.SetColors(*c)

@@ -414,6 +414,17 @@ func TestShutdownMayCutThePipe(t *testing.T) {
 	}
 }
 
+// On a machine a guard stands between: its connection lives on when the guest's is cut, and only the stream breaks off.
+func TestShutdownMayBreakTheStreamOff(t *testing.T) {
+	t.Parallel()
+	g := newLiar(t, goodHello)
+	g.mux.HandleFunc("POST /v1/shutdown", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	c := g.client(t, true)
+	if err := c.Shutdown(within(t)); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
 // hasty is a pipe whose other end answers and hangs up before a write to it is known to have ended.
 type hasty struct{ io.ReadWriteCloser }
 

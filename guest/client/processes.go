@@ -174,8 +174,18 @@ func (c *Client) Work(ctx context.Context, id string) (guest.Work, error) {
 func (c *Client) Shutdown(ctx context.Context) error {
 	err := c.ask(ctx, request{method: "POST", path: []string{"shutdown"}}, nil)
 	// The end that was asked for may cut the pipe before its answer is through. A guest that was not reached fails to be dialled.
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.As(err, new(streamError)) {
 		return nil
 	}
 	return err
 }
+
+// streamError is a stream that the other end broke off. net/http makes its own, unexported error into any struct with these fields.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return "stream broken off" }
