@@ -74,19 +74,27 @@ func (s *Service) change(ctx context.Context, p Provider, user accounts.User, m 
 			return false, nil
 		}
 	}
+	less = !role.AtLeast(m.Role)
+	if less { // else they come back, or let somebody in, by a link they made before
+		if err := s.store.RevokeInvitesBy(ctx, m.Team.ID, user.ID, s.now()); err != nil {
+			return false, fmt.Errorf("taking invites back: %w", err)
+		}
+	}
 	e := audit.Entry{Chain: m.Team.ID, Action: "member.update", TargetKind: "user", TargetID: user.ID, TargetName: user.Name,
 		Data: map[string]string{"provider": p.ID, "from": string(m.Role), "to": string(role)}}
 	if role == "" {
 		e.Action = "member.remove"
 		delete(e.Data, "to")
-		err = s.store.DeleteSourcedMember(ctx, m.Team.ID, user.ID, p.ID)
+		if err = s.store.DeleteTeamTokens(ctx, user.ID, m.Team.ID); err == nil {
+			err = s.store.DeleteSourcedMember(ctx, m.Team.ID, user.ID, p.ID)
+		}
 	} else {
 		err = s.store.SetSourcedRole(ctx, m.Team.ID, user.ID, role, p.ID)
 	}
 	if err != nil {
 		return false, fmt.Errorf("changing a membership by groups: %w", err)
 	}
-	return !role.AtLeast(m.Role), s.note(ctx, e)
+	return less, s.note(ctx, e)
 }
 
 // join makes a user a member. A team that is not there is left out: who signs in cannot mend the configuration.

@@ -105,6 +105,10 @@ type Store interface {
 	SetSourcedRole(ctx context.Context, teamID, userID string, role accounts.Role, source string) error
 	DeleteSourcedMember(ctx context.Context, teamID, userID, source string) error
 	CountOwners(ctx context.Context, teamID string) (int, error)
+	// RevokeInvitesBy takes back the invites to a team that a user made.
+	RevokeInvitesBy(ctx context.Context, teamID, userID string, now int64) error
+	// DeleteTeamTokens ends a user's API tokens that act in one team alone.
+	DeleteTeamTokens(ctx context.Context, userID, teamID string) error
 }
 
 // Accounts is what this room needs of the accounts.

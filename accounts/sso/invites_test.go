@@ -1,0 +1,53 @@
+package sso_test
+
+import (
+	"testing"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/sso"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/store"
+)
+
+// Whom groups remove or make less has left no way back behind: neither an invite nor a token for the team.
+func TestASVS_8_3_2_GroupsEndInvitesAndTokens(t *testing.T) {
+	each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db, func(corp, _ *sso.Provider) {
+			corp.Groups = map[string][]sso.Place{"leads": {{"engines", accounts.Admin}}, "staff": {{"engines", accounts.Member}}}
+		})
+		_, team := h.owner("owner@example.com")
+		in := func(groups ...string) accounts.Actor {
+			t.Helper()
+			p := ada()
+			p.Claims = map[string]any{"groups": groups}
+			h.issuer.Know(p)
+			out, err := h.signIn(&browser{}, "corp", p.Subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := h.accounts.Authenticate(t.Context(), out.Entered.Cookie)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		for _, less := range [][]string{{"staff"}, {}} {
+			a := in("leads")
+			_, invite, err := h.accounts.CreateInvite(h.all(), a, team.ID, accounts.NewInvite{Role: accounts.Admin})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, token, err := h.accounts.IssueToken(h.all(), a, accounts.TokenRequest{Name: "t", Team: team.Slug})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a = in(less...)
+			if _, err := h.accounts.Join(h.all(), a, invite); fault.CodeOf(err) != "invite_ended" {
+				t.Errorf("groups %q: an invite of before: %v", less, err)
+			}
+			if _, err := h.accounts.AuthenticateToken(h.all(), token); len(less) == 0 && fault.CodeOf(err) != "invalid_token" {
+				t.Errorf("groups %q: a token of before: %v", less, err)
+			}
+		}
+	})
+}
