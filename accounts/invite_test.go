@@ -426,3 +426,24 @@ func TestOperatorsLookAtUsersAndTeams(t *testing.T) {
 		}
 	})
 }
+
+// An owner who is made less cannot let another owner in by a link of before.
+func TestASVS_8_3_2_InvitesOfOwnersEndWithTheirRole(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		ctx := t.Context()
+		ada, team := h.first(t)
+		u := h.person(t, "bob@example.com")
+		if _, err := h.PutMember(ctx, team.ID, u.Email, accounts.Owner); err != nil {
+			t.Fatal(err)
+		}
+		_, token, err := h.CreateInvite(ctx, h.actor(t, u.ID), team.ID, accounts.NewInvite{Role: accounts.Owner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.SetRole(ctx, ada, team.ID, u.ID, accounts.Admin); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = h.LookInvite(ctx, token)
+		wantCode(t, err, "invite_ended")
+	})
+}

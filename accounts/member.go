@@ -66,7 +66,7 @@ func (s *Service) SetRole(ctx context.Context, actor Actor, teamID, userID strin
 		audit.Note(ctx, "role", string(role))
 		after = m
 		after.Role = role
-		if !role.AtLeast(policy[InviteMember]) { // else they come back by a link they made before
+		if !role.AtLeast(m.Role) { // else they come back by a link they made before, or let somebody in with a role they may not give any more
 			if err := s.store.RevokeInvitesBy(ctx, teamID, userID, s.now()); err != nil {
 				return err
 			}
