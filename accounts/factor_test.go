@@ -337,3 +337,26 @@ func TestASVS_6_3_8_ForgottenPasswordsTellNothing(t *testing.T) {
 		}
 	})
 }
+
+// A link that went to a wrong address is worth nothing once the address was put right.
+func TestASVS_6_4_3_LinksEndWithTheAddressTheyWentTo(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		ctx := t.Context()
+		u := h.person(t, "typo@example.com")
+		token, _, _, err := h.ResetLink(ctx, "", u.ID, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, right := "Bob", "bob@example.com"
+		if _, err := h.UpdateUser(ctx, u.ID, accounts.UserChange{Name: &name}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.ResetByLink(ctx, token, "short", accounts.Meta{})
+		wantCode(t, err, "weak_password") // it works still
+		if _, err := h.UpdateUser(ctx, u.ID, accounts.UserChange{Email: &right}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = h.ResetByLink(ctx, token, password, accounts.Meta{})
+		wantCode(t, err, "link_ended")
+	})
+}

@@ -79,7 +79,7 @@ type UserChange struct {
 	Operator *bool
 }
 
-// UpdateUser changes a user's name, address and whether they are an operator. Errors: not_found, invalid_name, invalid_email, email_taken,
+// UpdateUser changes a user's name, address and whether they are an operator. With another address links to set a password end. Errors: not_found, invalid_name, invalid_email, email_taken,
 // last_operator.
 func (s *Service) UpdateUser(ctx context.Context, userID string, ch UserChange) (User, error) {
 	var after User
@@ -112,7 +112,10 @@ func (s *Service) UpdateUser(ctx context.Context, userID string, ch UserChange) 
 		} else if !ok {
 			return fault.New(fault.Conflict, "email_taken", "A user with this e-mail address exists already.").With("field", "email")
 		}
-		return nil
+		if u.Email == before.Email {
+			return nil
+		}
+		return s.store.DeletePasswordLinks(ctx, userID) // they may have gone to an address that is somebody else's
 	})
 	if err != nil {
 		return User{}, fmt.Errorf("changing a user: %w", err)

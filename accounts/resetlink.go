@@ -12,6 +12,8 @@ import (
 type PasswordLinkStore interface {
 	// PasswordLink returns whose link this is and when it ends.
 	PasswordLink(ctx context.Context, tokenHash string) (userID string, expiresAt int64, err error)
+	// DeletePasswordLinks ends a user's links.
+	DeletePasswordLinks(ctx context.Context, userID string) error
 	// DropPasswordLinks removes those that ended before now.
 	DropPasswordLinks(ctx context.Context, now int64) error
 }

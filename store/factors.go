@@ -161,6 +161,12 @@ func (s *Accounts) PasswordLink(ctx context.Context, tokenHash string) (userID s
 	return userID, expiresAt, err
 }
 
+// DeletePasswordLinks ends a user's links to set a password.
+func (s *Accounts) DeletePasswordLinks(ctx context.Context, userID string) error {
+	_, err := s.db.Exec(ctx, `DELETE FROM password_links WHERE user_id = ?`, userID)
+	return err
+}
+
 // DropPasswordLinks removes those that have ended.
 func (s *Accounts) DropPasswordLinks(ctx context.Context, now int64) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM password_links WHERE expires_at <= ?`, now)
