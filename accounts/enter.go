@@ -26,6 +26,7 @@ const CeremonyLogin = "login"
 type underWay struct {
 	Factors  []string              `json:"factors,omitempty"`
 	Provider string                `json:"provider,omitempty"`
+	Shown    string                `json:"shown,omitempty"`   // see SignInRequest
 	Passkey  *webauthn.SessionData `json:"passkey,omitempty"` // the challenge of one, when it was asked for
 }
 
@@ -56,7 +57,7 @@ func (s *Service) Enter(ctx context.Context, req SignInRequest) (Entered, error)
 			}
 			e := Entered{UserID: req.UserID, Methods: methods}
 			e.Pending, e.ExpiresAt, err = s.BeginCeremony(ctx, CeremonyRequest{Kind: CeremonyLogin, UserID: req.UserID,
-				Data: underWay{Factors: req.Factors, Provider: req.Provider}, Life: loginFor})
+				Data: underWay{Factors: req.Factors, Provider: req.Provider, Shown: req.shown}, Life: loginFor})
 			return e, err
 		}
 	}
@@ -160,5 +161,5 @@ func (s *Service) goOn(ctx context.Context, c Ceremony, w underWay, proof string
 	if err := s.EndCeremony(ctx, c); err != nil { // once only, whoever else shows a right code now
 		return Entered{}, err
 	}
-	return s.Enter(ctx, SignInRequest{UserID: c.UserID, Factors: append(w.Factors, proof), Provider: w.Provider, Meta: meta})
+	return s.Enter(ctx, SignInRequest{UserID: c.UserID, Factors: append(w.Factors, proof), Provider: w.Provider, Meta: meta, shown: w.Shown})
 }

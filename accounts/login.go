@@ -36,14 +36,13 @@ func (s *Service) Login(ctx context.Context, email, password string, meta Meta) 
 		return Entered{}, err
 	}
 	s.limits.succeededFrom(account, from)
-	return s.Enter(ctx, SignInRequest{UserID: u.ID, Factors: []string{ProofPassword}, Meta: meta})
+	return s.Enter(ctx, SignInRequest{UserID: u.ID, Factors: []string{ProofPassword}, Meta: meta, shown: shownPassword(u)})
 }
 
 var errPasswordOff = fault.New(fault.Forbidden, "password_off", "This server takes no passwords. Sign in in another way that its sign-in page offers.")
 
 // verify returns the user whose address and password these are.
 func (s *Service) verify(ctx context.Context, email, password string) (User, error) {
-	wrong := fault.New(fault.Unauthorized, "wrong_credentials", "The e-mail address or the password is wrong.")
 	u, err := User{}, error(nil)
 	if clean, bad := cleanEmail(email); bad == nil {
 		u, err = s.store.UserByEmail(ctx, clean)
@@ -56,16 +55,31 @@ func (s *Service) verify(ctx context.Context, email, password string) (User, err
 		return User{}, fmt.Errorf("checking a password: %w", err)
 	}
 	if !ok || u.ID == "" {
-		return User{}, wrong
+		return User{}, errWrongCredentials
 	}
 	if stale {
 		if hash, err := s.hasher.hash(ctx, password); err == nil {
-			if err := s.store.SetPasswordHash(ctx, u.ID, hash); err != nil {
+			if u, err = s.renewHash(ctx, u, hash); err != nil {
 				return User{}, fmt.Errorf("storing a newer password hash: %w", err)
 			}
 		}
 	}
 	return u, nil
+}
+
+// renewHash gives u another hash of the same password, unless it was changed meanwhile: the old one must not come back.
+func (s *Service) renewHash(ctx context.Context, u User, hash string) (User, error) {
+	after := u
+	err := s.store.Tx(ctx, func(ctx context.Context) error {
+		now, err := s.store.UserByID(ctx, u.ID)
+		if err != nil || now.PasswordHash != u.PasswordHash {
+			after = u
+			return err
+		}
+		after.PasswordHash = hash
+		return s.store.SetPasswordHash(ctx, u.ID, hash)
+	})
+	return after, err
 }
 
 // Logout ends the login session with this hash (Actor.SessionHash). One that has ended is no error.

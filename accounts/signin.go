@@ -16,6 +16,10 @@ type SignInRequest struct {
 	Factors  []string // Proof..., at least one
 	Provider string   // that vouched, "" = none
 	Meta     Meta
+
+	// shown is what shownPassword says of the user whose password was shown, "" = none was. A password that was changed meanwhile signs
+	// nobody in.
+	shown string
 }
 
 // SignIn begins a login session: every way of signing in ends here. It returns the cookie's value, of which only a hash is kept,
@@ -40,6 +44,9 @@ func (s *Service) SignIn(ctx context.Context, req SignInRequest) (cookie string,
 		if u.SuspendedAt != 0 {
 			return errSuspended
 		}
+		if req.shown != "" && req.shown != shownPassword(u) {
+			return errWrongCredentials
+		}
 		if err := s.store.DropSessions(ctx, now.UnixMilli(), now.Add(-s.cfg.Idle).UnixMilli()); err != nil {
 			return err
 		}
@@ -50,6 +57,11 @@ func (s *Service) SignIn(ctx context.Context, req SignInRequest) (cookie string,
 	}
 	return cookie, l.ExpiresAt, nil
 }
+
+// shownPassword is what a sign-in remembers of the password it began with.
+func shownPassword(u User) string { return hashOf(u.PasswordHash) }
+
+var errWrongCredentials = fault.New(fault.Unauthorized, "wrong_credentials", "The e-mail address or the password is wrong.")
 
 var errSuspended = fault.New(fault.Forbidden, "suspended", "This user is suspended on this server. Ask an operator of it.")
 
