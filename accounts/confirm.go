@@ -33,9 +33,9 @@ func (s *Service) NoToken(actor Actor) error {
 	return s.NeedConfirmed(actor)
 }
 
-// mayChangeFactors is NoToken, and asks a user who has a second factor for it: a session that a provider vouches for must not take away
+// MayChangeFactors is NoToken, and asks a user who has a second factor for it: a session that a provider vouches for must not take away
 // what its user is asked for besides.
-func (s *Service) mayChangeFactors(ctx context.Context, actor Actor) error {
+func (s *Service) MayChangeFactors(ctx context.Context, actor Actor) error {
 	if err := s.NoToken(actor); err != nil {
 		return err
 	}

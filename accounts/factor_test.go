@@ -360,3 +360,21 @@ func TestASVS_6_4_3_LinksEndWithTheAddressTheyWentTo(t *testing.T) {
 		wantCode(t, err, "link_ended")
 	})
 }
+
+// A session of before the second factor makes no token, which would count as one with it.
+func TestASVS_7_5_1_TokensNeedTheSecondFactor(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		u := h.bare(t, accounts.User{Email: "ada@example.com"})
+		old, _ := h.signIn(t, u.ID, accounts.ProofPassword)
+		a, cookie := h.signIn(t, u.ID, accounts.ProofPassword)
+		h.withApp(t, a)
+		_, _, err := h.IssueToken(t.Context(), old, accounts.TokenRequest{Name: "t"})
+		wantCode(t, err, "confirm_needed")
+		if a, err = h.Authenticate(t.Context(), cookie); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := h.IssueToken(t.Context(), a, accounts.TokenRequest{Name: "t"}); err != nil {
+			t.Errorf("with the second factor: %v", err)
+		}
+	})
+}

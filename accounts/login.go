@@ -148,7 +148,7 @@ func (s *Service) ChangePassword(ctx context.Context, actor Actor, current, next
 	if hasPassword(u) {
 		err = s.checkOwnPassword(ctx, actor, "current_password", current)
 	} else {
-		err = s.mayChangeFactors(ctx, actor) // the first one: there is none to ask for
+		err = s.MayChangeFactors(ctx, actor) // the first one: there is none to ask for
 	}
 	if err != nil {
 		return err

@@ -146,7 +146,7 @@ func (s *Service) PasskeyOptions(ctx context.Context, actor Actor, site Site) (j
 	if err != nil {
 		return nil, err
 	}
-	if err := s.mayChangeFactors(ctx, actor); err != nil {
+	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return nil, err
 	}
 	o, _, err := s.keysOf(ctx, actor.User.ID)
@@ -184,7 +184,7 @@ func (s *Service) AddPasskey(ctx context.Context, actor Actor, site Site, name s
 	if name, err = cleanName("name", name); err != nil {
 		return Passkey{}, err
 	}
-	if err := s.mayChangeFactors(ctx, actor); err != nil {
+	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return Passkey{}, err
 	}
 	challenge, err := s.takeOwn(ctx, ceremonyRegister, actor)
@@ -259,7 +259,7 @@ func (s *Service) RenamePasskey(ctx context.Context, actor Actor, passkeyID, nam
 
 // RemovePasskey forgets one of the actor's passkeys. Errors: confirm_needed, last_way_in.
 func (s *Service) RemovePasskey(ctx context.Context, actor Actor, passkeyID string) error {
-	if err := s.mayChangeFactors(ctx, actor); err != nil {
+	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return err
 	}
 	err := s.store.Tx(ctx, func(ctx context.Context) error {

@@ -35,7 +35,7 @@ func (s *Service) newRecoveryCodes() (codes, hashes []string, err error) {
 // RenewRecoveryCodes replaces the actor's recovery codes and returns the new ones; the old ones stop working. Errors: confirm_needed,
 // no_second_factor.
 func (s *Service) RenewRecoveryCodes(ctx context.Context, actor Actor) ([]string, error) {
-	if err := s.mayChangeFactors(ctx, actor); err != nil {
+	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return nil, err
 	}
 	f, err := s.store.Factors(ctx, actor.User.ID)

@@ -54,7 +54,7 @@ func sealTOTP(userID string) string { return "totp\x00" + userID }
 // BeginTOTP makes the secret of an authenticator app, as text and as the address that apps read from a QR code. It counts once
 // ConfirmTOTP has seen a code of it. Errors: totp_enabled, confirm_needed, token_not_allowed.
 func (s *Service) BeginTOTP(ctx context.Context, actor Actor) (secret, uri string, err error) {
-	if err := s.mayChangeFactors(ctx, actor); err != nil {
+	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return "", "", err
 	}
 	raw := make([]byte, totpSecret)
@@ -86,7 +86,7 @@ func (s *Service) BeginTOTP(ctx context.Context, actor Actor) (secret, uri strin
 // ConfirmTOTP makes the authenticator app count from now on, after its first code, and returns new recovery codes. The session counts
 // as one with a second factor at once. Errors: wrong_code, totp_missing, totp_enabled, too_many_attempts.
 func (s *Service) ConfirmTOTP(ctx context.Context, actor Actor, code string) (recovery []string, err error) {
-	if err := s.mayChangeFactors(ctx, actor); err != nil {
+	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return nil, err
 	}
 	switch t, err := s.store.TOTP(ctx, actor.User.ID); {
@@ -166,7 +166,7 @@ func cleanCode(code string) string {
 
 // RemoveTOTP forgets the actor's authenticator app. Errors: confirm_needed, last_way_in.
 func (s *Service) RemoveTOTP(ctx context.Context, actor Actor) error {
-	if err := s.mayChangeFactors(ctx, actor); err != nil {
+	if err := s.MayChangeFactors(ctx, actor); err != nil {
 		return err
 	}
 	err := s.store.Tx(ctx, func(ctx context.Context) error {

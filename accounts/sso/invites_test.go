@@ -51,3 +51,28 @@ func TestASVS_8_3_2_GroupsEndInvitesAndTokens(t *testing.T) {
 		}
 	})
 }
+
+// Who has a second factor shows it before an account elsewhere that may stand in for it is linked, or unlinked.
+func TestASVS_7_5_1_LinksNeedTheSecondFactor(t *testing.T) {
+	each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db)
+		u, _ := h.owner("owner@example.com")
+		cookie, _, err := h.accounts.SignIn(t.Context(), accounts.SignInRequest{UserID: u.ID, Factors: []string{accounts.ProofPassword}, Meta: meta})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := h.accounts.Authenticate(t.Context(), cookie)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.store.PutTOTP(t.Context(), accounts.TOTP{UserID: u.ID, ConfirmedAt: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.sso.BeginLink(t.Context(), old, sso.BeginRequest{Provider: "corp", Base: base, Meta: meta}); fault.CodeOf(err) != "confirm_needed" {
+			t.Errorf("linking: %v", err)
+		}
+		if err := h.sso.Unlink(t.Context(), old, "idn_1"); fault.CodeOf(err) != "confirm_needed" {
+			t.Errorf("unlinking: %v", err)
+		}
+	})
+}

@@ -121,8 +121,8 @@ type Accounts interface {
 	BeginCeremony(ctx context.Context, req accounts.CeremonyRequest) (value string, expiresAt int64, err error)
 	ReadCeremony(ctx context.Context, kind, value string, data any) (accounts.Ceremony, error)
 	EndCeremony(ctx context.Context, c accounts.Ceremony) error
-	// NoToken refuses API tokens and asks people to have confirmed who they are.
-	NoToken(actor accounts.Actor) error
+	// MayChangeFactors refuses API tokens and asks people to have confirmed who they are, by their second factor where they have one.
+	MayChangeFactors(ctx context.Context, actor accounts.Actor) error
 	// OwnWays returns how many ways a user has to sign in here without a provider: a password, passkeys.
 	OwnWays(ctx context.Context, userID string) (int, error)
 }
