@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -344,6 +345,20 @@ func TestFloodFromEverywhereLetsKnownAddressesIn(t *testing.T) {
 	}
 	if _, _, _, err := h.Login(ctx, "ada@example.com", password, home); err != nil {
 		t.Errorf("from home during a flood: %v", err)
+	}
+}
+
+// What is refused is not counted, and takes no memory.
+func TestFloodTakesNoMemory(t *testing.T) {
+	t.Parallel()
+	h := newHouse(storetest.SQLite(t))
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel() // counted, without the cost of hashing
+	for i := range 1000 {
+		h.Login(canceled, fmt.Sprintf("user%d@example.com", i), "x", accounts.Meta{IP: "203.0.113.5"})
+	}
+	if n := h.Counted(); n > 51 { // an address, and the accounts it tried before it was refused
+		t.Errorf("%d counters after a flood from one address", n)
 	}
 }
 

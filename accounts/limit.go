@@ -127,11 +127,10 @@ func (l *limits) one(key string, r rule) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
-	b := l.bucket(key, r)
-	if wait := b.wait(now); wait > 0 {
+	if wait := l.waitFor(key, now); wait > 0 {
 		return tooMany(wait)
 	}
-	b.add(now, 1)
+	l.bucket(key, r).add(now, 1)
 	return nil
 }
 
@@ -148,16 +147,16 @@ func (l *limits) begin(account, ip string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sweep(now)
-	pair, any := l.bucket("p"+account+"\x00"+addr, pairRule), l.bucket("a"+addr, addrRule)
-	wait := pair.wait(now)
+	pair, any := "p"+account+"\x00"+addr, "a"+addr
+	wait := l.waitFor(pair, now)
 	if _, known := l.good[account+"\x00"+addr]; !known { // else what others do from there keeps nobody out
-		wait = max(wait, any.wait(now), l.global.wait(now))
+		wait = max(wait, l.waitFor(any, now), l.global.wait(now))
 	}
 	if wait > 0 {
 		return tooMany(wait)
 	}
-	pair.add(now, 1)
-	any.add(now, 1)
+	l.bucket(pair, pairRule).add(now, 1)
+	l.bucket(any, addrRule).add(now, 1)
 	l.global.add(now, 1)
 	return nil
 }
@@ -174,6 +173,15 @@ func (l *limits) succeeded(account, ip string) {
 	l.good[account+"\x00"+addr] = now
 }
 
+// waitFor is how long a key has to wait. One that was not counted yet is not kept for being asked about: who is refused takes no memory.
+func (l *limits) waitFor(key string, now time.Time) time.Duration {
+	if b := l.buckets[key]; b != nil {
+		return b.wait(now)
+	}
+	return 0
+}
+
+// bucket is that of a key, for counting.
 func (l *limits) bucket(key string, r rule) *bucket {
 	b := l.buckets[key]
 	if b == nil {
