@@ -346,6 +346,14 @@ func TestFloodFromEverywhereLetsKnownAddressesIn(t *testing.T) {
 	if _, _, _, err := h.Login(ctx, "ada@example.com", password, home); err != nil {
 		t.Errorf("from home during a flood: %v", err)
 	}
+	ada, err := store.NewAccounts(h.db).UserByEmail(ctx, "ada@example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signedIn, _ := h.signIn(t, ada.ID, accounts.ProofPassword)
+	if err := h.ConfirmByPassword(ctx, signedIn, password); err != nil {
+		t.Errorf("who is signed in, during a flood: %v", err)
+	}
 }
 
 // What is refused is not counted, and takes no memory.

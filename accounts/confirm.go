@@ -94,7 +94,8 @@ func (s *Service) checkOwnPassword(ctx context.Context, actor Actor, field, pass
 	if actor.SessionHash == "" {
 		return s.NoToken(actor)
 	}
-	if err := s.limits.begin("change\x00"+actor.User.ID, actor.SessionHash); err != nil {
+	done, err := s.limits.beginOwn(actor.User.ID, actor.SessionHash)
+	if err != nil {
 		return err
 	}
 	if _, err := s.verify(ctx, actor.User.Email, password); fault.Is(err, fault.Unauthorized) {
@@ -102,7 +103,7 @@ func (s *Service) checkOwnPassword(ctx context.Context, actor Actor, field, pass
 	} else if err != nil {
 		return err
 	}
-	s.limits.succeeded("change\x00"+actor.User.ID, actor.SessionHash)
+	done()
 	return nil
 }
 

@@ -118,6 +118,16 @@ func (l *limits) beginCode(userID string, from proofFrom) (done func(), err erro
 	return func() { l.mu.Lock(); delete(l.buckets, key); l.mu.Unlock() }, nil
 }
 
+// beginOwn counts an attempt at the password of who is signed in, by their session and nothing else: what strangers try does not keep them
+// from it. done takes it back.
+func (l *limits) beginOwn(userID, session string) (done func(), err error) {
+	key := "s" + userID + "\x00" + session
+	if err := l.one(key, pairRule); err != nil {
+		return nil, err
+	}
+	return func() { l.mu.Lock(); delete(l.buckets, key); l.mu.Unlock() }, nil
+}
+
 // ask counts something that costs us and that anybody may ask for.
 func (l *limits) ask(ip string) error { return l.one("o"+addressKey(ip), askRule) }
 
