@@ -244,10 +244,10 @@ func (s *Service) use(ctx context.Context, i Invite, u User) error {
 	return nil
 }
 
-// SignUp makes a user by an invite, who is a member of its team. Errors: password_off, invite_ended, team_suspended, invite_other_email, email_taken,
+// SignUp makes a user with a password by an invite, who is a member of its team. Errors: password_off, invite_ended, team_suspended, invite_other_email, email_taken,
 // and what is wrong with req.
 func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Meta) (User, Team, error) {
-	if s.cfg.NoPassword { // they sign in in another way first, and join as who they are
+	if s.cfg.NoPassword { // else an invite would be a way around the one that is asked for: they sign in by it, then join
 		return User{}, Team{}, errPasswordOff
 	}
 	// Each try costs a hash, and says whether an address has an account: so few that it is no way to search.
