@@ -52,6 +52,15 @@ func (s *Service) MayChangeFactors(ctx context.Context, actor Actor) error {
 	return nil
 }
 
+// MayChangeSignInOf decides whether an operator may change how a user signs in now. For themselves it is as MayChangeFactors says, which
+// being an operator is no way around; for others they have proven who they are a short while ago, or hold a token.
+func (s *Service) MayChangeSignInOf(ctx context.Context, actor Actor, userID string) error {
+	if actor.User.ID == userID {
+		return s.MayChangeFactors(ctx, actor)
+	}
+	return s.NeedConfirmed(actor)
+}
+
 // ConfirmByPassword notes that who the actor is was proven again. Errors: wrong_password, too_many_attempts, token_not_allowed.
 func (s *Service) ConfirmByPassword(ctx context.Context, actor Actor, password string) error {
 	if err := s.checkOwnPassword(ctx, actor, "password", password); err != nil {

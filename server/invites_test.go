@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/parawork/parawork/accounts"
 )
 
 // From the link to a seat in the team, for who has a login and for who has none.
@@ -162,4 +164,42 @@ func TestOperatorsKeepUsersAndTeamsOut(t *testing.T) {
 	if r := h.do("PATCH", team, `{"second_factor":true}`, bearer(p.tokens["owner"])...); r.StatusCode != 403 || r.code() != "second_factor_required" {
 		t.Errorf("asking for what one has not: %d %s", r.StatusCode, r.body)
 	}
+}
+
+// Being an operator is no way around what is asked of who changes how they sign in: neither with a browser left open nor with a token.
+func TestASVS_7_5_1_OperatorsConfirmWhoTheyAre(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	p := h.people(t)
+	ctx := t.Context()
+	operator, member := h.idOf(t, "operator@example.com"), h.idOf(t, "member@example.com")
+	cookie, _, err := h.rooms.SignIn(ctx, accounts.SignInRequest{UserID: operator, Factors: []string{accounts.ProofPassword}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser, token := []string{"Cookie", plainCookie + "=" + cookie}, bearer(p.tokens["operator"])
+	do := func(as []string, method, path, in, code string) {
+		t.Helper()
+		if r := h.do(method, "/api/v1/instance/users"+path, in, as...); r.code() != code {
+			t.Errorf("%s %s: %d %s, want %q", method, path, r.StatusCode, r.body, code)
+		}
+	}
+	do(browser, "POST", "/"+operator+"/reset-link", "", "")
+	do(browser, "PATCH", "/"+member, `{"email":"mate@example.com"}`, "")
+	if _, err := h.db.Exec(ctx, `UPDATE login_sessions SET confirmed_at = 1`); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{operator, member} {
+		do(browser, "POST", "/"+id+"/reset-link", "", "confirm_needed")
+		do(browser, "POST", "/"+id+"/reset-factors", "", "confirm_needed")
+		do(browser, "PATCH", "/"+id, `{"email":"eve@example.com"}`, "confirm_needed")
+	}
+	do(browser, "PATCH", "/"+member, `{"operator":true}`, "confirm_needed")
+	do(browser, "POST", "", `{"email":"eve@example.com","name":"Eve","operator":true}`, "confirm_needed")
+	do(browser, "PATCH", "/"+member, `{"name":"Mate"}`, "")
+	do(token, "POST", "/"+operator+"/reset-link", "", "token_not_allowed")
+	do(token, "POST", "/"+operator+"/reset-factors", "", "token_not_allowed")
+	do(token, "PATCH", "/"+operator, `{"email":"eve@example.com"}`, "token_not_allowed")
+	do(token, "POST", "/"+member+"/reset-link", "", "")
 }

@@ -65,6 +65,11 @@ func (h handlers) GetUser(ctx context.Context, req api.GetUserRequestObject) (ap
 }
 
 func (h handlers) CreateUser(ctx context.Context, req api.CreateUserRequestObject) (api.CreateUserResponseObject, error) {
+	if val(req.Body.Operator) {
+		if err := h.cfg.Accounts.NeedConfirmed(callOf(ctx).actor); err != nil {
+			return nil, err
+		}
+	}
 	role := accounts.Role("")
 	if req.Body.Role != nil {
 		role = accounts.Role(*req.Body.Role)
@@ -99,6 +104,11 @@ func (h handlers) resetLink(ctx context.Context, userID string, fresh bool) (api
 }
 
 func (h handlers) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
+	if req.Body.Email != nil || req.Body.Operator != nil { // links to set a password go to the address
+		if err := h.cfg.Accounts.MayChangeSignInOf(ctx, callOf(ctx).actor, req.Id); err != nil {
+			return nil, err
+		}
+	}
 	_, err := h.cfg.Accounts.UpdateUser(ctx, req.Id, accounts.UserChange{Name: req.Body.Name, Email: req.Body.Email, Operator: req.Body.Operator})
 	if err != nil {
 		return nil, err
@@ -140,6 +150,9 @@ func (h handlers) RestoreUser(ctx context.Context, req api.RestoreUserRequestObj
 }
 
 func (h handlers) CreateResetLink(ctx context.Context, req api.CreateResetLinkRequestObject) (api.CreateResetLinkResponseObject, error) {
+	if err := h.cfg.Accounts.MayChangeSignInOf(ctx, callOf(ctx).actor, req.Id); err != nil {
+		return nil, err
+	}
 	link, err := h.resetLink(ctx, req.Id, false)
 	if err != nil {
 		return nil, err
@@ -148,6 +161,9 @@ func (h handlers) CreateResetLink(ctx context.Context, req api.CreateResetLinkRe
 }
 
 func (h handlers) ResetFactors(ctx context.Context, req api.ResetFactorsRequestObject) (api.ResetFactorsResponseObject, error) {
+	if err := h.cfg.Accounts.MayChangeSignInOf(ctx, callOf(ctx).actor, req.Id); err != nil {
+		return nil, err
+	}
 	if _, err := h.cfg.Accounts.ResetFactors(ctx, req.Id); err != nil {
 		return nil, err
 	}
