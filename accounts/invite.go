@@ -220,7 +220,7 @@ func (s *Service) Join(ctx context.Context, actor Actor, token string) (Team, er
 				i.Email, actor.User.Email).With("email", i.Email)
 		}
 		joined = t
-		return s.use(ctx, i, actor.User)
+		return s.use(ctx, i, actor.User, s.now())
 	})
 	if err != nil {
 		return Team{}, fmt.Errorf("accepting an invite: %w", err)
@@ -229,8 +229,7 @@ func (s *Service) Join(ctx context.Context, actor Actor, token string) (Team, er
 }
 
 // use makes u a member by an invite, which ends with it.
-func (s *Service) use(ctx context.Context, i Invite, u User) error {
-	now := s.now()
+func (s *Service) use(ctx context.Context, i Invite, u User, now int64) error {
 	if ok, err := s.store.InsertMember(ctx, i.TeamID, u.ID, i.Role, now); err != nil {
 		return err
 	} else if !ok {
@@ -278,13 +277,14 @@ func (s *Service) SignUp(ctx context.Context, token string, req NewUser, meta Me
 		if err != nil {
 			return err
 		}
+		u.CreatedAt = s.now() // the time the invite is used: see sso.Store.MadeByInvite
 		if ok, err := s.store.InsertUser(ctx, u); err != nil {
 			return err
 		} else if !ok {
 			return fault.New(fault.Conflict, "email_taken", "A user with this e-mail address exists already. Sign in as that user, then open the link again.").With("field", "email")
 		}
 		joined = t
-		return s.use(ctx, i, u)
+		return s.use(ctx, i, u, u.CreatedAt)
 	})
 	if err != nil {
 		return User{}, Team{}, fmt.Errorf("joining by an invite: %w", err)

@@ -201,7 +201,7 @@ func (s *Service) userOf(ctx context.Context, p Provider, who person) (accounts.
 	user, err := s.store.UserByEmail(ctx, who.email)
 	switch {
 	case err == nil && !p.LinkByEmail:
-		return accounts.User{}, fault.New(fault.Conflict, "sso_link_first", "There is a user with your e-mail address already. Sign in as before, and link %s under Settings, Security.", p.Name)
+		return accounts.User{}, linkFirst(p)
 	case fault.Is(err, fault.NotFound) && !p.CreateUsers:
 		return accounts.User{}, noAccount(p)
 	case fault.Is(err, fault.NotFound):
@@ -210,8 +210,18 @@ func (s *Service) userOf(ctx context.Context, p Provider, who person) (accounts.
 		}
 	case err != nil:
 		return accounts.User{}, fmt.Errorf("reading a user: %w", err)
+	default: // somebody else may have taken the address, and waits with a password of their own for what its owner will be given
+		if typed, err := s.store.MadeByInvite(ctx, user.ID); err != nil {
+			return accounts.User{}, fmt.Errorf("reading a user: %w", err)
+		} else if typed {
+			return accounts.User{}, linkFirst(p)
+		}
 	}
 	return user, s.insert(asUser(ctx, user), p, user.ID, who)
+}
+
+func linkFirst(p Provider) error {
+	return fault.New(fault.Conflict, "sso_link_first", "There is a user with your e-mail address already. Sign in as before, and link %s under Settings, Security.", p.Name)
 }
 
 func noAccount(p Provider) error {

@@ -76,3 +76,49 @@ func TestASVS_7_5_1_LinksNeedTheSecondFactor(t *testing.T) {
 		}
 	})
 }
+
+// Who takes somebody's address by an invite is not linked to what its owner is at the provider, and gets nothing by the owner's groups.
+func TestASVS_6_8_1_TypedAddressesAreNotLinked(t *testing.T) {
+	each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db, func(corp, _ *sso.Provider) {
+			corp.LinkByEmail = true
+			corp.Groups = map[string][]sso.Place{"leads": {{"engines", accounts.Owner}}}
+		})
+		h.owner("owner@example.com")
+		eve, err := h.accounts.CreateOutsideUser(h.all(), "eve@example.com", "Eve")
+		if err != nil {
+			t.Fatal(err)
+		}
+		looms, err := h.accounts.CreateTeam(h.all(), accounts.Actor{User: eve}, "Looms", "looms")
+		if err != nil {
+			t.Fatal(err)
+		}
+		actor, err := h.accounts.Actor(h.all(), eve.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, invite, err := h.accounts.CreateInvite(h.all(), actor, looms.ID, accounts.NewInvite{Role: accounts.Member})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fake, _, err := h.accounts.SignUp(h.all(), invite, accounts.NewUser{Email: "ada@example.com", Name: "Ada", Password: "nine lives and a hat"}, meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := ada()
+		p.Claims = map[string]any{"groups": []string{"leads"}}
+		h.issuer.Know(p)
+		if _, err := h.signIn(&browser{}, "corp", p.Subject); fault.CodeOf(err) != "sso_link_first" {
+			t.Errorf("the owner of the address: %v", err)
+		}
+		if got := h.roles(fake.ID); len(got) != 1 {
+			t.Errorf("who took the address: %v", got)
+		}
+		// Who joins a team by an invite as a user that was there before is linked as ever.
+		p.Subject, p.Email = "4712", eve.Email
+		h.issuer.Know(p)
+		if out, err := h.signIn(&browser{}, "corp", p.Subject); err != nil || out.UserID != eve.ID {
+			t.Errorf("a user of before: %v", err)
+		}
+	})
+}
