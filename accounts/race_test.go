@@ -85,3 +85,23 @@ func TestASVS_7_4_3_SignInsOfAnOldPasswordEnd(t *testing.T) {
 		wantCode(t, err, "wrong_credentials")
 	})
 }
+
+// A token that was asked for just before its user is suspended is not made just after: it would work again once they are restored.
+func TestASVS_7_4_2_SuspendedUsersGetNoTokens(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		ctx := t.Context()
+		u := h.bare(t, accounts.User{Email: "bob@example.com"})
+		underWay, _ := h.signIn(t, u.ID, accounts.ProofPassword)
+		if _, err := h.SuspendUser(ctx, accounts.Actor{}, u.ID); err != nil {
+			t.Fatal(err)
+		}
+		_, value, err := h.IssueToken(ctx, underWay, accounts.TokenRequest{Name: "t"})
+		wantCode(t, err, "suspended")
+		if _, err := h.RestoreUser(ctx, u.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.AuthenticateToken(ctx, value); err == nil {
+			t.Error("a token of before works after the suspension")
+		}
+	})
+}

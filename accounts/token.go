@@ -99,6 +99,13 @@ func (s *Service) insertToken(ctx context.Context, t Token) (Token, string, erro
 		return Token{}, "", err
 	}
 	err = s.store.Tx(ctx, func(ctx context.Context) error {
+		u, err := s.store.UserByID(ctx, t.UserID)
+		if err != nil {
+			return err
+		}
+		if u.SuspendedAt != 0 { // meanwhile: their tokens have ended for good, and this one would outlive that
+			return errSuspended
+		}
 		have, err := s.store.Tokens(ctx, t.UserID)
 		if err != nil {
 			return err
