@@ -167,3 +167,16 @@ func TestTeamLife(t *testing.T) {
 		t.Errorf("accounts: %s", r.body)
 	}
 }
+
+// Who is not signed in is not read more of than a sign-in takes.
+func TestASVS_15_2_2_StrangersSendLittle(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	long := strings.Repeat("x", 100<<10)
+	for _, path := range []string{"/login", "/login/factor", "/login/passkey/options", "/login/passkey", "/password/forgot", "/password/reset", "/setup", "/invites/look", "/invites/accept"} {
+		if r := h.do("POST", "/api/v1"+path, `{"email":"`+long+`"}`); r.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %d %s", path, r.StatusCode, r.body)
+		}
+	}
+}

@@ -44,6 +44,10 @@ type rule struct {
 const (
 	maxJSON = 4 << 20 // prompts included
 	maxFile = 1 << 30
+
+	// Of who is not signed in: each is read into memory, and anybody may send many at once.
+	maxStranger = 16 << 10
+	maxPasskey  = 64 << 10
 )
 
 func of(action accounts.Action, find finder) rule {
@@ -67,22 +71,22 @@ func (r rule) repeatable() rule { r.repeat = true; return r }
 var policy = map[string]rule{
 	"getHealth": {access: anyone},
 	"getSetup":  {access: anyone},
-	"setup":     {access: anyone},
-	"login":     {access: anyone},
+	"setup":     {access: anyone, body: maxStranger},
+	"login":     {access: anyone, body: maxStranger},
 	"getSpec":   {access: anyone},
 
 	// The invite itself is the right to join.
-	"lookInvite":   {access: anyone, body: 16 << 10},
-	"acceptInvite": {access: anyone, body: 16 << 10},
+	"lookInvite":   {access: anyone, body: maxStranger},
+	"acceptInvite": {access: anyone, body: maxStranger},
 
 	// What a sign-in goes on with is in a cookie.
 	"getSignIn":           {access: anyone},
 	"getLoginWaiting":     {access: anyone},
-	"loginFactor":         {access: anyone},
-	"loginPasskeyOptions": {access: anyone},
-	"loginPasskey":        {access: anyone},
-	"forgotPassword":      {access: anyone},
-	"resetPassword":       {access: anyone},
+	"loginFactor":         {access: anyone, body: maxStranger},
+	"loginPasskeyOptions": {access: anyone, body: maxStranger},
+	"loginPasskey":        {access: anyone, body: maxPasskey},
+	"forgotPassword":      {access: anyone, body: maxStranger},
+	"resetPassword":       {access: anyone, body: maxStranger},
 	"beginProviderLogin":  {access: anyone},
 	"finishProviderLogin": {access: anyone},
 
