@@ -189,10 +189,18 @@ func TestAttemptsTellForThemselves(t *testing.T) {
 		t.Errorf("%d workspaces, %d sessions", len(h.made), len(h.started))
 	}
 	// Keep the second: the others that were made are archived.
-	if _, err := s.Keep(t.Context(), h.actor, r.ID, "att_none"); fault.CodeOf(err) != "attempt_not_found" {
+	if _, err := s.Keep(t.Context(), h.actor, r.ID, "att_none", nil); fault.CodeOf(err) != "attempt_not_found" {
 		t.Errorf("got %v", err)
 	}
-	if r, err = s.Keep(t.Context(), h.actor, r.ID, r.Attempts[1].ID); err != nil || r.Kept != r.Attempts[1].ID {
+	third := r.Attempts[2].WorkspaceID
+	if _, err := s.Keep(t.Context(), h.actor, r.ID, r.Attempts[2].ID, map[string]bool{third: true}); fault.CodeOf(err) != "attempt_not_found" || len(h.archived) != 0 {
+		t.Errorf("kept one that is hidden: %v, archived %v", err, h.archived)
+	}
+	if _, err := s.Keep(t.Context(), h.actor, r.ID, r.Attempts[1].ID, map[string]bool{third: true}); err != nil || !slices.Equal(h.archived, []string{r.Attempts[0].WorkspaceID}) {
+		t.Errorf("%v, archived %v", err, h.archived)
+	}
+	h.archived = nil
+	if r, err = s.Keep(t.Context(), h.actor, r.ID, r.Attempts[1].ID, nil); err != nil || r.Kept != r.Attempts[1].ID {
 		t.Fatal(err)
 	}
 	slices.Sort(h.archived)
@@ -220,7 +228,7 @@ func TestWorkspacesThatAreThere(t *testing.T) {
 	if r = settled(t, s, r.ID); r.Attempts[0].State != runs.Started || len(h.made) != 2 {
 		t.Errorf("got %+v", r.Attempts)
 	}
-	if _, err := s.Keep(t.Context(), h.actor, r.ID, r.Attempts[0].ID); err != nil || len(h.archived) != 0 {
+	if _, err := s.Keep(t.Context(), h.actor, r.ID, r.Attempts[0].ID, nil); err != nil || len(h.archived) != 0 {
 		t.Errorf("archived %v, which were there before; %v", h.archived, err)
 	}
 }
@@ -266,7 +274,7 @@ func TestTheNextServerGoesOn(t *testing.T) {
 		made = len(h.made)
 		h.mu.Unlock()
 	}
-	if _, err := s.Keep(t.Context(), h.actor, r.ID, r.Attempts[0].ID); err == nil {
+	if _, err := s.Keep(t.Context(), h.actor, r.ID, r.Attempts[0].ID, nil); err == nil {
 		t.Error("one was kept while others were being made")
 	}
 	end()

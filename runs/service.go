@@ -239,13 +239,14 @@ func (s *Service) ByWorkspace(ctx context.Context, teamID string) (map[string]st
 }
 
 // Keep decides for one attempt: the workspaces made for the others are archived, which keeps everything in them restorable.
-// Those that were there before the run are left alone. It returns the archiving that failed beside the run. Errors: not_found.
-func (s *Service) Keep(ctx context.Context, actor accounts.Actor, runID, attemptID string) (Run, error) {
+// Those that were there before the run are left alone, and those that are hidden from actor: private ones of others. It returns the
+// archiving that failed beside the run. Errors: not_found.
+func (s *Service) Keep(ctx context.Context, actor accounts.Actor, runID, attemptID string, hidden map[string]bool) (Run, error) {
 	r, err := s.Get(ctx, runID)
 	if err != nil {
 		return Run{}, err
 	}
-	if !slices.ContainsFunc(r.Attempts, func(a Attempt) bool { return a.ID == attemptID && a.WorkspaceID != "" }) {
+	if !slices.ContainsFunc(r.Attempts, func(a Attempt) bool { return a.ID == attemptID && a.WorkspaceID != "" && !hidden[a.WorkspaceID] }) {
 		return Run{}, fault.New(fault.NotFound, "attempt_not_found", "The run has no such attempt with a workspace.").With("field", "attempt_id")
 	}
 	for _, a := range r.Attempts {
@@ -259,7 +260,7 @@ func (s *Service) Keep(ctx context.Context, actor accounts.Actor, runID, attempt
 	r.Kept = attemptID
 	var failed error
 	for _, a := range r.Attempts {
-		if a.ID == attemptID || !a.Made || a.WorkspaceID == "" {
+		if a.ID == attemptID || !a.Made || a.WorkspaceID == "" || hidden[a.WorkspaceID] {
 			continue
 		}
 		w, err := s.cfg.Workspaces.Workspace(ctx, a.WorkspaceID)

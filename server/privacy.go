@@ -56,17 +56,22 @@ func shownTo(call *call, f workspaces.Filter) workspaces.Filter {
 
 // hidden returns which workspaces of the call's team its actor may not see.
 func (s *Server) hidden(ctx context.Context, call *call) (map[string]bool, error) {
-	all, err := s.cfg.Workspaces.Private(ctx, call.team.ID)
+	return s.hiddenIn(ctx, call.actor, call.team.ID)
+}
+
+// hiddenIn returns which workspaces of a team somebody may not see.
+func (s *Server) hiddenIn(ctx context.Context, actor accounts.Actor, teamID string) (map[string]bool, error) {
+	all, err := s.cfg.Workspaces.Private(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading which workspaces are private: %w", err)
 	}
 	out := map[string]bool{}
 	for _, w := range all {
-		ok, err := s.sees(ctx, call, w)
+		o, err := s.objectOf(ctx, actor, w)
 		if err != nil {
 			return nil, err
 		}
-		if !ok {
+		if accounts.Can(actor, accounts.ViewWorkspace, o) != nil {
 			out[w.ID] = true
 		}
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,7 +20,32 @@ func byRun(s *Server, ctx context.Context, c echo.Context, call *call) (accounts
 		return accounts.Object{}, err
 	}
 	r, err := s.cfg.Runs.Get(ctx, id)
-	return accounts.InTeam(r.TeamID), err
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	hidden, err := s.hiddenIn(ctx, call.actor, r.TeamID)
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	if !tells(call, r, hidden) {
+		return accounts.Object{}, errNotFound
+	}
+	return accounts.InTeam(r.TeamID), nil
+}
+
+// tells reports whether a run is for who asks. What was asked for in private workspaces alone is as private as they are.
+func tells(call *call, r runs.Run, hidden map[string]bool) bool {
+	if r.CreatedBy == call.actor.User.ID {
+		return true
+	}
+	private := false
+	for _, a := range r.Attempts {
+		if a.WorkspaceID != "" && !hidden[a.WorkspaceID] {
+			return true
+		}
+		private = private || a.WorkspaceID != ""
+	}
+	return !private
 }
 
 func (h handlers) CreateRun(ctx context.Context, req api.CreateRunRequestObject) (api.CreateRunResponseObject, error) {
@@ -93,12 +119,21 @@ func (h handlers) ListRuns(ctx context.Context, req api.ListRunsRequestObject) (
 	if err != nil {
 		return nil, err
 	}
+	hidden, err := h.hidden(ctx, callOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	items = slices.DeleteFunc(items, func(r runs.Run) bool { return !tells(callOf(ctx), r, hidden) })
 	out, err := h.composeRuns(ctx, callOf(ctx).team.ID, items)
 	return api.ListRuns200JSONResponse{Items: out, NextCursor: text(next)}, err
 }
 
 func (h handlers) KeepRun(ctx context.Context, req api.KeepRunRequestObject) (api.KeepRunResponseObject, error) {
-	r, err := h.cfg.Runs.Keep(ctx, callOf(ctx).actor, req.Id, req.Body.AttemptId)
+	hidden, err := h.hidden(ctx, callOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	r, err := h.cfg.Runs.Keep(ctx, callOf(ctx).actor, req.Id, req.Body.AttemptId, hidden)
 	if err != nil {
 		return nil, err
 	}
