@@ -48,9 +48,10 @@ func byRunnerToken(s *Server, ctx context.Context, c echo.Context, _ *call) (acc
 
 // crowd is what is shown beside machines: whose they are and what lives on them.
 type crowd struct {
-	slug  string
-	names map[string]string
-	work  map[string][]machines.Work
+	slug   string
+	names  map[string]string
+	work   map[string][]machines.Work
+	hidden map[string]bool // workspaces that who asks may not see
 }
 
 func (h handlers) crowdOf(ctx context.Context, teamID, slug string) (crowd, error) {
@@ -62,13 +63,12 @@ func (h handlers) crowdOf(ctx context.Context, teamID, slug string) (crowd, erro
 	for _, m := range members {
 		c.names[m.User.ID] = m.User.Name
 	}
-	hidden, err := h.hidden(ctx, callOf(ctx))
-	if err != nil {
+	if c.hidden, err = h.hidden(ctx, callOf(ctx)); err != nil {
 		return c, err
 	}
 	work, err := h.cfg.Machines.Work(ctx, teamID)
 	for _, w := range work {
-		if hidden[w.ID] {
+		if c.hidden[w.ID] {
 			continue
 		}
 		c.work[w.RunnerID] = append(c.work[w.RunnerID], w)
@@ -104,7 +104,9 @@ func (h handlers) runnerOf(a accounts.Actor, c crowd, m machines.Machine) api.Ru
 		out.Folders = list(hello.Folders, folderOf)
 	}
 	if mine || out.MayUse {
-		out.Questions = list(m.Questions, func(q wire.Question) api.RunnerQuestion {
+		// Its owner reads on the machine itself what is asked there; nobody else does what is asked for a private workspace.
+		asked := slices.DeleteFunc(slices.Clone(m.Questions), func(q wire.Question) bool { return !mine && c.hidden[q.WorkspaceID] })
+		out.Questions = list(asked, func(q wire.Question) api.RunnerQuestion {
 			return api.RunnerQuestion{Id: q.ID, WorkspaceId: q.WorkspaceID, Text: q.Text, AskedAt: q.AskedAt}
 		})
 	}
