@@ -3,8 +3,8 @@
 // person who looks and to other workspaces: it gets no cookie of ours, and no other origin's pages reach it with a person's right.
 //
 // A person comes with a ticket, good once, which the app gives to whom it lets see the workspace. It becomes a grant: a cookie of that
-// origin alone, bound to the sign-in it was given for. The right behind it is asked for again with each request, and for as long as a
-// WebSocket is open. Tickets and grants live in memory: after a restart of the server people open the port once more.
+// origin alone, bound to the sign-in it was given for. The right behind it is asked for again with each request, and for as long as it
+// is being answered, a WebSocket's included. Tickets and grants live in memory: after a restart of the server people open the port once more.
 package preview
 
 import (
@@ -46,6 +46,7 @@ type Config struct {
 type Proxy struct {
 	cfg     Config
 	forward *httputil.ReverseProxy
+	every   time.Duration // checkEvery
 
 	mu      sync.Mutex
 	tickets shelf
@@ -57,7 +58,7 @@ const (
 	ticketLife = time.Minute
 	grantLife  = 12 * time.Hour
 	checkFresh = 2 * time.Second  // how long a right that was asked for is good
-	checkEvery = 30 * time.Second // how often it is asked for while a WebSocket is open
+	checkEvery = 30 * time.Second // how often it is asked for while a request is being answered
 	most       = 10_000
 )
 
@@ -76,7 +77,7 @@ func New(cfg Config) *Proxy {
 		cfg.Secure = func(r *http.Request) bool { return r.TLS != nil }
 	}
 	cfg.Domain = strings.ToLower(strings.Trim(cfg.Domain, "."))
-	p := &Proxy{cfg: cfg, tickets: newShelf(), grants: newShelf()}
+	p := &Proxy{cfg: cfg, every: checkEvery, tickets: newShelf(), grants: newShelf()}
 	p.forward = &httputil.ReverseProxy{Rewrite: rewrite, ModifyResponse: p.clean, ErrorHandler: p.failed, FlushInterval: -1,
 		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 		Transport: &http.Transport{DialContext: p.dial, DisableCompression: true, MaxConnsPerHost: 128, MaxIdleConnsPerHost: 16,

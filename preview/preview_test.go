@@ -347,6 +347,36 @@ func TestAWebSocketPassesAndAnswersStream(t *testing.T) {
 	}
 }
 
+// A right that is withdrawn ends what is being answered, also where it is no WebSocket: a stream of events goes on for hours.
+func TestAStreamEndsWithTheRight(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.p.CheckEvery(10 * time.Millisecond)
+	h.answer = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: first\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+	cookie := h.enter("ada")
+	resp := h.ask("GET", host(5173, mine), "/events", "Cookie", cookie, "Sec-Fetch-Site", "same-origin")
+	first := make([]byte, len("data: first\n\n"))
+	if _, err := io.ReadFull(resp.Body, first); err != nil || resp.StatusCode != 200 {
+		t.Fatalf("%d %v", resp.StatusCode, err)
+	}
+	h.refuse("ada")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Error("the stream goes on")
+	}
+}
+
 func TestNamesOfPorts(t *testing.T) {
 	t.Parallel()
 	p := newHouse(t).p

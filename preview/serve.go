@@ -45,20 +45,17 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, http.StatusUnauthorized, errNoGrant.Message, "Open the port from Parawork.")
 		return
 	}
-	ctx := r.Context()
-	if r.Header.Get("Upgrade") != "" {
-		var end context.CancelFunc
-		ctx, end = context.WithCancel(ctx)
-		defer end()
-		go p.guard(ctx, end, g) // ends with the request
-	}
+	// Not a WebSocket alone goes on for long: so does a stream of events, or an answer that never ends.
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	go p.guard(ctx, end, g) // ends with the request
 	v := visit{spot: at, own: p.own(r), inner: "http://localhost:" + strconv.Itoa(at.port), wake: r.Header.Get("Sec-Fetch-Mode") != "cors" && r.Header.Get("Upgrade") == ""}
 	p.forward.ServeHTTP(w, r.WithContext(context.WithValue(ctx, visitKey{}, v)))
 }
 
 // guard ends a connection whose right is withdrawn.
 func (p *Proxy) guard(ctx context.Context, end context.CancelFunc, g *grant) {
-	tick := time.NewTicker(checkEvery)
+	tick := time.NewTicker(p.every)
 	defer tick.Stop()
 	for {
 		select {
