@@ -18,13 +18,20 @@ func fileOf(f guest.FileInfo) api.File {
 	return api.File{Path: f.Path, Name: f.Name, Type: api.FileType(f.Type), Mode: int64(f.Mode), Size: f.Size, Mtime: f.Mtime, Link: text(f.Link), Hash: f.Hash}
 }
 
+var errSecretFile = fault.New(fault.Forbidden, "secret_file", "This file is a secret's: sessions read it, and it is shown to nobody. Who manages the secret can replace its value.")
+
 func (h handlers) ReadFile(ctx context.Context, req api.ReadFileRequestObject) (api.ReadFileResponseObject, error) {
-	if h.cfg.Sessions.HoldsSecret(req.Id, path.Clean(guest.DecodePath(req.Params.Path))) {
-		return nil, fault.New(fault.Forbidden, "secret_file", "This file is a secret's: sessions read it, and it is shown to nobody. Who manages the secret can replace its value.")
+	name := path.Clean(guest.DecodePath(req.Params.Path))
+	if h.cfg.Sessions.HoldsSecret(req.Id, name, "") {
+		return nil, errSecretFile
 	}
 	body, info, err := h.cfg.Files.Read(ctx, req.Id, req.Params.Path)
 	if err != nil {
 		return nil, err
+	}
+	if h.cfg.Sessions.HoldsSecret(req.Id, name, info.Hash) {
+		_ = body.Close()
+		return nil, errSecretFile
 	}
 	a := bytesAnswer{body: body, mediaType: "application/octet-stream", size: info.Size, header: map[string]string{
 		"Content-Disposition": disposition(req.Params.Path),

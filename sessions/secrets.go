@@ -255,10 +255,14 @@ func planFiles(files []secrets.PlacedFile, p placement) (out []placed, skipped b
 			skipped = true
 			continue
 		}
-		sum := sha256.Sum256([]byte(f.Value))
-		out = append(out, placed{Home: f.Home, Path: f.Path, Sum: hex.EncodeToString(sum[:])})
+		out = append(out, placed{Home: f.Home, Path: f.Path, Sum: sumOf([]byte(f.Value))})
 	}
 	return out, skipped
+}
+
+func sumOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // filesHome opens the home files are written to.
@@ -319,6 +323,10 @@ func (p placement) put(ctx context.Context, workspaceID string, files []secrets.
 
 func (p placement) write(ctx context.Context, f secrets.PlacedFile) error {
 	if !f.Home {
+		if there, err := p.place.Guest.Stat(ctx, f.Path); err == nil && there.Type == "symlink" {
+			// It would be followed, perhaps to a file that is part of the repository, and everybody would read the value in its changes.
+			return fault.New(fault.Conflict, "secret_file_not_placed", "A link lies there. Remove it, or choose another path for the secret.")
+		}
 		_, err := p.place.Guest.WriteFile(ctx, f.Path, strings.NewReader(f.Value), client.WriteOptions{Mode: 0o600})
 		return err
 	}
@@ -398,12 +406,17 @@ func (s *Service) place(ctx context.Context, to placement, workspaceID string, f
 	if len(plan) == 0 {
 		return nil
 	}
-	lock := s.placing(to.lockKey())
-	lock.Lock()
-	defer lock.Unlock()
+	for _, key := range []string{to.lockKey(), treeKey(workspaceID)} {
+		lock := s.placing(key)
+		lock.Lock()
+		defer lock.Unlock()
+	}
 	s.count(to, plan, 1)
 	return to.put(ctx, workspaceID, files, plan)
 }
+
+// treeKey is what the files of a workspace are written under, and removed where its place is gone.
+func treeKey(workspaceID string) string { return "files of " + workspaceID }
 
 // placementOf is where the files of a session were written, as far as it can be reached now.
 func (l *live) placementOf() (placement, bool) {
@@ -432,7 +445,7 @@ func (s *Service) recount(ctx context.Context, row Session) {
 	s.count(p, kept.Files, 1)
 }
 
-// clearFiles removes what was written for a session that has ended. Where its place is gone, so are the files in it.
+// clearFiles removes what was written for a session that has ended.
 func (l *live) clearFiles() {
 	if len(l.files) == 0 {
 		return
@@ -441,38 +454,36 @@ func (l *live) clearFiles() {
 	l.svc.run(func() {
 		ctx, cancel := context.WithTimeout(l.svc.hard, clearTime)
 		defer cancel()
-		files := l.files
-		if !live {
-			files = slices.DeleteFunc(slices.Clone(files), func(f placed) bool { return !f.Home || p.in != nil })
-			l.svc.count(p, slices.DeleteFunc(slices.Clone(l.files), func(f placed) bool { return f.Home && p.in == nil }), -1)
+		if live {
+			l.svc.clear(ctx, p, l.files)
+			return
 		}
-		l.svc.clear(ctx, p, files)
+		own := func(f placed) bool { return f.Home && p.in == nil } // below the home of the user
+		l.svc.clear(ctx, p, slices.DeleteFunc(slices.Clone(l.files), func(f placed) bool { return !own(f) }))
+		l.svc.clearHere(ctx, p, l.svc.count(p, slices.DeleteFunc(slices.Clone(l.files), own), -1))
 	})
 }
 
 // clearTime bounds how long the files of an ended session are tried to be removed.
 const clearTime = 30 * time.Second
 
-// HoldsSecret reports whether a file of a workspace's worktree is that of a secret now.
-func (s *Service) HoldsSecret(workspaceID, name string) bool {
-	found := false
-	for _, l := range s.withRef(func(l *live) bool { return l.workspaceID == workspaceID }) {
-		found = found || !l.ended() && slices.ContainsFunc(l.files, func(f placed) bool { return !f.Home && f.Path == name })
-		s.release(l)
-	}
-	return found
-}
-
 // clear removes the files of an ended session that no other session in the same place uses, unless somebody changed them.
 func (s *Service) clear(ctx context.Context, p placement, files []placed) {
 	lock := s.placing(p.lockKey())
 	lock.Lock()
 	defer lock.Unlock()
+	var left []placed
 	for _, f := range s.count(p, files, -1) {
-		if err := p.remove(ctx, f); err != nil && !fault.Is(err, fault.NotFound) {
-			s.cfg.Log.Warn("a file of a secret was not removed", "workspace_id", p.place.WorkspaceID, "error", err)
+		err := p.remove(ctx, f)
+		if err == nil || fault.Is(err, fault.NotFound) {
+			continue
+		}
+		s.cfg.Log.Warn("a file of a secret was not removed", "workspace_id", p.place.WorkspaceID, "error", err)
+		if !f.Home || p.in != nil { // its place may be dying
+			left = append(left, f)
 		}
 	}
+	s.clearHere(ctx, p, left)
 }
 
 func (p placement) remove(ctx context.Context, f placed) error {
@@ -499,7 +510,7 @@ func (p placement) remove(ctx context.Context, f placed) error {
 		}
 		return err
 	}
-	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != f.Sum {
+	if sumOf(b) != f.Sum {
 		return nil
 	}
 	return home.Remove(f.Path)

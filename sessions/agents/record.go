@@ -32,6 +32,14 @@ func (r *Registry) HomeHere(userID string) (dir string, ok bool) {
 	return filepath.Join(r.cfg.HomesDir, userID), plainName(userID)
 }
 
+// BoxHere is where the home of a workspace's place lies on this machine, "" where none can.
+func (r *Registry) BoxHere(workspaceID string) string {
+	if r.cfg.BoxesDir == "" || !plainName(workspaceID) {
+		return ""
+	}
+	return filepath.Join(r.cfg.BoxesDir, workspaceID, "home")
+}
+
 // record: a file a conversation in a folder named after the working directory; sub-agents have files of their own beside it.
 func (claudeCode) record(id string) conversation.Record {
 	return conversation.Record{Format: conversation.Claude, Name: ".claude/projects/*/" + id + ".jsonl",

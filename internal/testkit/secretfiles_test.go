@@ -1,0 +1,65 @@
+package testkit_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/parawork/parawork/internal/testkit"
+)
+
+// A secret's file is shown by no link or copy that leads to it, is written through no link into a file that is part of the repository, and
+// does not outlive the place it was written in, although the worktree does.
+func TestFilesOfSecretsAreShownByNoOtherWay(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t)
+	project := h.Sample()
+	add := func(name, target string) {
+		addSecret(h, "/teams/"+h.Team+"/secrets", map[string]any{"kind": "file", "name": name, "target": target, "value": "PASSWORD=the-password-in-a-file\n", "project_id": project})
+	}
+	add("settings", "conf/local.env")
+	ws := h.Workspace(project, "w")
+	exec := func(line string) error {
+		return h.Try("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": line}, nil)
+	}
+	run := h.Run(ws.ID, "sh", "-c", "echo ready; read x")
+	must(t, exec(`ln -s conf/local.env peek; cp conf/local.env copy; ln conf/local.env hard`))
+	for _, name := range []string{"conf/local.env", "peek", "copy", "hard"} {
+		h.Refused(403, "secret_file", "GET", testkit.FilePath(ws.ID, name), nil)
+	}
+	must(t, exec("rm peek copy hard"))
+
+	// The place dies with all in it.
+	var guest struct{ Stdout string }
+	h.API("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": "echo $PPID"}, &guest)
+	pid, err := strconv.Atoi(strings.TrimSpace(guest.Stdout))
+	must(t, err)
+	h.Kill()
+	must(t, syscall.Kill(pid, syscall.SIGKILL))
+	h.Boot()
+	if s := h.Ended(run.ID); s.State != "lost" {
+		t.Fatalf("the session ended as %+v", s)
+	}
+	h.Wait("the file is gone", func() bool {
+		_, err := os.Lstat(filepath.Join(ws.Path, "conf/local.env"))
+		return errors.Is(err, fs.ErrNotExist)
+	})
+
+	add("linked", "linked.env")
+	must(t, exec(`ln -s README.md linked.env`))
+	before, err := os.ReadFile(filepath.Join(ws.Path, "README.md"))
+	must(t, err)
+	var s testkit.Session
+	h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "command", "argv": []string{"true"}}, &s)
+	if s.State != "failed" {
+		t.Errorf("the session is %+v", s)
+	}
+	if after, err := os.ReadFile(filepath.Join(ws.Path, "README.md")); err != nil || string(after) != string(before) {
+		t.Errorf("the value went through a link: %q, %v", after, err)
+	}
+}
