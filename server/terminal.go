@@ -90,6 +90,9 @@ func (s *Server) attachTerminal(c echo.Context) error {
 	needs := []accounts.Action{accounts.ViewTerminal}
 	if want.Writer {
 		needs = append(needs, accounts.TypeTerminal)
+		if want.Takes { // the socket keeps what it was opened with
+			needs = append(needs, accounts.TakeTerminal)
+		}
 	}
 	done, err := s.sockets.add(&socket{cred: call.cred, user: call.actor.User.ID, object: call.object, in: call.session.WorkspaceID, needs: needs,
 		about: []string{call.session.WorkspaceID, call.session.ID}, cancel: cancel})

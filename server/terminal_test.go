@@ -303,6 +303,28 @@ func TestRevokedRightsCloseSockets(t *testing.T) {
 	}
 }
 
+// Who may not take the keyboard from others any more opens the terminal anew, as what they are now.
+func TestATerminalThatMayTakeEndsWithThatRight(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	p := h.people(t)
+	id := h.session(t, p, "sh", "-c", "echo ready; cat")
+	owner, err := h.rooms.AuthenticateToken(t.Context(), p.tokens["owner"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := h.attach(t, id, "from=0", p.tokens["admin"])
+	k.see("ready")
+	if _, err := h.rooms.SetRole(t.Context(), owner, p.team.ID, memberID(t, h, p, "admin"), accounts.Member); err != nil {
+		t.Fatal(err)
+	}
+	if code := k.closed(); code != closeNotAllowed {
+		t.Errorf("closed with %d", code)
+	}
+	h.attach(t, id, "from=0", p.tokens["admin"]).see("ready")
+}
+
 // When the server stops, terminals and events are told to come back.
 func TestStoppingServerSaysSo(t *testing.T) {
 	t.Parallel()
