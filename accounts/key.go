@@ -40,6 +40,10 @@ func OpenKey(path string) ([]byte, error) {
 	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // link, since rename would replace another's
 		return nil, fmt.Errorf("placing the secret key: %w", err)
 	}
+	// Before anything is sealed with it: a database elsewhere would outlive a power cut that the file's name does not.
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("placing the secret key: %w", err)
+	}
 	return readKey(path)
 }
 
