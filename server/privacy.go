@@ -61,18 +61,44 @@ func (s *Server) hidden(ctx context.Context, call *call) (map[string]bool, error
 
 // hiddenIn returns which workspaces of a team somebody may not see.
 func (s *Server) hiddenIn(ctx context.Context, actor accounts.Actor, teamID string) (map[string]bool, error) {
+	all, err := s.veiled(ctx, actor, teamID)
+	out := make(map[string]bool, len(all))
+	for _, w := range all {
+		out[w.ID] = true
+	}
+	return out, err
+}
+
+// projectLines are those of a team's projects; workspaces that the caller may not see are not counted.
+func (s *Server) projectLines(ctx context.Context, teamID string) (map[string]workspaces.ProjectLine, error) {
+	lines, err := s.cfg.Workspaces.ProjectLines(ctx, teamID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.veiled(ctx, callOf(ctx).actor, teamID)
+	for _, w := range all {
+		if l, ok := lines[w.ProjectID]; ok && w.DeletedAt == 0 && w.ArchivedAt == 0 {
+			l.Active = max(l.Active-1, 0) // two readings, between which it may have come or gone
+			lines[w.ProjectID] = l
+		}
+	}
+	return lines, err
+}
+
+// veiled returns the workspaces of a team that somebody may not see.
+func (s *Server) veiled(ctx context.Context, actor accounts.Actor, teamID string) ([]workspaces.Workspace, error) {
 	all, err := s.cfg.Workspaces.Private(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading which workspaces are private: %w", err)
 	}
-	out := map[string]bool{}
+	var out []workspaces.Workspace
 	for _, w := range all {
 		o, err := s.objectOf(ctx, actor, w)
 		if err != nil {
 			return nil, err
 		}
 		if accounts.Can(actor, accounts.ViewWorkspace, o) != nil {
-			out[w.ID] = true
+			out = append(out, w)
 		}
 	}
 	return out, nil

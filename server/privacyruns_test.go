@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/runs"
+	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -63,5 +64,34 @@ func TestASVS_8_2_2_RunsInPrivateWorkspacesAreTheirOwners(t *testing.T) {
 	}
 	if r := ask("member", "POST", "/runs/"+both.ID+"/keep", keep(both, 1)); r.StatusCode != 200 {
 		t.Errorf("a member decides for the open one: %d %s", r.StatusCode, r.body)
+	}
+}
+
+// Neither the name of a private workspace nor that there is one is told by the project it is in: not by its count, nor by why it cannot be
+// deleted.
+func TestProjectsTellNothingOfPrivateWorkspaces(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.serve()
+	p := h.people(t)
+	project := "/api/v1/projects/" + p.ids["project"]
+	ask := func(who, method, path, body string) reply { return h.do(method, path, body, bearer(p.tokens[who])...) }
+	if r := ask("owner", "PATCH", "/api/v1/workspaces/"+p.ids["workspace"], `{"private":true,"name":"secret plans"}`); r.StatusCode != 200 {
+		t.Fatalf("making it private: %d %s", r.StatusCode, r.body)
+	}
+	for who, want := range map[string]int{"owner": 1, "admin": 0, "member": 0, "viewer": 0} {
+		var one api.Project
+		if r := ask(who, "GET", project, ""); r.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", who, r.StatusCode, r.body)
+		} else if r.into(t, &one); one.Workspaces != want {
+			t.Errorf("%s counts %d", who, one.Workspaces)
+		}
+		var all api.ProjectList
+		if ask(who, "GET", "/api/v1/teams/"+p.team.Slug+"/projects", "").into(t, &all); len(all.Items) != 1 || all.Items[0].Workspaces != want {
+			t.Errorf("%s lists %+v", who, all.Items)
+		}
+	}
+	if r := ask("admin", "DELETE", project, ""); r.code() != "project_has_workspaces" || strings.Contains(string(r.body), "secret plans") {
+		t.Errorf("an admin deletes the project: %d %s", r.StatusCode, r.body)
 	}
 }

@@ -67,7 +67,7 @@ func (h handlers) ListProjects(ctx context.Context, req api.ListProjectsRequestO
 	if err != nil {
 		return nil, err
 	}
-	lines, err := h.cfg.Workspaces.ProjectLines(ctx, team)
+	lines, err := h.projectLines(ctx, team)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (h handlers) GetProject(ctx context.Context, _ api.GetProjectRequestObject)
 
 // project counts a project's workspaces.
 func (h handlers) project(ctx context.Context, p workspaces.Project) (api.Project, error) {
-	lines, err := h.cfg.Workspaces.ProjectLines(ctx, p.TeamID)
+	lines, err := h.projectLines(ctx, p.TeamID)
 	if err != nil {
 		return api.Project{}, err
 	}

@@ -220,6 +220,10 @@ func (s *Service) DeleteProject(ctx context.Context, projectID string) error {
 	if len(left) > 0 {
 		var keys []string
 		for _, w := range left {
+			if w.Private { // its name is its owner's, who alone can delete it
+				keys = append(keys, w.Key()+" (private)")
+				continue
+			}
 			keys = append(keys, w.Key()+" "+w.Name)
 		}
 		return fault.New(fault.Conflict, "project_has_workspaces", "The project still has %d workspaces: %s. Delete them first.",
