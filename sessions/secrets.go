@@ -212,8 +212,8 @@ func (l *live) hide(values []string) {
 	}
 }
 
-// shareMasks lets all that runs in one workspace mask what any of it was given, and returns what those that run already mask.
-func (s *Service) shareMasks(workspaceID string, masks []string) []string {
+// ShareMasks lets all sessions that run in one workspace mask what something else there was given, and returns what they mask already.
+func (s *Service) ShareMasks(workspaceID string, masks []string) []string {
 	var theirs []string
 	for _, l := range s.withRef(func(l *live) bool { return l.workspaceID == workspaceID }) {
 		if !l.ended() {

@@ -129,7 +129,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	maps.Copy(env, plan.Secrets)
 	maps.Copy(env, req.Env)
 	hidden := slices.Concat(slices.Collect(maps.Values(plan.Secrets)), secretValues(plan.Env), secretValues(req.Env), g.Masks)
-	hidden = append(hidden, s.shareMasks(row.WorkspaceID, hidden)...)
+	hidden = append(hidden, s.ShareMasks(row.WorkspaceID, hidden)...)
 	to := placement{svc: s, place: place, in: in, user: row.CreatedBy}
 	files, skipped := planFiles(g.Files, to)
 	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: hidden, Uses: g.Uses, Files: files, Inside: in != nil, NoWall: req.ConfirmNoBoundary}); err != nil {

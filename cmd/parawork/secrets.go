@@ -30,5 +30,7 @@ func (h *house) commandSecrets(ctx context.Context, c executors.Command) (execut
 	if err != nil {
 		return executors.CommandSecrets{}, err
 	}
-	return executors.CommandSecrets{Env: sessions.GivenEnv(g), Masks: g.Masks}, nil
+	// A command reads what lies in the place for others, and their sessions what this one was given.
+	masks := append(g.Masks, h.sessions.ShareMasks(w.ID, g.Masks)...)
+	return executors.CommandSecrets{Env: sessions.GivenEnv(g), Masks: masks}, nil
 }

@@ -1,6 +1,7 @@
 package testkit_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -61,5 +62,28 @@ func TestFilesOfSecretsAreShownByNoOtherWay(t *testing.T) {
 	}
 	if after, err := os.ReadFile(filepath.Join(ws.Path, "README.md")); err != nil || string(after) != string(before) {
 		t.Errorf("the value went through a link: %q, %v", after, err)
+	}
+}
+
+// What one person gave a session, another's command masks, and the other way round: both work in the same place.
+func TestSecretsOfOthersInOnePlaceAreMasked(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t)
+	const mine, his = "the-token-of-the-owner", "the-token-of-the-member"
+	addSecret(h, "/me/secrets", map[string]any{"kind": "env", "name": "OWN_TOKEN", "value": mine})
+	ws := h.Workspace(h.Sample(), "w")
+	bob := h.As(h.NewUser("bob@example.com", "Bob", "--team", h.Team))
+	bob.API("POST", "/me/secrets", map[string]any{"kind": "env", "name": "OWN_TOKEN", "value": his}, nil)
+	run := h.Run(ws.ID, "sh", "-c", `printf %s "$OWN_TOKEN" >mine; echo ready; read x; echo "read $(cat his)."`)
+	h.Wait("the session has begun", func() bool { return bytes.Contains(h.Output(run.ID, 0), []byte("ready")) })
+	var cmd struct{ Stdout string }
+	bob.API("POST", "/workspaces/"+ws.ID+"/exec", map[string]any{"command": `printf %s "$OWN_TOKEN" >his; echo "read $(cat mine)."`}, &cmd)
+	if want := "read " + strings.Repeat("*", len(mine)) + ".\n"; cmd.Stdout != want {
+		t.Errorf("the member's command shows %q", cmd.Stdout)
+	}
+	h.API("POST", "/sessions/"+run.ID+"/input", map[string]any{"text": "\r"}, nil)
+	h.Ended(run.ID)
+	if out := string(h.Output(run.ID, 0)); !strings.Contains(out, "read "+strings.Repeat("*", len(his))+".") {
+		t.Errorf("the owner's session shows %q", out)
 	}
 }
