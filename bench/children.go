@@ -19,6 +19,7 @@ var children = map[string]func(args []string) error{
 	"child-late":   childLate,
 	"child-stamp":  childStamp,
 	"child-bridge": childBridge,
+	"child-guess":  childGuess,
 }
 
 // pattern fills buf with the bytes of the spew from offset off: printable, never a secret's shape, different everywhere.

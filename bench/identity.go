@@ -3,15 +3,20 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -43,7 +48,7 @@ func (b *bench) logins(h *house) error {
 	cpu := cpuOf(pids)
 	for range n {
 		t0 := time.Now()
-		status, err := h.login(http.DefaultClient, "a long bench password")
+		status, err := login(http.DefaultClient, h.url, "a long bench password")
 		if err != nil || status != http.StatusOK {
 			return fmt.Errorf("signing in: %d %w", status, err)
 		}
@@ -55,9 +60,9 @@ func (b *bench) logins(h *house) error {
 	return nil
 }
 
-// login signs in and returns the answer's status.
-func (h *house) login(client *http.Client, password string) (int, error) {
-	resp, err := client.Post(h.url+"/api/v1/login", "application/json", bytes.NewBufferString(fmt.Sprintf(`{"email":"bench@example.com","password":%q}`, password)))
+// login signs in at a server and returns the answer's status.
+func login(client *http.Client, url, password string) (int, error) {
+	resp, err := client.Post(url+"/api/v1/login", "application/json", bytes.NewBufferString(fmt.Sprintf(`{"email":"bench@example.com","password":%q}`, password)))
 	if err != nil {
 		return 0, err
 	}
@@ -89,11 +94,14 @@ func (b *bench) guessing(h *house) error {
 			return err
 		}
 		calm = append(calm, took...)
-		stop := h.guess(1000)
+		stop, err := h.guess(b.self, 1000)
+		if err != nil {
+			return err
+		}
 		t0 := time.Now()
 		took, err = keys()
-		tries := stop()
-		if err != nil {
+		tries, gerr := stop()
+		if err := errors.Join(err, gerr); err != nil {
 			return err
 		}
 		rate = float64(tries) / time.Since(t0).Seconds()
@@ -112,8 +120,39 @@ func from(n int) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: d.DialContext, MaxIdleConnsPerHost: 1}}
 }
 
-// guess sends wrong passwords from many addresses, so many a second, until the returned func is called, which says how many were answered.
-func (h *house) guess(perSecond int) (stop func() int64) {
+// guess sends wrong passwords, so many a second, until the returned func is called, which says how many were answered. Guessers are a
+// process of their own and give way to everything else: their machines are not the server's.
+func (h *house) guess(self string, perSecond int) (stop func() (int64, error), err error) {
+	cmd := exec.Command(self, "child-guess", h.url, strconv.Itoa(perSecond))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return func() (int64, error) {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			return 0, fmt.Errorf("guessing: %w", err)
+		}
+		return strconv.ParseInt(strings.TrimSpace(out.String()), 10, 64)
+	}, nil
+}
+
+// childGuess sends wrong passwords to the server at args[0] from many addresses, args[1] a second, until standard input ends, and
+// prints how many were answered.
+func childGuess(args []string) error {
+	perSecond, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	if err := syscall.Setpriority(syscall.PRIO_PROCESS, 0, 10); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	var done atomic.Int64
@@ -124,11 +163,6 @@ func (h *house) guess(perSecond int) (stop func() int64) {
 			for j := range addresses {
 				clients = append(clients, from(i*addresses+j))
 			}
-			defer func() {
-				for _, c := range clients {
-					c.CloseIdleConnections()
-				}
-			}()
 			tick := time.NewTicker(time.Second * senders / time.Duration(perSecond))
 			defer tick.Stop()
 			for n := 0; ; n++ {
@@ -137,11 +171,15 @@ func (h *house) guess(perSecond int) (stop func() int64) {
 					return
 				case <-tick.C:
 				}
-				if _, err := h.login(clients[n%addresses], "a wrong bench password"); err == nil {
+				if _, err := login(clients[n%addresses], args[0], "a wrong bench password"); err == nil {
 					done.Add(1)
 				}
 			}
 		})
 	}
-	return func() int64 { cancel(); all.Wait(); return done.Load() }
+	_, err = io.Copy(io.Discard, os.Stdin)
+	cancel()
+	all.Wait()
+	fmt.Println(done.Load())
+	return err
 }
