@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/settings"
 )
 
@@ -90,7 +91,7 @@ func (h *house) e2bFound(p *executors.Place) {
 	if p.Kind != e2b.Kind {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(tenant.All(context.Background(), "sandboxes that were found again, of every team"), 10*time.Second)
 	defer cancel()
 	n, err := h.network.Network(ctx, p.WorkspaceID)
 	if fault.Is(err, fault.NotFound) { // it is being deleted

@@ -13,6 +13,7 @@ import (
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/gate"
+	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/store"
 )
@@ -26,7 +27,9 @@ func (h *house) buildGate(publisher events.Publisher, kept *store.Executors, env
 	}
 	h.gate, err = gate.New(gate.Config{Dir: filepath.Join(h.cfg.DataDir, "gates"), Allow: n.Private(), Upstream: out,
 		Refused: func(r executors.Refusal) { h.network.Refused(r) },
-		Fresh:   func(ctx context.Context, id string) (executors.Network, error) { return h.network.Network(ctx, id) },
+		Fresh: func(ctx context.Context, id string) (executors.Network, error) {
+			return h.network.Network(tenant.All(ctx, "gates of every team's sandboxes"), id)
+		},
 		Known: func(ctx context.Context) ([]string, error) {
 			open, err := kept.OpenSandboxes(ctx)
 			ids := make([]string, 0, len(open))
