@@ -318,6 +318,9 @@ func (h *House) close() {
 	if code := h.cmd.ProcessState.ExitCode(); code == 66 || strings.Contains(h.lines.String(), "WARNING: DATA RACE") {
 		h.t.Errorf("the race detector found a race in the server:\n%s", h.lines)
 	}
+	if strings.Contains(h.lines.String(), "does not say whose rows it is about") {
+		h.t.Errorf("some work of the server's has no scope of teams (internal/tenant):\n%s", h.lines)
+	}
 	if h.t.Failed() {
 		h.t.Logf("server:\n%s", h.lines)
 	}
