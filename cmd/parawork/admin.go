@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/store"
 )
 
 const adminUsage = `usage: parawork admin <command> [flags]
@@ -109,6 +110,42 @@ func (p program) need(fs *flag.FlagSet, names ...string) error {
 	return nil
 }
 
+// openWith reads a command's arguments, of which needed must be there, and opens the instance's accounts with the file they name.
+func (p program) openWith(ctx context.Context, fs *flag.FlagSet, file *string, args []string, needed ...string) (*instance, func() error, error) {
+	if err := p.parse(fs, args); err != nil {
+		return nil, nil, err
+	}
+	if err := p.need(fs, needed...); err != nil {
+		return nil, nil, err
+	}
+	return p.open(ctx, *file)
+}
+
+// openAlone reads the arguments of a command that must be meant, with --yes, and opens the database while no server has the data folder,
+// which done gives back. The caller closes the database.
+func (p program) openAlone(ctx context.Context, fs *flag.FlagSet, file *string, args []string) (*config.Config, *store.DB, func(), error) {
+	if err := p.parse(fs, args); err != nil {
+		return nil, nil, nil, err
+	}
+	if err := p.need(fs, "yes"); err != nil {
+		return nil, nil, nil, err
+	}
+	cfg, err := config.Load(*file, p.env)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	lock, err := lockData(cfg.DataDir)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
+	if err != nil {
+		lock.release()
+		return nil, nil, nil, err
+	}
+	return cfg, db, lock.release, nil
+}
+
 // open opens the instance's accounts.
 func (p program) open(ctx context.Context, file string) (*instance, func() error, error) {
 	cfg, err := config.Load(file, p.env)
@@ -194,13 +231,7 @@ func (p program) join(ctx context.Context, svc *instance, u accounts.User, team 
 func (p program) createToken(ctx context.Context, args []string) error {
 	fs, file := p.adminFlags("create-token")
 	email, name := fs.String("email", "", ""), fs.String("name", "command line", "")
-	if err := p.parse(fs, args); err != nil {
-		return err
-	}
-	if err := p.need(fs, "email"); err != nil {
-		return err
-	}
-	svc, done, err := p.open(ctx, *file)
+	svc, done, err := p.openWith(ctx, fs, file, args, "email")
 	if err != nil {
 		return err
 	}

@@ -56,25 +56,11 @@ func (h *house) recheckAll() {
 func (p program) newRunnerKey(ctx context.Context, args []string) error {
 	fs, file := p.adminFlags("new-runner-key")
 	fs.Bool("yes", false, "")
-	if err := p.parse(fs, args); err != nil {
-		return err
-	}
-	if err := p.need(fs, "yes"); err != nil {
-		return err
-	}
-	cfg, err := config.Load(*file, p.env)
+	cfg, db, done, err := p.openAlone(ctx, fs, file, args)
 	if err != nil {
 		return err
 	}
-	lock, err := lockData(cfg.DataDir)
-	if err != nil {
-		return err
-	}
-	defer lock.release()
-	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
-	if err != nil {
-		return err
-	}
+	defer done()
 	defer db.Close()
 	key, err := settleKey(ctx, cfg.DataDir, db)
 	if err != nil {

@@ -17,10 +17,7 @@ import (
 func (p program) list(ctx context.Context, name string, args []string) error {
 	fs, file := p.adminFlags(name)
 	search := fs.String("search", "", "")
-	if err := p.parse(fs, args); err != nil {
-		return err
-	}
-	svc, done, err := p.open(ctx, *file)
+	svc, done, err := p.openWith(ctx, fs, file, args)
 	if err != nil {
 		return err
 	}
@@ -103,13 +100,7 @@ func (p program) changeUser(ctx context.Context, name string, args []string) err
 	if name == "make-operator" {
 		no = fs.Bool("no", false, "")
 	}
-	if err := p.parse(fs, args); err != nil {
-		return err
-	}
-	if err := p.need(fs, "email"); err != nil {
-		return err
-	}
-	svc, done, err := p.open(ctx, *file)
+	svc, done, err := p.openWith(ctx, fs, file, args, "email")
 	if err != nil {
 		return err
 	}
@@ -177,13 +168,7 @@ func (p program) resetLink(ctx context.Context, svc *instance, file string, u ac
 func (p program) changeTeam(ctx context.Context, name string, args []string) error {
 	fs, file := p.adminFlags(name)
 	slug := fs.String("team", "", "")
-	if err := p.parse(fs, args); err != nil {
-		return err
-	}
-	if err := p.need(fs, "team"); err != nil {
-		return err
-	}
-	svc, done, err := p.open(ctx, *file)
+	svc, done, err := p.openWith(ctx, fs, file, args, "team")
 	if err != nil {
 		return err
 	}
@@ -221,13 +206,7 @@ func (in *instance) findTeam(ctx context.Context, slug string) (accounts.Team, e
 func (p program) addMember(ctx context.Context, args []string) error {
 	fs, file := p.adminFlags("add-member")
 	email, slug, role := fs.String("email", "", ""), fs.String("team", "", ""), fs.String("role", string(accounts.Member), "")
-	if err := p.parse(fs, args); err != nil {
-		return err
-	}
-	if err := p.need(fs, "email", "team"); err != nil {
-		return err
-	}
-	svc, done, err := p.open(ctx, *file)
+	svc, done, err := p.openWith(ctx, fs, file, args, "email", "team")
 	if err != nil {
 		return err
 	}

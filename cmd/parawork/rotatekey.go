@@ -108,25 +108,11 @@ func noteKey(ctx context.Context, db *store.DB, key []byte) (other bool, err err
 func (p program) rotateKey(ctx context.Context, args []string) error {
 	fs, file := p.adminFlags("rotate-key")
 	fs.Bool("yes", false, "")
-	if err := p.parse(fs, args); err != nil {
-		return err
-	}
-	if err := p.need(fs, "yes"); err != nil {
-		return err
-	}
-	cfg, err := config.Load(*file, p.env)
+	cfg, db, done, err := p.openAlone(ctx, fs, file, args)
 	if err != nil {
 		return err
 	}
-	lock, err := lockData(cfg.DataDir)
-	if err != nil {
-		return err
-	}
-	defer lock.release()
-	db, err := store.Open(ctx, store.Config{URL: cfg.Database.URL, DataDir: cfg.DataDir})
-	if err != nil {
-		return err
-	}
+	defer done()
 	sealed, unreadable, err := changeKey(byCommandLine(ctx), cfg, db)
 	if err = errors.Join(err, db.Close()); err != nil {
 		return err
