@@ -93,6 +93,9 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
       await change.locator("summary").click();
       await change.getByText("member.update").waitFor();
       await shot(page, `audit-${colorScheme}-${size}`);
+      // The open section is to be seen, on a phone in a strip of many.
+      const section = await page.getByRole("navigation", { name: "Settings" }).locator("[aria-current=page]").boundingBox();
+      assert.ok(section.x >= 0 && section.x + section.width <= page.viewportSize().width, `the open section lies at ${section.x}`);
       assert.deepEqual(await axe(page), []);
       await page.getByLabel("What was done").fill("member.update");
       await page.getByRole("button", { name: "Show" }).click();

@@ -73,6 +73,11 @@ const WIDE: readonly Section[] = ["metrics", "audit", "server-audit", "users", "
 
 const route = getRouteApi("/$team/settings/{-$section}");
 
+/** On a phone the sections are a strip that scrolls: the one that is open is shown in it. */
+function inView(link: HTMLAnchorElement | null) {
+  link?.scrollIntoView({ block: "nearest", inline: "center" });
+}
+
 export function SettingsScreen() {
   const { section = "profile" } = route.useParams();
   const team = useTeam();
@@ -102,6 +107,7 @@ export function SettingsScreen() {
                     key={s}
                     to="/$team/settings/{-$section}"
                     params={{ team: team.slug, section: s }}
+                    ref={s === known ? inView : undefined}
                     aria-current={s === known ? "page" : undefined}
                     className="row-h flex items-center rounded-md px-2.5 whitespace-nowrap text-fg2 -outline-offset-2 hover:bg-bg2 aria-[current=page]:bg-bg3 aria-[current=page]:text-fg"
                   >
