@@ -130,13 +130,13 @@ func (s *Billing) Spent(ctx context.Context, from, to int64) (nano int64, err er
 
 // NoteAlert stores that a threshold was passed; false when it was already.
 func (s *Billing) NoteAlert(ctx context.Context, a billing.Alert) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO budget_alerts (period, percent, spent_nano, limit_nano, noted_at) VALUES (?,?,?,?,?) ON CONFLICT DO NOTHING`,
-		a.Period, a.Percent, a.SpentNano, a.LimitNano, a.At))
+	return inserted(s.db.Exec(ctx, `INSERT INTO limit_alerts (scope, scope_id, team_id, period, percent, used, limit_at, noted_at)
+		VALUES ('instance_budget', '', {team?}, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, "", a.Period, a.Percent, a.SpentNano, a.LimitNano, a.At))
 }
 
 // DropAlerts forgets a period's thresholds above percent.
 func (s *Billing) DropAlerts(ctx context.Context, period string, percent int) error {
-	_, err := s.db.Exec(ctx, `DELETE FROM budget_alerts WHERE period = ? AND percent > ?`, period, percent)
+	_, err := s.db.Exec(ctx, `DELETE FROM limit_alerts WHERE scope = 'instance_budget' AND team_id = {team?} AND period = ? AND percent > ?`, "", period, percent)
 	return err
 }
 
