@@ -105,7 +105,7 @@ func rules() []rule {
 	add("./server/...", nil, "store and server are leaves: cmd joins them", append([]string{"./store/...", "./cmd/...", "./executors/*"}, database...)...)
 	add("./internal/...", []string{"./internal/testkit", "./internal/testpg", "./internal/arch"}, "internal packages are the tools of all rooms and know none",
 		"./accounts/...", "./config/...", "./workspaces/...", "./executors/...", "./guest/...", "./sessions/...", "./sync/...", "./events/...", "./store/...", "./server/...", "./ui/...", "./cmd/...")
-	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./internal/testkit", "./internal/testissuer", "testing")
+	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./internal/testkit", "./internal/testissuer", "./internal/teststripe", "testing")
 	return out
 }
 
