@@ -51,7 +51,7 @@ type mirror struct {
 	// Only the worker's.
 	loaded  bool
 	files   map[string]File
-	known   map[string]string   // hashes a step that was cut off may have moved in, by path
+	known   map[string][]string // hashes that steps which were not stored may have moved in, by path
 	marks   map[string]fileMark // of files as the mirror left them
 	stamps  map[string]string   // of large files, which have no hash
 	builtOn string
@@ -87,7 +87,7 @@ func (b realBox) writeFile(ctx context.Context, path string, r io.Reader, mode u
 func newMirror(s *Service, src source, f *follower, kind string) *mirror {
 	return &mirror{s: s, source: src, id: f.workspaceID, teamID: f.teamID, sbxID: f.sandboxID, kind: kind, log: f.log, fresh: true,
 		set: map[string]guest.Change{}, from: map[string]int{}, dirty: map[string]int{}, step: make(chan struct{}), wake: make(chan struct{}, 1),
-		files: map[string]File{}, known: map[string]string{}, marks: map[string]fileMark{}, stamps: map[string]string{}, send: map[string]bool{}, parts: map[string]*part{}}
+		files: map[string]File{}, known: map[string][]string{}, marks: map[string]fileMark{}, stamps: map[string]string{}, send: map[string]bool{}, parts: map[string]*part{}}
 }
 
 // note takes in what the guest says differs. It never blocks for long.
@@ -309,6 +309,11 @@ func (m *mirror) take() (task, bool) {
 	m.dirty, m.told = map[string]int{}, time.Time{}
 	if m.fresh {
 		for p := range m.files {
+			if _, ok := t.paths[p]; !ok {
+				t.paths[p] = 0
+			}
+		}
+		for p := range m.known { // moved in by a step that was cut off: nothing else may remember it
 			if _, ok := t.paths[p]; !ok {
 				t.paths[p] = 0
 			}

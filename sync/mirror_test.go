@@ -297,8 +297,14 @@ func TestDyingAnywhere(t *testing.T) {
 			must(t, os.Remove(r.in("new.txt")))
 			must(t, os.Remove(r.in("run.sh")))
 			put(t, r.in("another.txt"), "two\n")
+			put(t, r.in("passing.txt"), "two\n")
 			put(t, r.onHost("src/lib.go"), "a person's\n")
 			put(t, r.in("src/lib.go"), "two\n")
+			look := func() { // so that the first set that is told is of now
+				_, err := r.place.Guest.PollNow(t.Context(), git(t, r.host, "rev-parse", "HEAD"))
+				must(t, err)
+			}
+			look()
 			s.Follow(r.place)
 			<-dead
 			cancel()
@@ -308,6 +314,8 @@ func TestDyingAnywhere(t *testing.T) {
 			// The sandbox goes on while nobody is there.
 			put(t, r.in("README.md"), "three\n")
 			put(t, r.in("another.txt"), "three\n")
+			must(t, os.Remove(r.in("passing.txt"))) // nothing says that it ever was, but the journal
+			look()
 			r.start()
 			r.sync()
 			r.sync() // the kept file is in the sandbox then

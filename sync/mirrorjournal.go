@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -33,11 +34,18 @@ func (m *mirror) journal(tr *tree, items []*item) error {
 	var jots []jot
 	for _, it := range items {
 		if it.got != nil {
-			m.known[it.path] = it.got.hash
+			m.mayHold(it.path, it.got.hash)
 			jots = append(jots, jot{Path: []byte(it.path), Hash: it.got.hash})
 		}
 	}
 	return m.jot(tr, jots...)
+}
+
+// mayHold notes that a step, which may end anywhere, leaves this under a path. What an earlier one was about to leave there may be there as well.
+func (m *mirror) mayHold(path, hash string) {
+	if !slices.Contains(m.known[path], hash) {
+		m.known[path] = append(m.known[path], hash)
+	}
 }
 
 // jot adds lines to the journal.
@@ -67,8 +75,11 @@ func (m *mirror) jot(tr *tree, jots ...jot) error {
 	return err
 }
 
-// unjournal forgets a step that is stored.
+// unjournal forgets a step that is stored, unless there is still something of an earlier one that was cut off.
 func (m *mirror) unjournal(tr *tree) error {
+	if len(m.known) > 0 {
+		return nil
+	}
 	if err := tr.temp.Remove(journalName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return m.fail("forgetting the journal", err)
 	}
@@ -145,7 +156,7 @@ func (m *mirror) replay(ctx context.Context) error {
 			continue
 		}
 		if j.Conflict == nil {
-			m.known[string(j.Path)] = j.Hash
+			m.mayHold(string(j.Path), j.Hash)
 			continue
 		}
 		c := *j.Conflict

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -274,7 +275,7 @@ func (m *mirror) ours(it *item) bool {
 	if row, ok := m.files[it.path]; ok && row.Hash != "" && row.Hash == it.sum.hash {
 		return true
 	}
-	if h := m.known[it.path]; h != "" && h == it.sum.hash {
+	if it.sum.hash != "" && slices.Contains(m.known[it.path], it.sum.hash) {
 		return true
 	}
 	for _, b := range [...]*BaseFile{it.base, it.was} {

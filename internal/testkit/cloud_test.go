@@ -241,6 +241,11 @@ func TestAServerKilledWhileFilesComeHome(t *testing.T) {
 		t.Fatalf("%+v\n%s", got, c.Output(s.ID, 0))
 	}
 	c.same(ws)
+	for p := range tree(ws.Path) {
+		if strings.Contains(p, ".server-") {
+			t.Errorf("%s was kept beside the sandbox's, and nobody but the sandbox wrote it", p)
+		}
+	}
 	head := strings.TrimSpace(c.sh(ws, "git rev-parse HEAD"))
 	c.Wait("the commit is home", func() bool {
 		var w struct {
