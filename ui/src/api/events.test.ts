@@ -21,6 +21,13 @@ describe("events", () => {
     expect(staleAfter("t", event("project.updated", "prj_1"))).toContainEqual(keys.project("prj_1"));
     expect(staleAfter("t", event("changes.updated", "ws_1", "ws_1"))).toContainEqual(keys.changes("ws_1"));
     expect(staleAfter("t", event("session.updated", "ses_1", "ws_1"))).toContainEqual(keys.sessions("ws_1"));
+    expect(staleAfter("t", event("tokens.updated", "ses_1", "ws_1"))).toEqual([
+      ["costs", "t"],
+      keys.costs("ws_1"),
+      keys.sessions("ws_1"),
+    ]);
+    expect(staleAfter("t", event("budget.updated"))).toContainEqual(keys.executors("t"));
+    expect(staleAfter("t", event("grace.updated", "ws_1"))).toContainEqual(keys.sandbox("ws_1"));
     expect(staleAfter("t", event("something.new"))).toEqual([["team", "t"]]);
   });
 });

@@ -128,10 +128,16 @@ export function parseEvent(text: string): TeamEvent | undefined {
   }
 }
 
+/** Subjects whose events have a workspace's id for their own. */
+const OF_WORKSPACES: ReadonlySet<string> = new Set(["workspace", "changes", "grace"]);
+
+/** Subjects after which the workspace itself is read again. */
+const TELLS_OF_IT: ReadonlySet<string> = new Set(["workspace", "changes", "grace", "session", "usage", "tokens"]);
+
 /** The query keys an event makes stale. */
 export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
   const subject = e.type.split(".")[0];
-  const workspace = e.workspace_id || (subject === "workspace" || subject === "changes" ? e.id : "");
+  const workspace = e.workspace_id || (OF_WORKSPACES.has(subject ?? "") ? e.id : "");
   const lists = [["team", team, "workspaces"]] as const;
   if (e.type === "session.conversation") return [keys.conversation(e.id), keys.conversations(workspace)];
   switch (subject) {
@@ -179,6 +185,16 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "team":
     case "member":
       return [keys.members(team), keys.me];
+    case "usage":
+    case "tokens":
+      // They come often while agents work: what adds up a month is asked again, lists are not.
+      return [["costs", team], ...(workspace ? [keys.costs(workspace), keys.sessions(workspace)] : [])];
+    case "quota":
+    case "budget":
+    case "billing":
+      return [["costs", team], keys.myQuotas, keys.executors(team)];
+    case "grace":
+      return [...lists, keys.inbox(team), keys.costs(workspace), keys.sandbox(workspace), keys.sessions(workspace)];
     case "agent":
       return [keys.agents(team), keys.accounts, keys.teamAccounts(team)];
     default:
@@ -211,7 +227,7 @@ export class EventPump {
     if (subject === "runner") this.sandboxes = true;
     const workspace = e.workspace_id || e.id;
     const grew = e.type === "session.conversation"; // each second while an agent works
-    if (subject === "workspace" || (subject === "session" && !grew) || subject === "changes") {
+    if (TELLS_OF_IT.has(subject ?? "") && !grew && (e.workspace_id || OF_WORKSPACES.has(subject ?? ""))) {
       this.pending.set(`exact:${workspace}`, keys.workspace(workspace));
     }
     if (this.timer !== undefined) return;

@@ -29,6 +29,8 @@ export const keys = {
   commits: (id: string) => ["workspace", id, "commits"] as const,
   activity: (id: string) => ["workspace", id, "activity"] as const,
   loss: (id: string) => ["workspace", id, "loss"] as const,
+  costs: (id: string) => ["workspace", id, "costs"] as const,
+  myQuotas: ["me", "quotas"] as const,
   sandbox: (id: string) => ["workspace", id, "sandbox"] as const,
   merge: (id: string, strategy: string, head: string) => ["workspace", id, "merge", strategy, head] as const,
   diff: (id: string, path: string, stamp: string, context: number) =>

@@ -5,6 +5,7 @@ const PATHS = {
   close: <path d="m4 4 8 8m0-8-8 8" />,
   check: <path d="m3 8.5 3.2 3.2L13 5" />,
   chevronDown: <path d="m4 6 4 4 4-4" />,
+  chevronLeft: <path d="m10 4-4 4 4 4" />,
   chevronRight: <path d="m6 4 4 4-4 4" />,
   chevronUp: <path d="m4 10 4-4 4 4" />,
   arrowLeft: <path d="M13 8H3m4-4L3 8l4 4" />,

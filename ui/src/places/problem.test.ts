@@ -18,6 +18,25 @@ it("reads why a place cannot serve, and only ways it knows", () => {
   expect(serveProblem(new Error("no"))).toBeUndefined();
 });
 
+it("reads what a quota keeps from beginning, with its figures", () => {
+  const told = serveProblem(
+    error("quota_exceeded", {
+      scope: "user_hours",
+      used: 36_000_000,
+      limit: 36_000_000,
+      unit: "ms",
+      resets_at: 5,
+      ways: ["local", "upgrade"],
+    }),
+  );
+  expect(told?.ways).toEqual(["retry", "local", "upgrade"]);
+  expect(told?.refusal).toMatchObject({ code: "quota_exceeded", used: 36_000_000, unit: "ms", resetsAt: 5 });
+  expect(serveProblem(error("budget_exceeded", { scope: "instance_budget" }))?.refusal?.title).toBe(
+    "The server's budget is spent",
+  );
+  expect(serveProblem(error("place_cannot_serve", {}))?.refusal).toBeUndefined();
+});
+
 it("keeps the newest of each workspace until it is cleared", () => {
   expect(noteProblem("ws_1", error("place_cannot_serve", { reason: "quota" }))).toBe(true);
   expect(noteProblem("ws_2", new Error("no"))).toBe(false);

@@ -1,5 +1,6 @@
 import { ApiError } from "@/api/problem";
 import { Store } from "@/state/store";
+import { type Refusal, refusalOf } from "./refusal";
 
 /** What somebody can do about a place that cannot serve. */
 export type Way = "retry" | "local" | "upgrade" | "settings";
@@ -10,19 +11,25 @@ export interface ServeProblem {
   message: string;
   ways: readonly Way[];
   requestId: string;
+  /** It is a quota, a budget or a payment that keeps it from beginning. */
+  refusal?: Refusal;
 }
 
 const WAYS: readonly Way[] = ["retry", "local", "upgrade", "settings"];
 
-/** The problem an answer tells, where it is one of a place that cannot serve. */
+/** The problem an answer tells, where it is one of a place that cannot serve, or of one that may not. */
 export function serveProblem(error: unknown): ServeProblem | undefined {
-  if (!(error instanceof ApiError) || error.code !== "place_cannot_serve") return undefined;
+  const refusal = refusalOf(error);
+  if (!(error instanceof ApiError) || (error.code !== "place_cannot_serve" && !refusal)) return undefined;
   const { reason, ways } = error.details;
+  const told = Array.isArray(ways) ? WAYS.filter((w) => ways.includes(w)) : (["retry", "local"] as readonly Way[]);
   return {
     reason: typeof reason === "string" ? reason : "",
     message: error.message,
-    ways: Array.isArray(ways) ? WAYS.filter((w) => ways.includes(w)) : ["retry", "local"],
+    // What was refused can be tried again when somebody raised what was in its way.
+    ways: refusal ? WAYS.filter((w) => w === "retry" || told.includes(w)) : told,
     requestId: error.requestId,
+    ...(refusal ? { refusal } : {}),
   };
 }
 

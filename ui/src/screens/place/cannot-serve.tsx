@@ -14,6 +14,7 @@ import { findPlace } from "@/places/which";
 import { plain } from "@/places/words";
 import { confirm } from "@/state/confirm";
 import { toast } from "@/state/toasts";
+import { RefusalFigures, UpgradeWays } from "./refusal";
 
 interface Props {
   workspace: Workspace;
@@ -98,13 +99,14 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
         <span aria-hidden className="text-failed">
           ▲
         </span>
-        {name} cannot serve now
+        {problem.refusal?.title ?? `${name} cannot serve now`}
       </h2>
       <p className="mt-1 break-words text-fg2">{plain(problem.message)}</p>
       {command && <CopyLine text={command} label="the command" />}
+      {problem.refusal && <RefusalFigures refusal={problem.refusal} />}
       <p className="mt-1 text-fg2">Your files are safe: what was synced is on this server.</p>
       <div className="mt-3 flex flex-wrap gap-2">
-        {can("retry") && may && (
+        {can("retry") && may && !problem.refusal && (
           <Button
             look="primary"
             busy={(retrying || retry.isPending) && "Trying again"}
@@ -115,6 +117,7 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
         )}
         {can("local") && may && (
           <Button
+            look={problem.refusal ? "primary" : "plain"}
             busy={local.isPending && "Moving"}
             disabled={places.isSuccess && !target}
             title={places.isSuccess && !target ? "No place on this server can be used now" : undefined}
@@ -128,6 +131,15 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
             Upgrade plan
           </Button>
         )}
+        {can("retry") && may && problem.refusal && (
+          <Button
+            look="quiet"
+            busy={(retrying || retry.isPending) && "Trying again"}
+            onClick={() => (onRetry ? onRetry() : retry.mutate())}
+          >
+            Try again
+          </Button>
+        )}
         {can("settings") && operator && (
           <Link
             to="/$team/settings/{-$section}"
@@ -138,7 +150,11 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
           </Link>
         )}
       </div>
-      {how && can("upgrade") && <p className="mt-2 text-fg2">{upgradeWords(problem.reason, operator)}</p>}
+      {how && can("upgrade") && (
+        <div className="mt-2 text-fg2">
+          {problem.refusal ? <UpgradeWays refusal={problem.refusal} /> : upgradeWords(problem.reason, operator)}
+        </div>
+      )}
       {can("settings") && !operator && (
         <p className="mt-2 text-meta text-fg3">An operator of this server can change this under Settings, Places.</p>
       )}

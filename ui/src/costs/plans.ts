@@ -1,0 +1,52 @@
+import { count, plural } from "@/format/text";
+import { usd } from "@/places/money";
+import { mb, minutes } from "@/places/words";
+import type { Plan, Quota } from "./api";
+
+/** What may be said of a plan, each with how it is typed. Memory is typed in GB. */
+export const FIELDS: readonly { field: keyof Quota; label: string; hint?: string }[] = [
+  { field: "hours_month", label: "Hours a month", hint: "each person" },
+  { field: "concurrent", label: "Sandboxes at once", hint: "each person" },
+  { field: "concurrent_team", label: "Sandboxes at once", hint: "the whole team" },
+  { field: "cpus", label: "Cores", hint: "the largest size" },
+  { field: "memory_mb", label: "Memory in GB", hint: "the largest size" },
+  { field: "session_minutes", label: "Longest run in minutes" },
+  { field: "creations_hour", label: "Sandboxes made in an hour", hint: "each person" },
+  { field: "seats", label: "Members" },
+];
+
+/** A bound as a field shows it; empty does not bind. */
+export const boundText = (f: keyof Quota, v: number | null): string =>
+  v === null ? "" : String(f === "memory_mb" ? v / 1024 : v);
+
+/** What was typed as a bound: null for an empty field, undefined for what is none. */
+export function readBound(f: keyof Quota, text: string): number | null | undefined {
+  const t = text.trim().replaceAll(",", "");
+  if (t === "") return null;
+  if (!/^\d{1,7}(\.\d{1,3})?$/.test(t)) return undefined;
+  const n = f === "memory_mb" ? Number(t) * 1024 : Number(t);
+  return Number.isInteger(n) ? n : undefined;
+}
+
+/** What a plan allows, in a line. */
+export function planWords(q: Quota): string {
+  const parts = [
+    q.hours_month !== null && `${plural(q.hours_month, "hour")} a month each`,
+    q.concurrent !== null && `${count(q.concurrent)} at once each`,
+    q.concurrent_team !== null && `${count(q.concurrent_team)} in the team`,
+    q.cpus !== null && `up to ${plural(q.cpus, "core")}`,
+    q.memory_mb !== null && `${mb(q.memory_mb)} of memory`,
+    q.session_minutes !== null && q.session_minutes > 0 && `runs of ${minutes(q.session_minutes)}`,
+    q.creations_hour !== null && `${count(q.creations_hour)} made in an hour each`,
+    q.seats !== null && plural(q.seats, "member"),
+  ].filter(Boolean);
+  return parts.length > 0 ? parts.join(", ") : "nothing is bound";
+}
+
+/** What a plan costs. */
+export function planPrice(p: Pick<Plan, "seat_month_nano" | "trial_days" | "metered_usage">): string {
+  const seat = p.seat_month_nano > 0 ? `${usd(p.seat_month_nano)} a member and month` : "free of charge";
+  return [seat, p.metered_usage && "and what is used", p.trial_days > 0 && `${plural(p.trial_days, "day")} to try`]
+    .filter(Boolean)
+    .join(", ");
+}

@@ -1,0 +1,94 @@
+import { usd } from "@/places/money";
+import { dayLong, dayShort, daySpan, exactUsd, hourShort } from "./amounts";
+import type { Span, UsageFigures, UsageGroup, UsageItem } from "./api";
+import type { Bar } from "./chart";
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+
+/** What usage is broken down by; teams only of the whole server. */
+export const GROUPS: readonly { value: UsageGroup; name: string; column: string }[] = [
+  { value: "day", name: "Day", column: "Day" },
+  { value: "team", name: "Team", column: "Team" },
+  { value: "user", name: "Person", column: "Person" },
+  { value: "project", name: "Project", column: "Project" },
+  { value: "workspace", name: "Workspace", column: "Workspace" },
+  { value: "executor", name: "Place", column: "Place" },
+  { value: "agent", name: "Agent", column: "Agent" },
+];
+
+export const columnOf = (group: UsageGroup): string =>
+  group === "hour" ? "Hour" : (GROUPS.find((g) => g.value === group)?.column ?? "");
+
+/** The moment an item of days or hours begins. Keys are days ("2026-11-05"), hours in ISO 8601, or ms. */
+export function beginOf(item: Pick<UsageItem, "key">): number {
+  if (/^\d{10,}$/.test(item.key)) return Number(item.key);
+  return Date.parse(/^\d{4}-\d\d-\d\d$/.test(item.key) ? `${item.key}T00:00:00Z` : item.key);
+}
+
+/** What both sandboxes and models cost. */
+export const whole = (f: UsageFigures): number => f.cost_nano + f.tokens_cost_nano;
+
+/** The bars of a span: one for each of its days or hours, those in which nothing ran among them, none of the future. */
+export function bars(items: readonly UsageItem[], span: Span, group: "day" | "hour", now: number): Bar[] {
+  const step = group === "day" ? DAY : HOUR;
+  const known = new Map(items.map((i) => [beginOf(i), i]));
+  const list: Bar[] = [];
+  for (let at = span.from; at < Math.min(span.to, now + 1); at += step) {
+    const item = known.get(at);
+    list.push({
+      key: String(at),
+      short: group === "day" ? dayShort(at) : hourShort(at),
+      long: group === "day" ? dayLong(at) : `${dayShort(at)}, ${hourShort(at)} UTC`,
+      values: [item?.cost_nano ?? 0, item?.tokens_cost_nano ?? 0],
+      open: at + step > now,
+    });
+  }
+  return list;
+}
+
+/** What a row is called. */
+export function nameOf(item: UsageItem, group: UsageGroup): string {
+  if (group === "day") return dayShort(beginOf(item));
+  if (group === "hour") return hourShort(beginOf(item));
+  if (item.key === "private") return "Others' private workspaces";
+  if (item.name) return item.name;
+  const gone: Partial<Record<UsageGroup, string>> = {
+    user: item.key ? "A person who is gone" : "The server itself",
+    project: item.key ? "A project that is gone" : "No project",
+    workspace: item.key ? "A workspace that is gone" : "No workspace",
+    team: item.key ? "A team that is gone" : "The server itself",
+    agent: "No agent",
+  };
+  return gone[group] ?? item.key;
+}
+
+/** What models cost: unknown stays unknown. */
+export function modelWords(f: Pick<UsageFigures, "tokens_cost_nano" | "tokens_unknown">, money = usd): string {
+  if (f.tokens_unknown === 0) return money(f.tokens_cost_nano);
+  return f.tokens_cost_nano === 0 ? "unknown" : `${money(f.tokens_cost_nano)} + unknown`;
+}
+
+export const moneyOf = (exact: boolean): ((nano: number) => string) => (exact ? exactUsd : usd);
+
+/** Where the span lies that is shown. */
+export function spanOf(month: Span, day: string | undefined): Span {
+  return day ? daySpan(day) : month;
+}
+
+export type SortBy = "name" | "run_ms" | "cost_nano" | "tokens" | "tokens_cost_nano" | "whole";
+
+/** Rows in an order; time runs forward, everything else has the most first. */
+export function sorted(items: readonly UsageItem[], group: UsageGroup, by: SortBy | undefined): UsageItem[] {
+  const time = group === "day" || group === "hour";
+  const list = [...items];
+  if (!by || (by === "name" && time)) {
+    return time
+      ? list.sort((a, b) => beginOf(a) - beginOf(b))
+      : list.sort((a, b) => whole(b) - whole(a) || b.run_ms - a.run_ms);
+  }
+  if (by === "name") return list.sort((a, b) => nameOf(a, group).localeCompare(nameOf(b, group)));
+  const value = (i: UsageItem) =>
+    by === "whole" ? whole(i) : by === "tokens" ? i.input_tokens + i.output_tokens : i[by];
+  return list.sort((a, b) => value(b) - value(a));
+}

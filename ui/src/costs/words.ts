@@ -1,0 +1,80 @@
+import { plural } from "@/format/text";
+import type { MarkKind } from "@/kit/mark";
+import { until } from "@/places/far-words";
+import { hourly, usd } from "@/places/money";
+import { momentUtc, spell } from "./amounts";
+import type { Budget, BudgetStanding, LimitAlert } from "./api";
+
+const DAY = 86_400_000;
+
+/** How a budget stands, by shape and word. */
+export function standingSaid(s: Pick<BudgetStanding, "state">): { mark: MarkKind; word: string } {
+  switch (s.state) {
+    case "ok":
+      return { mark: "done", word: "Within the budget" };
+    case "warned":
+      return { mark: "needs", word: "Nearly spent" };
+    case "grace":
+      return { mark: "failed", word: "Spent: work is about to pause" };
+    case "stopped":
+      return { mark: "failed", word: "Spent: paid work stands still" };
+    case "overage":
+      return { mark: "needs", word: "Beyond the budget, as you allow" };
+  }
+}
+
+/** When a moment is, near ones by how long it takes: "in 2 h 5 min", "1 Dec 2026, 00:00 UTC". */
+export const whenWords = (at: number, now: number): string => (at - now < DAY ? until(at, now) : momentUtc(at));
+
+/** How fast money goes, and when there is no more: undefined while nothing runs that costs. */
+export function rateWords(
+  s: Pick<BudgetStanding, "rate_nano_per_hour" | "exhausted_at">,
+  now: number,
+): string | undefined {
+  if (s.rate_nano_per_hour <= 0) return undefined;
+  const end = s.exhausted_at === null ? "" : `; at this rate it is spent ${whenWords(s.exhausted_at, now)}`;
+  return `${hourly(s.rate_nano_per_hour)} an hour now${end}`;
+}
+
+/** A threshold that was passed: "90 % of the team's budget ($450.00 of $500.00)". */
+export function alertWords(a: LimitAlert): string {
+  switch (a.scope) {
+    case "user_hours":
+      return `${a.percent} % of somebody's hours (${spell(a.used)} of ${spell(a.limit)})`;
+    case "team_overage":
+      return `${a.percent} % of what may be spent beyond the budget (${usd(a.used)} of ${usd(a.limit)})`;
+    case "instance_budget":
+      return `${a.percent} % of the server's budget (${usd(a.used)} of ${usd(a.limit)})`;
+    default:
+      return `${a.percent} % of the budget (${usd(a.used)} of ${usd(a.limit)})`;
+  }
+}
+
+/** Thresholds as they were typed: whole percents from 1 to 1000, in order and once each; undefined when something else was typed. */
+export function readThresholds(text: string): number[] | undefined {
+  const words = text.split(/[\s,;%]+/).filter(Boolean);
+  const list = words.map((w) => (/^\d{1,4}$/.test(w) ? Number(w) : Number.NaN));
+  if (list.some((n) => !(n >= 1 && n <= 100))) return undefined;
+  return [...new Set(list)].sort((a, b) => a - b);
+}
+
+/** Minutes of grace in words. */
+export const graceWords = (seconds: number): string =>
+  seconds === 0
+    ? "at once"
+    : seconds % 60 === 0
+      ? `after ${plural(seconds / 60, "minute")}`
+      : `after ${plural(seconds, "second")}`;
+
+/** The short sum of the header: "$412.80 of $500.00". */
+export const headerWords = (b: Pick<Budget, "limit_nano" | "standing">): string =>
+  b.limit_nano === null ? usd(b.standing.spent_nano) : `${usd(b.standing.spent_nano)} of ${usd(b.limit_nano)}`;
+
+const HOUR = 3_600_000;
+
+/** What something cost by now: what was asked a moment ago, and its rate since then. */
+export const costNow = (cost: number, rate: number, asked: number, now: number): number =>
+  cost + (rate > 0 && asked > 0 ? Math.round((rate * Math.max(0, Math.min(now - asked, HOUR))) / HOUR) : 0);
+
+/** When a budget ends by which something stands still is worth a word in the head of a workspace. */
+export const ENDS_SOON = 12 * HOUR;
