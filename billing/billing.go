@@ -6,7 +6,7 @@
 // one price, lies within one day (UTC), and its cost is rounded once, half to even. Closed segments never change. Money is int64 nano-USD,
 // time int64 ms UTC; floats are nowhere.
 //
-// Goroutines: none of its own.
+// Goroutines: none of its own; Run adds up hours.
 package billing
 
 import (
@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 )
@@ -51,7 +52,11 @@ type Segment struct {
 	Purpose     string
 	CPUs        int
 	MemoryMB    int64
-	PriceNano   int64 // an hour
+	ProjectID   string // "" = the store finds it by the workspace
+	Metered     bool   // its time counts in people's hours
+	PriceID     string // row of the price book, "" = none
+	PriceNano   int64  // an hour
+	AdjustsID   string // a correction of that segment, which stays as it was
 	StartedAt   int64
 	SeenAt      int64 // when it was last known to run
 	EndedAt     int64 // 0 = it is open
@@ -66,8 +71,8 @@ type Store interface {
 	OpenSegments(ctx context.Context) ([]Segment, error)
 	// OpenSegment returns a sandbox's; false when it has none.
 	OpenSegment(ctx context.Context, sandboxID string) (Segment, bool, error)
-	// LastEnd is when a sandbox's latest segment ended; 0 = it has none that ended.
-	LastEnd(ctx context.Context, sandboxID string) (int64, error)
+	// LastEnd is when a sandbox's latest segment ended, and which that is; 0 = it has none that ended.
+	LastEnd(ctx context.Context, sandboxID string) (at int64, segmentID string, err error)
 	// LatestTime is the latest time any segment names.
 	LatestTime(ctx context.Context) (int64, error)
 	InsertSegment(ctx context.Context, s Segment) error
@@ -88,6 +93,15 @@ type Store interface {
 	DropAlerts(ctx context.Context, period string, percent int) error
 
 	Reports
+	Rolls
+}
+
+// Prices is the price book; see billing/price.
+type Prices interface {
+	// Quote is what an hour of a sandbox of a size costs at a time.
+	Quote(executor string, cpus int, memoryMB, at int64) price.Quote
+	// Next is when another price of the executor holds than at after; false when none is known.
+	Next(executor string, after int64) (int64, bool)
 }
 
 // Budget is what may be spent in a month (UTC). Limited is false when there is no bound.
@@ -99,11 +113,13 @@ type Budget struct {
 // Config is what a Ledger is made of.
 type Config struct {
 	Store   Store
+	Prices  Prices                                    // nil = what stretches say
 	Budget  func(ctx context.Context) (Budget, error) // of the instance; nil = no bound
 	Tell    func(ctx context.Context, a Alert)        // tells people that a threshold was passed; optional
 	Events  events.Publisher                          // optional
 	Now     func() time.Time                          // the server's clock, which may jump
 	Elapsed func() time.Duration                      // a clock that does not jump and goes on while the machine sleeps
+	After   func(time.Duration) <-chan time.Time      // the clock of Run; default time.After
 	Log     *slog.Logger
 }
 
@@ -114,6 +130,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.After == nil {
+		c.After = time.After
 	}
 	if c.Elapsed == nil {
 		c.Elapsed = elapsed
@@ -133,6 +152,8 @@ type Ledger struct {
 	open  map[string]*open // by sandbox id: what this process knows to be open
 	leaps [][2]int64       // from, to: times the clock was put forward that are not written yet
 
+	rollMu sync.Mutex // one roll-up at a time
+
 	alertMu sync.Mutex
 	alertAt int64 // ms UTC: when the budget was looked at last
 }
@@ -141,10 +162,18 @@ var _ executors.Ledger = (*Ledger)(nil)
 
 // open is what is kept in memory of an open segment.
 type open struct {
+	executor  string
 	startedAt int64
 	seenAt    int64 // as written
 	priceNano int64
+	metered   bool
 }
+
+// dear reports whether every heartbeat of it is written.
+func (o *open) dear() bool { return o.priceNano > 0 || o.metered }
+
+// openOf is what is kept of a segment.
+func openOf(s Segment) *open { return &open{s.Executor, s.StartedAt, s.SeenAt, s.PriceNano, s.Metered} }
 
 // New makes a Ledger. It starts nothing and panics on a Config without a Store.
 func New(cfg Config) *Ledger {

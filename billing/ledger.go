@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -48,7 +49,7 @@ func (l *Ledger) Recover(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range segments {
-		l.open[s.SandboxID] = &open{s.StartedAt, s.SeenAt, s.PriceNano}
+		l.open[s.SandboxID] = openOf(s)
 	}
 	return nil
 }
@@ -122,14 +123,18 @@ func (l *Ledger) write(ctx context.Context, fn func(ctx context.Context, w *writ
 	return nil
 }
 
-// insert stores a new open segment.
+// insert stores a new open segment, with the price that holds when it begins.
 func (w *writing) insert(ctx context.Context, s Segment) error {
 	s.ID, s.EndedAt, s.Witness = id.New("seg"), 0, ""
+	w.l.charge(&s, s.StartedAt)
+	if s.PriceNano > mostPrice {
+		return fmt.Errorf("sandbox %s has a price of %d nano-USD an hour, which cannot be", s.SandboxID, s.PriceNano)
+	}
 	s.CostNano = cost(s.PriceNano, s.SeenAt-s.StartedAt)
 	if err := w.l.cfg.Store.InsertSegment(ctx, s); err != nil {
 		return fmt.Errorf("opening a segment of sandbox %s: %w", s.SandboxID, err)
 	}
-	w.open[s.SandboxID] = &open{s.StartedAt, s.SeenAt, s.PriceNano}
+	w.open[s.SandboxID] = openOf(s)
 	return nil
 }
 
@@ -153,17 +158,37 @@ func (w *writing) end(ctx context.Context, s Segment, at int64, witness string) 
 	return nil
 }
 
-// split ends the segment at each midnight up to at and returns the one that is open then.
+// charge puts what the book says of a time into a segment.
+func (l *Ledger) charge(s *Segment, at int64) {
+	if l.cfg.Prices == nil {
+		return
+	}
+	q := l.cfg.Prices.Quote(s.Executor, s.CPUs, s.MemoryMB, at)
+	s.PriceID, s.PriceNano, s.Metered = q.RowID, q.HourNano, q.Metered
+}
+
+// border is where a segment that began at startedAt ends at the latest: when its day does, or when its place costs something else.
+func (l *Ledger) border(executor string, startedAt int64) (at int64, witness string) {
+	at, witness = dayOf(startedAt)+dayMs, witnessDay
+	if l.cfg.Prices != nil {
+		if next, ok := l.cfg.Prices.Next(executor, startedAt); ok && next < at {
+			at, witness = next, witnessPrice
+		}
+	}
+	return at, witness
+}
+
+// split ends the segment at each border up to at and returns the one that is open then.
 func (w *writing) split(ctx context.Context, s Segment, at int64) (Segment, error) {
 	for {
-		midnight := dayOf(s.StartedAt) + dayMs
-		if at < midnight {
+		border, witness := w.l.border(s.Executor, s.StartedAt)
+		if at < border {
 			return s, nil
 		}
-		if err := w.end(ctx, s, midnight, witnessDay); err != nil {
+		if err := w.end(ctx, s, border, witness); err != nil {
 			return s, err
 		}
-		s.StartedAt, s.SeenAt = midnight, midnight
+		s.StartedAt, s.SeenAt, s.AdjustsID = border, border, ""
 		if err := w.insert(ctx, s); err != nil {
 			return s, err
 		}
@@ -179,8 +204,14 @@ func (w *writing) carry(ctx context.Context, s Segment, from, to int64, witness 
 	if err := w.close(ctx, s, from, witness); err != nil {
 		return s, err
 	}
-	s.StartedAt, s.SeenAt = to, to
+	s.StartedAt, s.SeenAt, s.AdjustsID = to, to, ""
 	return s, w.insert(ctx, s)
+}
+
+// borderOf is border for what is kept of a segment.
+func (l *Ledger) borderOf(o *open) int64 {
+	at, _ := l.border(o.executor, o.startedAt)
+	return at
 }
 
 // oneLedger is why what is noted of a sandbox does not keep to one team: segments of the pool are nobody's until a team takes them, and
@@ -221,7 +252,7 @@ func (l *Ledger) Began(ctx context.Context, s executors.Stretch) error {
 		if ok {
 			return w.goOn(ctx, have, s, now)
 		}
-		last, err := l.cfg.Store.LastEnd(ctx, s.SandboxID)
+		last, _, err := l.cfg.Store.LastEnd(ctx, s.SandboxID)
 		if err != nil {
 			return err
 		}
@@ -245,6 +276,7 @@ func (l *Ledger) Began(ctx context.Context, s executors.Stretch) error {
 	if err != nil {
 		return fmt.Errorf("noting that sandbox %s runs: %w", s.SandboxID, err)
 	}
+	killpoint.Reach(killpoint.SegmentOpened)
 	return nil
 }
 
@@ -254,20 +286,23 @@ func (w *writing) goOn(ctx context.Context, have Segment, s executors.Stretch, n
 	if err != nil {
 		return err
 	}
-	if have.PriceNano != s.PriceNano || have.CPUs != s.CPUs || have.MemoryMB != s.MemoryMB {
+	want := have
+	want.PriceNano, want.Metered, want.CPUs, want.MemoryMB = s.PriceNano, s.Metered, s.CPUs, s.MemoryMB
+	w.l.charge(&want, max(now, have.SeenAt))
+	if have.PriceNano != want.PriceNano || have.Metered != want.Metered || have.CPUs != want.CPUs || have.MemoryMB != want.MemoryMB {
 		at := max(now, have.SeenAt)
 		if err := w.end(ctx, have, at, witnessPrice); err != nil {
 			return err
 		}
-		have.PriceNano, have.CPUs, have.MemoryMB, have.StartedAt, have.SeenAt = s.PriceNano, s.CPUs, s.MemoryMB, at, at
-		return w.insert(ctx, have)
+		want.StartedAt, want.SeenAt, want.AdjustsID = at, at, ""
+		return w.insert(ctx, want)
 	}
 	if now <= have.SeenAt {
 		return nil
 	}
 	have.SeenAt = now
 	have.CostNano = cost(have.PriceNano, now-have.StartedAt)
-	w.open[have.SandboxID] = &open{have.StartedAt, have.SeenAt, have.PriceNano}
+	w.open[have.SandboxID] = openOf(have)
 	return w.l.cfg.Store.UpdateSegment(ctx, have)
 }
 
@@ -278,6 +313,7 @@ func (l *Ledger) Beat(ctx context.Context, sandboxIDs []string) error {
 	if err != nil {
 		return fmt.Errorf("noting which sandboxes run: %w", err)
 	}
+	killpoint.Reach(killpoint.SegmentBeaten)
 	if paid {
 		l.watch(ctx, now)
 	}
@@ -296,12 +332,12 @@ func (l *Ledger) beat(ctx context.Context, sandboxIDs []string) (now int64, paid
 		switch {
 		case o == nil:
 			continue
-		case dayOf(o.startedAt) != dayOf(now):
+		case now >= l.borderOf(o):
 			old = append(old, sandboxID)
-		case o.priceNano > 0 || now-o.seenAt >= freeBeat:
+		case o.dear() || now-o.seenAt >= freeBeat:
 			due = append(due, sandboxID)
 		}
-		paid = paid || o.priceNano > 0
+		paid = paid || o.dear()
 	}
 	if len(due)+len(old) == 0 {
 		return now, paid, nil
@@ -320,11 +356,15 @@ func (l *Ledger) beat(ctx context.Context, sandboxIDs []string) (now int64, paid
 				return err
 			}
 			due = append(due, sandboxID)
-			w.open[sandboxID] = &open{s.StartedAt, max(now, s.SeenAt), s.PriceNano}
+			o := openOf(s)
+			o.seenAt = max(now, o.seenAt)
+			w.open[sandboxID] = o
 		}
 		for _, sandboxID := range due {
 			if o := l.open[sandboxID]; w.open[sandboxID] == nil && o != nil {
-				w.open[sandboxID] = &open{o.startedAt, max(now, o.seenAt), o.priceNano}
+				later := *o
+				later.seenAt = max(now, o.seenAt)
+				w.open[sandboxID] = &later
 			}
 		}
 		return l.cfg.Store.BeatSegments(ctx, slices.Compact(slices.Sorted(slices.Values(due))), now)
@@ -370,20 +410,24 @@ func (l *Ledger) Still(ctx context.Context, of executors.Stretch, at int64, by e
 	if err != nil {
 		return fmt.Errorf("noting that sandbox %s does not run any more: %w", sandboxID, err)
 	}
+	killpoint.Reach(killpoint.SegmentClosed)
 	return nil
 }
 
 // unseen notes a run that began and ended while nobody looked. What of it was noted already, within what clocks may differ by, is not
 // noted again.
 func (w *writing) unseen(ctx context.Context, of executors.Stretch, from, to int64) error {
-	last, err := w.l.cfg.Store.LastEnd(ctx, of.SandboxID)
+	last, id, err := w.l.cfg.Store.LastEnd(ctx, of.SandboxID)
 	if err != nil {
 		return err
 	}
-	if from = max(from, last); to-from <= slack.Milliseconds() {
+	s := segmentOf(of)
+	if from < last { // its beginning is noted, and that it ended earlier than it did
+		from, s.AdjustsID = last, id
+	}
+	if to-from <= slack.Milliseconds() {
 		return nil
 	}
-	s := segmentOf(of)
 	s.StartedAt, s.SeenAt = from, from
 	if err := w.insert(ctx, s); err != nil {
 		return err
@@ -410,7 +454,7 @@ func (w *writing) opened(ctx context.Context, sandboxID string) (Segment, error)
 // segmentOf is a segment of what a stretch is about.
 func segmentOf(s executors.Stretch) Segment {
 	return Segment{TeamID: s.TeamID, WorkspaceID: s.WorkspaceID, SandboxID: s.SandboxID, UserID: s.UserID, Executor: string(s.Kind),
-		Purpose: s.Purpose, CPUs: s.CPUs, MemoryMB: s.MemoryMB, PriceNano: s.PriceNano}
+		Purpose: s.Purpose, CPUs: s.CPUs, MemoryMB: s.MemoryMB, PriceNano: s.PriceNano, Metered: s.Metered}
 }
 
 // Settle ends the segments of all sandboxes but these, by their last heartbeats: nobody would ever say when they ended.

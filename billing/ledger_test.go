@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
@@ -21,8 +22,8 @@ const (
 	hour   = 60 * minute
 	day    = 24 * hour
 
-	// price is E2B's for 2 vCPU and 2 GiB: $0.1332 an hour.
-	price = 133_200_000
+	// hourNano is E2B's price for 2 vCPU and 2 GiB: $0.1332 an hour.
+	hourNano = 133_200_000
 )
 
 // clocks are a true time and a server's clock that may be wrong.
@@ -43,6 +44,7 @@ type house struct {
 	limit billing.Budget
 	told  []billing.Alert
 	l     *billing.Ledger
+	book  *price.Book // nil = stretches say what they cost
 }
 
 func newHouse(t testing.TB, db *store.DB) *house {
@@ -57,12 +59,33 @@ func newHouse(t testing.TB, db *store.DB) *house {
 // restart makes the ledger of a new server over what is stored.
 func (h *house) restart() {
 	h.t.Helper()
-	h.l = billing.New(billing.Config{Store: h.store, Now: h.clock.now, Elapsed: h.clock.elapsed,
+	var prices billing.Prices
+	if h.book != nil { // it is read anew
+		h.book = h.newBook()
+		prices = h.book
+	}
+	h.l = billing.New(billing.Config{Store: h.store, Prices: prices, Now: h.clock.now, Elapsed: h.clock.elapsed,
 		Budget: func(context.Context) (billing.Budget, error) { return h.limit, nil },
 		Tell:   func(_ context.Context, a billing.Alert) { h.told = append(h.told, a) }})
 	if err := h.l.Recover(h.ctx); err != nil {
 		h.t.Fatal(err)
 	}
+	if h.book != nil {
+		h.do(h.book.Load(h.ctx))
+	}
+}
+
+// newBook is the price book of a server, with E2B's prices from its config.json.
+func (h *house) newBook() *price.Book {
+	return price.New(price.Config{Store: store.NewPrices(h.db), Now: func() int64 { return h.l.Now() },
+		Defaults: []price.Row{{Executor: "e2b", VCPUSecondNano: 14_000, GiBSecondNano: 4_500, Metered: true}}})
+}
+
+// withBook has the house charge by a price book.
+func (h *house) withBook() *house {
+	h.book = h.newBook()
+	h.restart()
+	return h
 }
 
 func (h *house) do(err error) {
@@ -74,20 +97,20 @@ func (h *house) do(err error) {
 
 func run(sandboxID string) executors.Stretch {
 	return executors.Stretch{SandboxID: sandboxID, TeamID: "tm_1", WorkspaceID: "ws_" + sandboxID, UserID: "usr_1", Kind: "e2b", Purpose: "agent",
-		CPUs: 2, MemoryMB: 2048, PriceNano: price}
+		CPUs: 2, MemoryMB: 2048, PriceNano: hourNano}
 }
 
 // segments are all there are of a sandbox, in order.
 func (h *house) segments(sandboxID string) []billing.Segment {
 	h.t.Helper()
-	rows, err := h.db.Query(h.ctx, `SELECT id, team_id, workspace_id, price_nano, started_at, seen_at, ended_at, witness, cost_nano FROM segments
+	rows, err := h.db.Query(h.ctx, `SELECT id, team_id, workspace_id, executor, cpus, memory_mb, metered, price_nano, started_at, seen_at, ended_at, witness, cost_nano FROM segments
 		WHERE sandbox_id = ? ORDER BY started_at, id`, sandboxID)
 	h.do(err)
 	defer rows.Close()
 	var out []billing.Segment
 	for rows.Next() {
 		var s billing.Segment
-		h.do(rows.Scan(&s.ID, &s.TeamID, &s.WorkspaceID, &s.PriceNano, &s.StartedAt, &s.SeenAt, &s.EndedAt, &s.Witness, &s.CostNano))
+		h.do(rows.Scan(&s.ID, &s.TeamID, &s.WorkspaceID, &s.Executor, &s.CPUs, &s.MemoryMB, &s.Metered, &s.PriceNano, &s.StartedAt, &s.SeenAt, &s.EndedAt, &s.Witness, &s.CostNano))
 		out = append(out, s)
 	}
 	h.do(rows.Err())
@@ -116,6 +139,12 @@ func (h *house) check(sandboxID string) (ms, nano int64) {
 		}
 		if want := billing.Cost(s.PriceNano, end-s.StartedAt); s.EndedAt != 0 && s.CostNano != want || abs(s.CostNano-want) > 1 {
 			h.t.Fatalf("segment %s costs %d, not %d", s.ID, s.CostNano, want)
+		}
+		if h.book != nil {
+			q := h.book.Quote(s.Executor, s.CPUs, s.MemoryMB, s.StartedAt)
+			if next, ok := h.book.Next(s.Executor, s.StartedAt); q.HourNano != s.PriceNano || q.Metered != s.Metered || ok && end > next {
+				h.t.Fatalf("segment %+v, which the book prices at %+v until %d", s, q, next)
+			}
 		}
 		last, ms, nano = end, ms+end-s.StartedAt, nano+s.CostNano
 	}
@@ -155,7 +184,7 @@ func TestALifeOfASandbox(t *testing.T) {
 		if want := 17*minute + 123 + hour; ms != want {
 			t.Errorf("%d ms, not %d", ms, want)
 		}
-		if want := billing.Cost(price, 17*minute+123) + price; nano != want {
+		if want := billing.Cost(hourNano, 17*minute+123) + hourNano; nano != want {
 			t.Errorf("%d nano-USD, not %d", nano, want)
 		}
 		got := h.segments("a")
@@ -168,8 +197,8 @@ func TestALifeOfASandbox(t *testing.T) {
 func TestAnHourCostsItsPrice(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ price, ms, want int64 }{
-		{108_900_000, hour, 108_900_000}, {price, hour, price}, {price, 30 * day, price * 720}, {1, hour / 2, 0}, {3, hour / 2, 2}, {1, hour/2 + 1, 1},
-		{100 * billing.Nano, 366 * day, 100 * billing.Nano * 24 * 366}, {price, 0, 0}, {0, hour, 0}, {price, -1, 0},
+		{108_900_000, hour, 108_900_000}, {hourNano, hour, hourNano}, {hourNano, 30 * day, hourNano * 720}, {1, hour / 2, 0}, {3, hour / 2, 2}, {1, hour/2 + 1, 1},
+		{100 * billing.Nano, 366 * day, 100 * billing.Nano * 24 * 366}, {hourNano, 0, 0}, {0, hour, 0}, {hourNano, -1, 0},
 	} {
 		if got := billing.Cost(c.price, c.ms); got != c.want {
 			t.Errorf("%d ms at %d: %d, not %d", c.ms, c.price, got, c.want)
@@ -192,10 +221,10 @@ func TestMonthsArePartedToTheMillisecond(t *testing.T) {
 		h.clock.at += 4*hour + 1 // one hour and 1 ms into December
 		h.do(h.l.Beat(h.ctx, []string{"a"}))
 		_, nov, dec := billing.Month(h.clock.at - 2*hour)
-		if spent, err := h.store.Spent(h.ctx, nov, dec); err != nil || spent != 3*price {
+		if spent, err := h.store.Spent(h.ctx, nov, dec); err != nil || spent != 3*hourNano {
 			t.Errorf("November: %d, %v", spent, err)
 		}
-		if st, err := h.l.Standing(h.ctx); err != nil || st.SpentNano != price+billing.Cost(price, 1) || st.ResetsAt != time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() {
+		if st, err := h.l.Standing(h.ctx); err != nil || st.SpentNano != hourNano+billing.Cost(hourNano, 1) || st.ResetsAt != time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() {
 			t.Errorf("December: %+v, %v", st, err)
 		}
 		// b was not heard of; the server was away for three days, and finds it running.
@@ -203,7 +232,7 @@ func TestMonthsArePartedToTheMillisecond(t *testing.T) {
 		h.restart()
 		h.do(h.l.Began(h.ctx, run("b")))
 		h.do(h.l.Still(h.ctx, run("b"), 0, executors.ByServer))
-		if ms, nano := h.check("b"); ms != 3*day+4*hour+1 || abs(nano-billing.Cost(price, ms)) > 3 {
+		if ms, nano := h.check("b"); ms != 3*day+4*hour+1 || abs(nano-billing.Cost(hourNano, ms)) > 3 {
 			t.Errorf("b: %d ms for %d", ms, nano)
 		}
 		if n := len(h.segments("b")); n != 5 {
@@ -286,11 +315,11 @@ func TestAnotherPriceIsAnotherSegment(t *testing.T) {
 	h.do(h.l.Began(h.ctx, run("a")))
 	h.clock.at += minute
 	s := run("a")
-	s.CPUs, s.PriceNano = 4, 2*price
+	s.CPUs, s.PriceNano = 4, 2*hourNano
 	h.do(h.l.Began(h.ctx, s))
 	h.clock.at += minute
 	h.do(h.l.Still(h.ctx, run("a"), 0, executors.ByServer))
-	if _, nano := h.check("a"); nano != 3*billing.Cost(price, minute) {
+	if _, nano := h.check("a"); nano != 3*billing.Cost(hourNano, minute) {
 		t.Errorf("%d nano-USD", nano)
 	}
 	for _, bad := range []int64{-1, 101 * billing.Nano} {
@@ -305,7 +334,7 @@ func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {
 		h := newHouse(t, db)
-		h.limit = billing.Budget{LimitNano: 2 * price, Limited: true}
+		h.limit = billing.Budget{LimitNano: 2 * hourNano, Limited: true}
 		h.do(h.l.Afford(h.ctx, run("a")))
 		h.do(h.l.Began(h.ctx, run("a")))
 		beat := func(ms int64) {
@@ -318,7 +347,7 @@ func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 		}
 		beat(48 * minute) // 90 %
 		beat(minute)
-		if len(h.told) != 1 || h.told[0].Percent != 90 || h.told[0].Period != "2026-11" || h.told[0].LimitNano != 2*price {
+		if len(h.told) != 1 || h.told[0].Percent != 90 || h.told[0].Period != "2026-11" || h.told[0].LimitNano != 2*hourNano {
 			t.Fatalf("told %+v", h.told)
 		}
 		h.do(h.l.Afford(h.ctx, run("b")))
@@ -331,17 +360,17 @@ func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 		}
 		err := h.l.Afford(h.ctx, run("b"))
 		f, ok := err.(*fault.Error)
-		if !ok || f.Code != "place_cannot_serve" || f.Details["reason"] != "budget" || f.Details["limit_nano"] != int64(2*price) {
+		if !ok || f.Code != "place_cannot_serve" || f.Details["reason"] != "budget" || f.Details["limit_nano"] != int64(2*hourNano) {
 			t.Fatalf("Afford: %v", err)
 		}
 		free := run("b")
 		free.PriceNano = 0
 		h.do(h.l.Afford(h.ctx, free))
 		// Raised: it may go on, and tells anew.
-		h.limit.LimitNano = 20 * price
+		h.limit.LimitNano = 20 * hourNano
 		h.do(h.l.Afford(h.ctx, run("b")))
 		beat(minute)
-		h.limit.LimitNano = 2 * price
+		h.limit.LimitNano = 2 * hourNano
 		beat(minute)
 		if len(h.told) != 3 || h.told[2].Percent != 100 {
 			t.Fatalf("told %+v", h.told)
@@ -374,7 +403,11 @@ func TestSegmentsAddUpToTheTruth(t *testing.T) {
 		t.Run(fmt.Sprintf("round %d", round), func(t *testing.T) { // a name by which it can be run again
 			t.Parallel()
 			t.Logf("seed %d", seed+uint64(round))
-			addUp(t, rand.New(rand.NewPCG(seed+uint64(round), 1)))
+			if r := rand.New(rand.NewPCG(seed+uint64(round), 1)); round > 0 {
+				addUp(t, storetest.SQLite(t), r)
+			} else { // both databases
+				storetest.Each(t, func(t *testing.T, db *store.DB) { addUp(t, db, rand.New(rand.NewPCG(seed, 1))) })
+			}
 		})
 	}
 }
@@ -408,13 +441,9 @@ func TestAClockPutBackBeforeAnythingRan(t *testing.T) {
 	}
 }
 
-func addUp(t *testing.T, r *rand.Rand) {
-	db, err := store.Open(t.Context(), store.Config{URL: "sqlite", DataDir: filepath.Join(t.TempDir(), "d"), AllTeams: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	h := newHouse(t, db)
+func addUp(t *testing.T, db *store.DB, r *rand.Rand) {
+	h := newHouse(t, db).withBook()
+	hours := newHours(h)
 	lives := make([]*life, 4)
 	for i := range lives {
 		lives[i] = &life{id: fmt.Sprintf("s%d", i), witness: i%2 == 0}
@@ -448,7 +477,13 @@ func addUp(t *testing.T, r *rand.Rand) {
 	for range 60 {
 		pass(r.Int64N(4*minute), true)
 		l := lives[r.IntN(len(lives))]
-		switch r.IntN(9) {
+		switch r.IntN(11) {
+		case 9: // hours are added up
+			hours.rollUp()
+		case 10: // another price, from now or soon
+			_, err := h.book.Add(h.ctx, price.Row{Executor: "e2b", VCPUSecondNano: r.Int64N(100_000), GiBSecondNano: r.Int64N(30_000), Metered: r.IntN(2) == 0, CreatedBy: "usr_1",
+				EffectiveFrom: h.l.Now() + r.Int64N(30*minute)})
+			h.do(err)
 		case 0, 1: // start, or wake
 			if l.running {
 				break
@@ -528,6 +563,9 @@ func addUp(t *testing.T, r *rand.Rand) {
 			t.Errorf("%s ran for %d ms; its segments last %d: %d ms off after %d kills and %d jumps", l.id, l.true, got, got-l.true, kills, jumps)
 		}
 	}
+	h.clock.at += 2 * hour
+	hours.rollUp()
+	hours.complete()
 }
 
 // find tells the ledger of a sandbox that is found not to run.

@@ -169,7 +169,7 @@ func (m *Manager) leaveBehind(ctx context.Context, r *room, why error) {
 	r.mu.Unlock()
 	if stray != nil {
 		m.noteEnd(stray.Handle.ID, "left behind: the workspace goes on elsewhere")
-		m.stood(ctx, stretch(*stray), 0, ByHeartbeat)
+		m.stood(ctx, m.stretch(*stray), 0, ByHeartbeat)
 		m.finish(ctx, *stray, Gone, reason)
 	}
 }

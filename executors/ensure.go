@@ -287,7 +287,7 @@ func (m *Manager) finish(ctx context.Context, rec Record, state State, reason st
 	if m.fresh(rec.Handle.ID) { // it was found gone
 		m.stoodGone(ctx, rec)
 	} else {
-		m.stood(ctx, stretch(rec), 0, ByServer)
+		m.stood(ctx, m.stretch(rec), 0, ByServer)
 	}
 	if err := m.cfg.Store.UpdateSandbox(ctx, rec); err != nil {
 		m.cfg.Log.Error("end of a sandbox could not be stored", "sandbox_id", rec.Handle.ID, "error", err)

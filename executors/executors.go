@@ -46,7 +46,8 @@ type Capabilities struct {
 	Brief     string // what agents are told of it beside their own instructions, "" = nothing
 	Pause     bool
 	Ports     bool
-	PriceNano int64 // nano-USD per hour; 0 = free
+	PriceNano int64 // nano-USD per hour, of the default size; 0 = free
+	Metered   bool  // its time counts in people's hours, and in how many run at once
 
 	OwnDisk    bool   // the worktree inside is a copy: see OnArrive
 	Gated      bool   // of a place with a disk of its own: its way out is a gate of this machine all the same

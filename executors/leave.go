@@ -48,7 +48,7 @@ func (m *Manager) Leave(ctx context.Context, workspaceID string) error {
 	r.mu.Lock()
 	r.stray = nil
 	r.mu.Unlock()
-	m.stood(ctx, stretch(*stray), 0, ByHeartbeat)
+	m.stood(ctx, m.stretch(*stray), 0, ByHeartbeat)
 	m.finish(ctx, *stray, Gone, "It was left behind: "+why+". What is left of it is removed once that place answers again.")
 	return nil
 }

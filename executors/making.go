@@ -207,7 +207,7 @@ func (m *Manager) raise(ctx context.Context, e Executor, caps Capabilities, spec
 			"The place for this workspace could not be made (%s). See the server's log, then try again.", e.Kind())
 	}
 	k.change(func(r *Record) { r.Handle = sb.Handle() })
-	if err := m.began(ctx, stretch(k.record()), true); err != nil {
+	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
 		m.dismantle(ctx, sb, k.end(err), err)
 		return nil, err
 	}
@@ -256,12 +256,9 @@ func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, 
 	}
 	spec.Size = size
 	k.change(func(r *Record) {
-		r.CPUs, r.MemoryMB, r.PriceNano = size.CPUs, size.MemoryMB, caps.PriceNano
-		if len(caps.Sizes) > 0 {
-			r.PriceNano = size.PriceNano
-		}
+		r.CPUs, r.MemoryMB, r.PriceNano = m.sized(caps, size, spec.Limits)
 	})
-	if err := m.afford(ctx, stretch(k.record())); err != nil {
+	if err := m.afford(ctx, m.stretch(k.record())); err != nil {
 		return nil, err
 	}
 	if sb := m.createWarm(WithTeller(ctx, k.step), e, spec, k); sb != nil {

@@ -90,6 +90,7 @@ type ManagerConfig struct {
 	ProbeFresh   time.Duration                        // how long what a place says of itself is good for; default 30 s
 	ProbeTimeout time.Duration                        // how long a place may take to say it; default 5 s
 	Ledger       Ledger                               // what sandboxes cost; optional
+	Price        Pricing                              // what places cost; default: what they say themselves
 	Counters     *Counters                            // what happens; default: its own
 	Log          *slog.Logger
 }

@@ -20,6 +20,7 @@ type Stretch struct {
 	CPUs        int
 	MemoryMB    int64
 	PriceNano   int64 // nano-USD an hour while it runs; 0 = free
+	Metered     bool  // its time counts in people's hours, and in how many run at once
 	Since       int64 // when it began as far as its place knows, ms UTC; 0 = now
 }
 
@@ -76,15 +77,9 @@ type metered struct {
 	seen   bool // it was known to run since the last beat
 }
 
-// stretch is what the ledger is told of a sandbox.
-func stretch(r Record) Stretch {
-	return Stretch{SandboxID: r.Handle.ID, TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID, Kind: r.Handle.Kind.Base(),
-		Purpose: string(r.Purpose), CPUs: r.CPUs, MemoryMB: r.MemoryMB, PriceNano: r.PriceNano}
-}
-
-// afford refuses to let something paid begin that there is no money for.
+// afford refuses to let something begin that there is no money for, or no quota.
 func (m *Manager) afford(ctx context.Context, s Stretch) error {
-	if m.cfg.Ledger == nil || s.PriceNano <= 0 {
+	if m.cfg.Ledger == nil || s.PriceNano <= 0 && !s.Metered {
 		return nil
 	}
 	return m.cfg.Ledger.Afford(ctx, s)
@@ -105,7 +100,7 @@ func (m *Manager) began(ctx context.Context, s Stretch, making bool) error {
 		return nil
 	}
 	err := m.cfg.Ledger.Began(ctx, s)
-	if err != nil && s.PriceNano <= 0 {
+	if err != nil && s.PriceNano <= 0 && !s.Metered {
 		m.cfg.Log.Warn("a sandbox runs that the ledger does not know", "sandbox_id", s.SandboxID, "error", err)
 		return nil
 	}
@@ -114,7 +109,7 @@ func (m *Manager) began(ctx context.Context, s Stretch, making bool) error {
 
 // runsOn is began for a sandbox that runs already, whatever the ledger says of it: the health check tries again.
 func (m *Manager) runsOn(ctx context.Context, r Record, since int64) {
-	s := stretch(r)
+	s := m.stretch(r)
 	s.Since = since
 	if err := m.began(ctx, s, false); err != nil {
 		m.cfg.Log.Error("a sandbox that costs money runs and the ledger does not know", "sandbox_id", s.SandboxID, "error", err)
@@ -191,7 +186,7 @@ func (m *Manager) stood(ctx context.Context, s Stretch, at int64, by StillBy) {
 
 // stoodGone notes that a sandbox was found not to run: since when, its place may know.
 func (m *Manager) stoodGone(ctx context.Context, rec Record) {
-	h, s := rec.Handle, stretch(rec)
+	h, s := rec.Handle, m.stretch(rec)
 	if e, ok := m.witness(ctx, h.Kind); ok {
 		wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), witnessTimeout)
 		ran, err := e.Ran(wctx, h)

@@ -272,6 +272,7 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 		return false, "", fault.Wrap(err, fault.Unavailable, "limits_not_applied", "The limits are kept, but the sandbox that runs could not be given them. Destroy it to get a new one.")
 	}
 	t.setLimits(l)
+	m.resized(ctx, p, l)
 	return true, "", nil
 }
 

@@ -110,7 +110,7 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 		_, err := m.rouse(ctx, r, p)
 		return err
 	}
-	if err := m.afford(ctx, stretch(rec)); err != nil {
+	if err := m.afford(ctx, m.stretch(rec)); err != nil {
 		return err
 	}
 	if err := m.wake(ctx, r, p); !errors.Is(err, ErrGone) {
@@ -133,7 +133,7 @@ func (m *Manager) freeze(ctx context.Context, p *Place, reason string) error {
 		_ = pz.Resume(ctx) // half of it may stand still
 		return fmt.Errorf("freezing sandbox %s: %w", p.SandboxID, err)
 	}
-	m.stood(ctx, stretch(p.record), 0, ByServer)
+	m.stood(ctx, m.stretch(p.record), 0, ByServer)
 	return nil
 }
 

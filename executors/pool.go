@@ -389,7 +389,7 @@ func (p *pool) record(w WarmRecord) Record {
 	return rec
 }
 
-func (p *pool) stretch(w WarmRecord) Stretch { return stretch(p.record(w)) }
+func (p *pool) stretch(w WarmRecord) Stretch { return p.m.stretch(p.record(w)) }
 
 // ids are the warm sandboxes there are.
 func (p *pool) ids(ctx context.Context) ([]string, error) {

@@ -77,6 +77,7 @@ func (p *pool) make(ctx context.Context, k poolKey) {
 func (p *pool) make1(ctx context.Context, w *WarmRecord, size Size) error {
 	s := p.stretch(*w)
 	s.CPUs, s.MemoryMB, s.PriceNano = size.CPUs, size.MemoryMB, size.PriceNano
+	s.PriceNano, s.Metered = p.m.price(s.Kind, s.CPUs, s.MemoryMB, s.PriceNano)
 	if err := p.m.afford(ctx, s); err != nil {
 		return err
 	}

@@ -48,8 +48,8 @@ func (m *Manager) Capabilities(ctx context.Context) []Capabilities {
 	return out
 }
 
-// capabilities says what e can do, as last heard while that is fresh.
-func (m *Manager) capabilities(ctx context.Context, e Executor) Capabilities {
+// heard is what e said of what it can do, while that is fresh.
+func (m *Manager) heard(ctx context.Context, e Executor) Capabilities {
 	p := m.probeOf(e.Kind())
 	p.mu.Lock()
 	age := m.now() - p.at

@@ -65,7 +65,7 @@ func (m *Manager) revive(ctx context.Context, r *room, rec Record) (*Place, erro
 		p.Guest.Close()
 		m.runsOn(ctx, rec, m.ranSince(ctx, rec.Handle))
 		if err = p.box().Destroy(ctx); err == nil {
-			m.stood(ctx, stretch(rec), 0, ByServer)
+			m.stood(ctx, m.stretch(rec), 0, ByServer)
 			err = ErrGone
 		}
 	}

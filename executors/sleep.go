@@ -135,7 +135,7 @@ func (m *Manager) rouse(ctx context.Context, r *room, p *Place) (*Place, error) 
 	if !rec.PausedFor.wakes() {
 		return nil, errPaused(*why)
 	}
-	if err := m.afford(ctx, stretch(rec)); err != nil {
+	if err := m.afford(ctx, m.stretch(rec)); err != nil {
 		m.saved(ctx, r, p, err)
 		return nil, err
 	}

@@ -25,11 +25,12 @@ func (s *Billing) Tx(ctx context.Context, fn func(ctx context.Context) error) er
 }
 
 const segmentColumns = `id, team_id, workspace_id, sandbox_id, user_id, executor, purpose, cpus, memory_mb, price_nano, started_at, seen_at,
-	ended_at, witness, cost_nano`
+	ended_at, witness, cost_nano, project_id, metered, price_id, adjusts_id`
 
 func scanSegment(r scanner) (g billing.Segment, err error) {
 	err = r.Scan(&g.ID, &g.TeamID, &g.WorkspaceID, &g.SandboxID, &g.UserID, &g.Executor, &g.Purpose, &g.CPUs, &g.MemoryMB, &g.PriceNano,
-		&g.StartedAt, &g.SeenAt, &g.EndedAt, &g.Witness, &g.CostNano)
+		&g.StartedAt, &g.SeenAt, &g.EndedAt, &g.Witness, &g.CostNano,
+		&g.ProjectID, &g.Metered, &g.PriceID, &g.AdjustsID)
 	return g, err
 }
 
@@ -48,10 +49,13 @@ func (s *Billing) OpenSegment(ctx context.Context, sandboxID string) (billing.Se
 	return g, err == nil, err
 }
 
-// LastEnd is when a sandbox's latest segment ended; 0 = none has.
-func (s *Billing) LastEnd(ctx context.Context, sandboxID string) (at int64, err error) {
-	err = s.db.QueryRow(ctx, `SELECT COALESCE(MAX(ended_at), 0) FROM segments WHERE sandbox_id = ? AND {team}`, sandboxID).Scan(&at)
-	return at, err
+// LastEnd is when a sandbox's latest segment ended, and which that is; 0 = none has.
+func (s *Billing) LastEnd(ctx context.Context, sandboxID string) (at int64, id string, err error) {
+	err = s.db.QueryRow(ctx, `SELECT ended_at, id FROM segments WHERE sandbox_id = ? AND {team} AND ended_at <> 0 ORDER BY ended_at DESC, id DESC LIMIT 1`, sandboxID).Scan(&at, &id)
+	if errors.Is(err, ErrNotFound) {
+		return 0, "", nil
+	}
+	return at, id, err
 }
 
 // LatestTime is the latest time any segment names.
@@ -66,8 +70,15 @@ const dayMs = 24 * 60 * 60 * 1000
 
 // InsertSegment stores a new open segment.
 func (s *Billing) InsertSegment(ctx context.Context, g billing.Segment) error {
-	_, err := s.db.Exec(ctx, `INSERT INTO segments (`+segmentColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?)`, g.ID, g.TeamID, g.WorkspaceID,
-		g.SandboxID, g.UserID, g.Executor, g.Purpose, g.CPUs, g.MemoryMB, g.PriceNano, g.StartedAt, g.SeenAt, g.EndedAt, g.Witness, g.CostNano)
+	if g.ProjectID == "" && g.WorkspaceID != "" {
+		err := s.db.QueryRow(ctx, `SELECT project_id FROM workspaces WHERE id = ? AND {team}`, g.WorkspaceID).Scan(&g.ProjectID)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return fmt.Errorf("reading whose project a workspace is: %w", err)
+		}
+	}
+	_, err := s.db.Exec(ctx, `INSERT INTO segments (`+segmentColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`, g.ID, g.TeamID, g.WorkspaceID,
+		g.SandboxID, g.UserID, g.Executor, g.Purpose, g.CPUs, g.MemoryMB, g.PriceNano, g.StartedAt, g.SeenAt, g.EndedAt, g.Witness, g.CostNano, g.ProjectID, g.Metered,
+		g.PriceID, g.AdjustsID)
 	return err
 }
 

@@ -4,18 +4,34 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/price"
+	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/store"
 )
 
 // buildLedger makes what keeps the costs of places. The budget is what operators say, which may change at any time.
 func (h *house) buildLedger(publisher events.Publisher) {
 	h.charges = store.NewBilling(h.db)
-	h.ledger = billing.New(billing.Config{Store: h.charges, Events: publisher, Tell: h.tellBudget, Log: h.log.With("room", "billing"),
+	h.prices = price.New(price.Config{Store: store.NewPrices(h.db), Defaults: defaultPrices(h.cfg), Now: func() int64 { return h.ledger.Now() }})
+	h.ledger = billing.New(billing.Config{Store: h.charges, Prices: h.prices, Events: publisher, Tell: h.tellBudget, Log: h.log.With("room", "billing"),
 		Budget: func(ctx context.Context) (billing.Budget, error) {
 			return billing.Budget{LimitNano: h.settings.Values(ctx).MonthlyBudgetUSD * billing.Nano, Limited: true}, nil
 		}})
+}
+
+// defaultPrices are those that come with the program and its config.json. Of places without one nothing is metered.
+func defaultPrices(cfg *config.Config) []price.Row {
+	c := cfg.Sandboxing.E2B
+	return []price.Row{{Executor: string(e2b.Kind), VCPUSecondNano: c.PriceVCPU, GiBSecondNano: c.PriceGiB, Metered: true}}
+}
+
+// pricing is what places cost now, for the rooms that make sandboxes.
+func (h *house) pricing(k executors.Kind, cpus int, memoryMB int64) (hourNano int64, metered bool) {
+	q := h.prices.Quote(string(k), cpus, memoryMB, h.ledger.Now())
+	return q.HourNano, q.Metered
 }
 
 // tellBudget writes into the timelines of workspaces that cost something how the budget stands.

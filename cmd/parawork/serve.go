@@ -138,6 +138,7 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 			{name: "mail", run: h.mail.Run}, {name: "notify", run: h.notify.Run}, {name: "commands", run: h.commands.Run}, {name: "sessions", run: h.sessions.Run}, {name: "sync", run: h.files.Run},
 			{name: "gate", run: h.gate.Run}, {name: "network", run: h.network.Run},
 			{name: "limits", run: h.meters.Run}, {name: "executors", run: h.places.Run},
+			{name: "ledger", run: h.ledger.Run},
 			{name: "machines", run: h.machines.Run}, // what leads to them has ended by then
 			{name: "audit", run: h.audit.Run},
 		} {
@@ -174,7 +175,7 @@ func (h *house) recover(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"sealing secrets", h.sealSecrets}, {"sweeping secrets", h.secrets.Sweep}, {"recovering the ledger", h.ledger.Recover}, {"recovering machines", h.machines.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
+		{"sealing secrets", h.sealSecrets}, {"sweeping secrets", h.secrets.Sweep}, {"recovering the ledger", h.ledger.Recover}, {"reading the prices", h.prices.Load}, {"recovering machines", h.machines.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
 		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover}, {"recovering builds of images", h.images.Recover},
 	} {
 		began := time.Now()

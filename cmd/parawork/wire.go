@@ -17,6 +17,7 @@ import (
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/events/pg"
@@ -64,6 +65,7 @@ type house struct {
 	kept       *store.Executors
 	meters     *executors.Meters
 	ledger     *billing.Ledger
+	prices     *price.Book
 	charges    *store.Billing
 	groups     *cgroup.Tree
 	caches     *executors.Caches // nil when config.json switches them off
@@ -188,7 +190,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	h.kept = kept
 	mc := h.rules()
 	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = made.all, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
-	mc.Ledger = h.ledger
+	mc.Ledger, mc.Price = h.ledger, h.pricing
 	mc.Families = h.families()
 	h.places = executors.NewManager(mc)
 	h.usePool()

@@ -58,6 +58,12 @@ const (
 	RunMade        Point = "run.made"        // a workspace is made; its attempt does not know
 	RunStarted     Point = "run.started"     // a session is started; its attempt does not know
 
+	// The ledger.
+	SegmentOpened Point = "segment.opened" // a sandbox's time counts; it is not ready yet
+	SegmentBeaten Point = "segment.beaten" // a heartbeat is written
+	SegmentClosed Point = "segment.closed" // a sandbox's time has ended
+	HourRolled    Point = "hour.rolled"    // what an hour came to is written; it is not frozen
+
 	// Members' own machines.
 	MachineEnrolled Point = "machine.enrolled" // its key is stored; it was not answered
 	MachineOnline   Point = "machine.online"   // that it is connected is stored; nobody was told
