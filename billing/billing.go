@@ -110,11 +110,21 @@ type Budget struct {
 	Limited   bool
 }
 
+// Admission decides about what begins; see quota.Service.
+type Admission interface {
+	// Admit refuses a start, or holds back what it may cost until it runs.
+	Admit(ctx context.Context, s executors.Stretch) error
+	// Drop gives that back in the transaction of ctx, which notes that it runs; Release when it did not begin after all.
+	Drop(ctx context.Context, sandboxID string) error
+	Release(ctx context.Context, sandboxID string) error
+}
+
 // Config is what a Ledger is made of.
 type Config struct {
 	Store   Store
 	Prices  Prices                                    // nil = what stretches say
 	Budget  func(ctx context.Context) (Budget, error) // of the instance; nil = no bound
+	Admit   Admission                                 // decides about what begins; nil = the instance's budget alone does
 	Tell    func(ctx context.Context, a Alert)        // tells people that a threshold was passed; optional
 	Events  events.Publisher                          // optional
 	Now     func() time.Time                          // the server's clock, which may jump

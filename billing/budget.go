@@ -92,8 +92,19 @@ func (l *Ledger) standing(ctx context.Context, now int64) (Standing, error) {
 	return out, nil
 }
 
-// Afford refuses what the budget has no money for. What was begun goes on: the budget is not a limit that ends work.
+// Release notes that a sandbox that was let in did not begin after all.
+func (l *Ledger) Release(ctx context.Context, sandboxID string) error {
+	if l.cfg.Admit == nil {
+		return nil
+	}
+	return l.cfg.Admit.Release(ctx, sandboxID)
+}
+
+// Afford refuses what may not begin, and what the budget has no money for. What was begun goes on.
 func (l *Ledger) Afford(ctx context.Context, s executors.Stretch) error {
+	if l.cfg.Admit != nil {
+		return l.cfg.Admit.Admit(ctx, s)
+	}
 	if s.PriceNano <= 0 {
 		return nil
 	}
@@ -105,11 +116,11 @@ func (l *Ledger) Afford(ctx context.Context, s executors.Stretch) error {
 		return nil
 	}
 	resets := time.UnixMilli(st.ResetsAt).UTC().Format("2 January")
-	return fault.New(fault.Unavailable, "place_cannot_serve",
+	return fault.New(fault.Quota, "budget_exceeded",
 		"This server's budget for paid places is spent: %s of %s this month, and this sandbox would cost %s an hour. Use a place on this server, ask an operator to raise the budget, or wait until %s.",
 		Dollars(st.SpentNano), Dollars(st.LimitNano), Dollars(s.PriceNano), resets).
-		With("reason", "budget").With("ways", []string{"local", "upgrade", "settings"}).With("place", string(s.Kind)).
-		With("spent_nano", st.SpentNano).With("limit_nano", st.LimitNano).With("price_nano_per_hour", s.PriceNano).With("resets_at", st.ResetsAt)
+		With("scope", "instance_budget").With("ways", []string{"local", "upgrade"}).With("place", string(s.Kind)).With("unit", "nano_usd").
+		With("used", st.SpentNano).With("limit", st.LimitNano).With("needed", s.PriceNano).With("price_nano_per_hour", s.PriceNano).With("resets_at", st.ResetsAt)
 }
 
 // watch tells people once when the budget passes a threshold.

@@ -238,6 +238,11 @@ func (l *Ledger) Began(ctx context.Context, s executors.Stretch) error {
 		since = 0 // by a clock that is ahead of ours
 	}
 	err = l.write(ctx, func(ctx context.Context, w *writing) error {
+		if l.cfg.Admit != nil { // what was held back for it is counted as what it is from here on
+			if err := l.cfg.Admit.Drop(ctx, s.SandboxID); err != nil {
+				return err
+			}
+		}
 		have, ok, err := l.cfg.Store.OpenSegment(ctx, s.SandboxID)
 		if err != nil {
 			return err

@@ -360,7 +360,7 @@ func TestTheBudgetWarnsOnceAndRefuses(t *testing.T) {
 		}
 		err := h.l.Afford(h.ctx, run("b"))
 		f, ok := err.(*fault.Error)
-		if !ok || f.Code != "place_cannot_serve" || f.Details["reason"] != "budget" || f.Details["limit_nano"] != int64(2*hourNano) {
+		if !ok || f.Code != "budget_exceeded" || f.Details["scope"] != "instance_budget" || f.Details["limit"] != int64(2*hourNano) {
 			t.Fatalf("Afford: %v", err)
 		}
 		free := run("b")

@@ -19,6 +19,7 @@ var BuiltinAgents = []string{"claude-code", "codex", "gemini", "opencode", "shel
 var Providers = []string{"auto", "local", "bubblewrap", "docker", "runner", "e2b"}
 
 var (
+	planName   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 	agentName  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 	headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,100}$`)
 	hostName   = regexp.MustCompile(`^(?i)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:\d+)?$`)
@@ -59,6 +60,14 @@ func (d *decoder) check(c *Config) {
 		d.problem("preview.baseDomain", "must be the name of a host such as preview.example.com")
 	}
 	s := c.Billing.Stripe
+	if p := c.Billing.DefaultPlan; p != "" && !planName.MatchString(p) {
+		d.problem("billing.defaultPlan", "must be the id of a plan such as free")
+	}
+	d.checkLeast("billing.graceSeconds", c.Billing.GraceSeconds, 0)
+	if c.Billing.GraceSeconds > 3600 {
+		d.problem("billing.graceSeconds", "must be at most 3600, not %d", c.Billing.GraceSeconds)
+	}
+	d.checkLeast("billing.pastDueDays", c.Billing.PastDueDays, 0)
 	d.checkURL("billing.stripe.apiBase", s.APIBase, true)
 	for _, w := range s.WebhookSecrets {
 		if !strings.HasPrefix(w, "whsec_") {

@@ -238,9 +238,23 @@ type Preview struct {
 	BaseDomain string `json:"baseDomain"`
 }
 
-// Billing is how usage is paid for.
+// Billing is how usage is bounded and paid for.
 type Billing struct {
-	Stripe Stripe `json:"stripe"`
+	DefaultPlan  string `json:"defaultPlan"`  // of teams that nobody gave one; "" = see Plan
+	GraceSeconds int    `json:"graceSeconds"` // for how long work goes on after its limit, where a team says nothing
+	PastDueDays  int    `json:"pastDueDays"`  // for how long a team goes on whose payment failed
+	Stripe       Stripe `json:"stripe"`
+}
+
+// Plan is the default plan. Where nobody says, nothing binds a team of a server that takes no payments.
+func (b Billing) Plan() string {
+	switch {
+	case b.DefaultPlan != "":
+		return b.DefaultPlan
+	case b.Stripe.SecretKey != "":
+		return "free"
+	}
+	return "enterprise"
 }
 
 // Stripe is the account at Stripe.
@@ -282,6 +296,6 @@ func Default() *Config {
 			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
 		},
 		Outgoing: Outgoing{Allow: []string{}},
-		Billing:  Billing{Stripe: Stripe{WebhookSecrets: []string{}}},
+		Billing:  Billing{GraceSeconds: 300, PastDueDays: 7, Stripe: Stripe{WebhookSecrets: []string{}}},
 	}
 }

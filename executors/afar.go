@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // Places with a disk of their own (Capabilities.OwnDisk) are on another machine: the worktree inside is a copy. It is sent when the
@@ -18,6 +20,8 @@ type Size struct {
 	Reason    string // why not, in words
 	Cure      string // what to do about it
 	Default   bool   // what a workspace gets that asks for none
+
+	Refused *fault.Error // why who asks may not have it, nil = they may; see ManagerConfig.Sizes
 }
 
 // Lease says how long a sandbox lives unless somebody extends it. Times are ms UTC, 0 = no bound.

@@ -304,6 +304,9 @@ func (m *Manager) Standings(ctx context.Context, teamID string) ([]Standing, Pol
 		all = append(all, m.capabilities(ctx, e))
 	}
 	for _, c := range all {
+		if c, err = m.forWhom(ctx, teamID, askerOf(ctx).userID, c); err != nil {
+			return nil, pol, err
+		}
 		s := Standing{Capabilities: c, Allowed: c.Boundary.AtLeast(pol.Weakest), Default: c.Kind == def, Owner: owners[c.Kind]}
 		if m.cfg.IdleAfter != nil {
 			s.IdleAfter = max(m.cfg.IdleAfter(c.Kind.Base(), ForAgent), 0)

@@ -9,6 +9,10 @@ import (
 // CannotServe is the code of the error that says why a place makes no sandbox now. Its details name the reason, for programs, and the ways on.
 const CannotServe = "place_cannot_serve"
 
+// refusals are the codes of errors by which the Ledger lets no sandbox begin, for reasons that places without a price do not know.
+var refusals = map[string]bool{"budget_exceeded": true, "quota_exceeded": true, "concurrency_limit": true, "creation_rate_limit": true, "size_not_in_plan": true,
+	"kill_switch": true, "payment_past_due": true}
+
 // UseFallback has fn asked when a workspace's place cannot serve: fn gives the workspace another place where its people agreed to that
 // beforehand, and says whether it did. It is called before Recover.
 func (m *Manager) UseFallback(fn func(ctx context.Context, workspaceID string, cause error) (bool, error)) {
@@ -21,7 +25,7 @@ func (m *Manager) UseFallback(fn func(ctx context.Context, workspaceID string, c
 func (m *Manager) makeOrFallBack(ctx context.Context, r *room, workspaceID string) (*Place, error) {
 	p, err := m.make(ctx, r, workspaceID)
 	fallBack := m.registered().fallBack
-	if code := fault.CodeOf(err); err == nil || fallBack == nil || code != CannotServe && code != "executor_unavailable" {
+	if code := fault.CodeOf(err); err == nil || fallBack == nil || code != CannotServe && code != "executor_unavailable" && !refusals[code] {
 		return p, err
 	}
 	_, from, serr := m.cfg.Workspaces.Spec(ctx, workspaceID)

@@ -35,6 +35,7 @@ func (b *bill) Began(_ context.Context, s executors.Stretch) error {
 }
 func (b *bill) Beat(context.Context, []string) error                                     { return nil }
 func (b *bill) Still(context.Context, executors.Stretch, int64, executors.StillBy) error { return nil }
+func (b *bill) Release(context.Context, string) error                                    { return nil }
 func (b *bill) Settle(context.Context, []string) error                                   { return nil }
 
 func newVillage(t *testing.T, change ...func(*executors.ManagerConfig)) *village {

@@ -190,6 +190,7 @@ func (m *Manager) raise(ctx context.Context, e Executor, caps Capabilities, spec
 	defer cancel()
 	sb, err := m.construct(mctx, e, caps, spec, k)
 	if err != nil {
+		m.release(ctx, spec.ID)
 		if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 			err = cause
 		}
@@ -208,6 +209,7 @@ func (m *Manager) raise(ctx context.Context, e Executor, caps Capabilities, spec
 	}
 	k.change(func(r *Record) { r.Handle = sb.Handle() })
 	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
+		m.release(ctx, spec.ID)
 		m.dismantle(ctx, sb, k.end(err), err)
 		return nil, err
 	}
@@ -248,6 +250,10 @@ func (m *Manager) raise(ctx context.Context, e Executor, caps Capabilities, spec
 // construct has the spec filled in and the sandbox made, again where a failure may be over in a moment.
 func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, spec Spec, k *making) (Sandbox, error) {
 	if err := m.outfit(ctx, caps, &spec); err != nil {
+		return nil, err
+	}
+	caps, err := m.forWhom(ctx, spec.TeamID, spec.UserID, caps)
+	if err != nil {
 		return nil, err
 	}
 	size, err := fit(caps, spec.Limits)

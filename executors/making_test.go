@@ -243,14 +243,14 @@ func TestTheSmallestSizeThatDoesIsTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := h.m.CheckSize(h.ctx, h.cloud.Kind(), executors.Limits{CPUs: 3, MemoryMB: 3072}); fault.CodeOf(err) != "size_unknown" ||
+	if err := h.m.CheckSize(h.ctx, h.team, h.cloud.Kind(), executors.Limits{CPUs: 3, MemoryMB: 3072}); fault.CodeOf(err) != "size_unknown" ||
 		!strings.Contains(err.Error(), "1 core, 1 GiB; 2 cores, 2 GiB") {
 		t.Errorf("a size there is not: %v", err)
 	}
-	if err := h.m.CheckSize(h.ctx, h.cloud.Kind(), executors.Limits{CPUs: 8, MemoryMB: 8192}); fault.CodeOf(err) != "size_unavailable" {
+	if err := h.m.CheckSize(h.ctx, h.team, h.cloud.Kind(), executors.Limits{CPUs: 8, MemoryMB: 8192}); fault.CodeOf(err) != "size_unavailable" {
 		t.Errorf("a size without a template: %v", err)
 	}
-	if err := h.m.CheckSize(h.ctx, h.cloud.Kind(), executors.Limits{CPUs: 2, MemoryMB: 2048}); err != nil {
+	if err := h.m.CheckSize(h.ctx, h.team, h.cloud.Kind(), executors.Limits{CPUs: 2, MemoryMB: 2048}); err != nil {
 		t.Error(err)
 	}
 }

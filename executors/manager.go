@@ -91,8 +91,10 @@ type ManagerConfig struct {
 	ProbeTimeout time.Duration                        // how long a place may take to say it; default 5 s
 	Ledger       Ledger                               // what sandboxes cost; optional
 	Price        Pricing                              // what places cost; default: what they say themselves
-	Counters     *Counters                            // what happens; default: its own
-	Log          *slog.Logger
+	// Sizes are those of a place, marked for a user of a team ("" = the server); optional.
+	Sizes    func(ctx context.Context, teamID, userID string, c Capabilities) ([]Size, error)
+	Counters *Counters // what happens; default: its own
+	Log      *slog.Logger
 }
 
 // Validate checks the configuration and fills in the defaults.

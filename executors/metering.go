@@ -36,8 +36,10 @@ const (
 
 // Ledger keeps what sandboxes cost. Safe for concurrent use; its calls are bounded by their context.
 type Ledger interface {
-	// Afford refuses what there is no money for. It is asked before anything paid begins, or begins again.
+	// Afford refuses what may not begin, or begin again, and holds back what it may cost until it has begun, or Release says that it did not.
 	Afford(ctx context.Context, s Stretch) error
+	// Release notes that a sandbox that Afford let in did not begin after all.
+	Release(ctx context.Context, sandboxID string) error
 	// Began notes that a sandbox runs. One that is known to run goes on.
 	Began(ctx context.Context, s Stretch) error
 	// Beat notes that these still run.
@@ -77,12 +79,24 @@ type metered struct {
 	seen   bool // it was known to run since the last beat
 }
 
-// afford refuses to let something begin that there is no money for, or no quota.
+// afford refuses to let something begin that its people may not have, or that there is no money for.
 func (m *Manager) afford(ctx context.Context, s Stretch) error {
 	if m.cfg.Ledger == nil || s.PriceNano <= 0 && !s.Metered {
 		return nil
 	}
 	return m.cfg.Ledger.Afford(ctx, s)
+}
+
+// release gives back what afford held back for a sandbox that did not begin.
+func (m *Manager) release(ctx context.Context, sandboxID string) {
+	if m.cfg.Ledger == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	if err := m.cfg.Ledger.Release(ctx, sandboxID); err != nil {
+		m.cfg.Log.Warn("what was held back for a sandbox that did not begin stays so for a while", "sandbox_id", sandboxID, "error", err)
+	}
 }
 
 // began notes that a sandbox runs. Where running costs money, what cannot be noted is an error.

@@ -20,8 +20,10 @@ type ledger struct {
 	beats   map[string]int
 	still   map[string]executors.StillBy
 	settled []string
-	refuse  error // of Afford
-	unwrite error // of Began
+
+	released []string
+	refuse   error // of Afford
+	unwrite  error // of Began
 }
 
 func newLedger() *ledger {
@@ -52,6 +54,13 @@ func (l *ledger) Still(_ context.Context, s executors.Stretch, _ int64, by execu
 	if _, known := l.still[s.SandboxID]; !known {
 		l.still[s.SandboxID] = by
 	}
+	return nil
+}
+
+func (l *ledger) Release(_ context.Context, id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.released = append(l.released, id)
 	return nil
 }
 

@@ -113,8 +113,11 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 	if err := m.afford(ctx, m.stretch(rec)); err != nil {
 		return err
 	}
-	if err := m.wake(ctx, r, p); !errors.Is(err, ErrGone) {
-		return err
+	if err := m.wake(ctx, r, p); err != nil {
+		m.release(ctx, rec.Handle.ID)
+		if !errors.Is(err, ErrGone) {
+			return err
+		}
 	}
 	return nil
 }

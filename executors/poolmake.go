@@ -82,18 +82,21 @@ func (p *pool) make1(ctx context.Context, w *WarmRecord, size Size) error {
 		return err
 	}
 	if err := p.cfg.Store.InsertWarm(ctx, *w); err != nil {
+		p.m.release(ctx, s.SandboxID)
 		return err
 	}
 	mctx, cancel := context.WithTimeout(ctx, makeTimeout)
 	defer cancel()
 	h, err := p.m.byKind[w.Handle.Kind].(Warmer).Warm(mctx, w.Handle.ID, w.Class)
 	if err != nil {
+		p.m.release(ctx, s.SandboxID)
 		w.State, w.Reason, w.EndedAt = WarmEnding, cleanReason(reasonOf(err)), p.m.now()
 		p.store(context.WithoutCancel(ctx), *w, WarmMaking)
 		return err
 	}
 	w.Handle = h
 	if err := p.m.began(ctx, s, true); err != nil {
+		p.m.release(ctx, s.SandboxID)
 		p.end(ctx, *w, "The ledger could not be told of it.")
 		return err
 	}

@@ -15,9 +15,15 @@ func fit(c Capabilities, l Limits) (Size, error) {
 		return Size{}, nil
 	}
 	wish := l.CPUs > 0 || l.MemoryMB > 0
-	var missed *Size // would do, and cannot be had
+	var missed, refused *Size // would do, and cannot be had, or not by who asks
 	for i, s := range c.Sizes {
 		if wish && (float64(s.CPUs) < l.CPUs || s.MemoryMB < l.MemoryMB) || !wish && !s.Default {
+			continue
+		}
+		if s.Refused != nil {
+			if refused == nil {
+				refused = &c.Sizes[i]
+			}
 			continue
 		}
 		if s.Available {
@@ -31,16 +37,35 @@ func fit(c Capabilities, l Limits) (Size, error) {
 		return Size{}, fault.New(fault.Unavailable, "size_unavailable", "%s cannot make a sandbox with %s now: %s. %s", c.Name, missed.words(),
 			strings.TrimSuffix(missed.Reason, "."), missed.Cure).With("field", "resources").With("sizes", sizeList(c))
 	}
+	if refused != nil {
+		return Size{}, refused.Refused.With("field", "resources").With("sizes", sizeList(c))
+	}
 	return Size{}, noSuchSize(c)
 }
 
-// CheckSize refuses what a workspace asks of a place that has sizes when there is no such size. Only CPUs and memory are looked at.
-func (m *Manager) CheckSize(ctx context.Context, k Kind, l Limits) error {
+// forWhom marks the sizes of a place that a user of a team may not have.
+func (m *Manager) forWhom(ctx context.Context, teamID, userID string, c Capabilities) (Capabilities, error) {
+	if m.cfg.Sizes == nil || len(c.Sizes) == 0 {
+		return c, nil
+	}
+	var err error
+	if c.Sizes, err = m.cfg.Sizes(ctx, teamID, userID, c); err != nil {
+		return c, fmt.Errorf("reading what sizes may be had in %s: %w", c.Kind, err)
+	}
+	return c, nil
+}
+
+// CheckSize refuses what a team's workspace asks of a place that has sizes when there is no such size, or not for who asks. Only CPUs and
+// memory are looked at.
+func (m *Manager) CheckSize(ctx context.Context, teamID string, k Kind, l Limits) error {
 	e, ok := m.executor(ctx, k)
 	if !ok || l.CPUs == 0 && l.MemoryMB == 0 {
 		return nil
 	}
-	c := m.capabilities(ctx, e)
+	c, err := m.forWhom(ctx, teamID, askerOf(ctx).userID, m.capabilities(ctx, e))
+	if err != nil {
+		return err
+	}
 	if len(c.Sizes) == 0 {
 		return nil
 	}

@@ -140,6 +140,7 @@ func (m *Manager) rouse(ctx context.Context, r *room, p *Place) (*Place, error) 
 		return nil, err
 	}
 	if err := m.wake(ctx, r, p); err != nil {
+		m.release(ctx, rec.Handle.ID)
 		if errors.Is(err, ErrGone) {
 			return nil, nil
 		}

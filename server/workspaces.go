@@ -81,7 +81,7 @@ func (h handlers) checkSize(ctx context.Context, projectID string, wish executor
 	if err != nil {
 		return nil
 	}
-	return h.cfg.Places.CheckSize(ctx, kind, l)
+	return h.cfg.Places.CheckSize(executors.As(ctx, "", callOf(ctx).actor.User.ID), callOf(ctx).team.ID, kind, l)
 }
 
 func (h handlers) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {

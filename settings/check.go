@@ -9,6 +9,7 @@ import (
 
 var (
 	hostName     = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9.-]{0,251}[a-zA-Z0-9])?$`)
+	planName     = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 	templateName = regexp.MustCompile(`^[a-z0-9][a-z0-9/_.:-]{0,127}$`)
 )
 
@@ -24,6 +25,8 @@ func (v Values) check() error {
 		return wrong(DefaultExecutor, `must name a place, or be "auto"`)
 	case v.MonthlyBudgetUSD < 0:
 		return wrong(MonthlyBudgetUSD, "must not be negative; 0 means that nothing may be spent")
+	case v.DefaultPlan != "" && !planName.MatchString(v.DefaultPlan):
+		return wrong(DefaultPlan, "must be the id of a plan such as free")
 	case e.Domain != "" && !hostName.MatchString(e.Domain):
 		return wrong(E2BDomain, "must be the name of a host such as e2b.app")
 	case e.Template == "" || !templateName.MatchString(e.Template):

@@ -23,6 +23,7 @@ type Values struct {
 	DefaultExecutor  string // a kind, or auto
 	AllowUserChoice  bool   // members may name a place
 	MonthlyBudgetUSD int64  // of paid sandboxes of the whole instance; 0 = none may be made
+	DefaultPlan      string // of teams that nobody gave one
 	E2B              E2B
 	Pool             Pool
 }
@@ -52,6 +53,7 @@ const (
 	DefaultExecutor  = "default_executor"
 	AllowUserChoice  = "allow_user_choice"
 	MonthlyBudgetUSD = "monthly_budget_usd"
+	DefaultPlan      = "default_plan"
 	E2BKey           = "e2b.key"
 	E2BDomain        = "e2b.domain"
 	E2BAPIURL        = "e2b.api_url"
@@ -72,6 +74,7 @@ var fields = map[string]func(*Values) any{
 	DefaultExecutor:  func(v *Values) any { return &v.DefaultExecutor },
 	AllowUserChoice:  func(v *Values) any { return &v.AllowUserChoice },
 	MonthlyBudgetUSD: func(v *Values) any { return &v.MonthlyBudgetUSD },
+	DefaultPlan:      func(v *Values) any { return &v.DefaultPlan },
 	E2BDomain:        func(v *Values) any { return &v.E2B.Domain },
 	E2BAPIURL:        func(v *Values) any { return &v.E2B.APIURL },
 	E2BSandboxURL:    func(v *Values) any { return &v.E2B.SandboxURL },

@@ -16,7 +16,7 @@ import (
 func (h *house) buildLedger(publisher events.Publisher) {
 	h.charges = store.NewBilling(h.db)
 	h.prices = price.New(price.Config{Store: store.NewPrices(h.db), Defaults: defaultPrices(h.cfg), Now: func() int64 { return h.ledger.Now() }})
-	h.ledger = billing.New(billing.Config{Store: h.charges, Prices: h.prices, Events: publisher, Tell: h.tellBudget, Log: h.log.With("room", "billing"),
+	h.ledger = billing.New(billing.Config{Store: h.charges, Prices: h.prices, Events: publisher, Tell: h.tellBudget, Admit: h.quota, Log: h.log.With("room", "billing"),
 		Budget: func(ctx context.Context) (billing.Budget, error) {
 			return billing.Budget{LimitNano: h.settings.Values(ctx).MonthlyBudgetUSD * billing.Nano, Limited: true}, nil
 		}})

@@ -18,6 +18,7 @@ import (
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/price"
+	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/events/pg"
@@ -66,6 +67,7 @@ type house struct {
 	meters     *executors.Meters
 	ledger     *billing.Ledger
 	prices     *price.Book
+	quota      *quota.Service
 	charges    *store.Billing
 	groups     *cgroup.Tree
 	caches     *executors.Caches // nil when config.json switches them off
@@ -132,6 +134,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	if err := checkLimits(cfg, h.groups.Support()); err != nil {
 		return nil, err
 	}
+	h.buildQuota(publisher)
 	h.buildLedger(publisher)
 	if err := h.buildPlaces(guest, publisher, env); err != nil {
 		return nil, err
@@ -191,6 +194,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	mc := h.rules()
 	mc.Executors, mc.Store, mc.Policies, mc.Workspaces, mc.Events, mc.Log = made.all, kept, kept, h.workspaces, publisher, h.log.With("room", "executors")
 	mc.Ledger, mc.Price = h.ledger, h.pricing
+	mc.Sizes = h.fitSizes
 	mc.Families = h.families()
 	h.places = executors.NewManager(mc)
 	h.usePool()

@@ -1,0 +1,364 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// everyTeam is why decisions look at everybody: the instance has one budget, and what is held back is read in one go.
+const everyTeam = "whether the instance can afford a sandbox"
+
+// Admit lets a sandbox begin, or begin again, and holds back what it may cost until it runs (Drop), or does not (Release): read and written
+// in one transaction, so that of many starts for one free place one is let in. What is let in counts as if it ran for a lease, and for
+// two minutes at most. In places without a price that are not metered everything is let in.
+func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
+	ctx = tenant.All(ctx, everyTeam)
+	if !st.Metered && st.PriceNano <= 0 {
+		return nil
+	}
+	a := asked{Stretch: st, m: monthOf(s.cfg.Now())}
+	if s.cfg.InstanceLimit != nil {
+		limit, limited, err := s.cfg.InstanceLimit(ctx)
+		if err != nil {
+			return fmt.Errorf("reading the instance's budget: %w", err)
+		}
+		if limited {
+			a.instance = &limit
+		}
+	}
+	if st.TeamID != "" { // asked before the transaction: settings are read from elsewhere
+		var err error
+		if a.def, err = s.DefaultPlan(ctx); err != nil {
+			return err
+		}
+	}
+	// One at a time in this process: others would make each other run again. Other processes' transactions do.
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		if err := s.decide(ctx, a); err != nil {
+			return err
+		}
+		return s.hold(ctx, a)
+	})
+}
+
+// asked is a start somebody asks for.
+type asked struct {
+	executors.Stretch
+	m        month
+	instance *int64 // its budget
+	def      Plan   // the default one
+	again    bool   // the sandbox has run before
+}
+
+// hold writes what is held back.
+func (s *Service) hold(ctx context.Context, a asked) error {
+	lease := s.cfg.Lease.Milliseconds()
+	r := Reservation{SandboxID: a.SandboxID, TeamID: a.TeamID, UserID: a.UserID, Executor: string(a.Kind), PriceNano: max(a.PriceNano, 0), CostNano: billing.Cost(a.PriceNano, lease),
+		CreatedAt: a.m.now, ExpiresAt: a.m.now + s.cfg.Pending.Milliseconds()}
+	if a.Metered {
+		r.HoursMs = lease
+	}
+	if err := s.cfg.Store.Reserve(ctx, r); err != nil {
+		return fmt.Errorf("holding back what a sandbox may cost: %w", err)
+	}
+	if !a.Metered || a.TeamID == "" || a.again {
+		return nil
+	}
+	if err := s.cfg.Store.NoteCreation(ctx, a.SandboxID, a.TeamID, a.UserID, a.m.now, a.m.now-hourMs); err != nil {
+		return fmt.Errorf("noting that a sandbox begins: %w", err)
+	}
+	return nil
+}
+
+// Drop gives back what was held back for a sandbox that runs now, in the transaction of ctx that notes that it does.
+func (s *Service) Drop(ctx context.Context, sandboxID string) error {
+	_, err := s.cfg.Store.Unreserve(tenant.All(ctx, everyTeam), sandboxID)
+	if err != nil {
+		return fmt.Errorf("giving back what was held back for sandbox %s: %w", sandboxID, err)
+	}
+	return nil
+}
+
+// Release gives back what was held back for a sandbox that did not begin after all.
+func (s *Service) Release(ctx context.Context, sandboxID string) error {
+	ctx = tenant.All(ctx, everyTeam)
+	return s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		held, err := s.cfg.Store.Unreserve(ctx, sandboxID)
+		if err != nil || !held {
+			return err
+		}
+		return s.cfg.Store.DropCreation(ctx, sandboxID)
+	})
+}
+
+// decide refuses what does not fit.
+func (s *Service) decide(ctx context.Context, a asked) error {
+	k, err := s.KillSwitch(ctx)
+	if err != nil {
+		return err
+	}
+	if k.On {
+		return a.killed(k)
+	}
+	held, err := s.cfg.Store.Reservations(ctx, a.m.now)
+	if err != nil {
+		return fmt.Errorf("reading what is held back: %w", err)
+	}
+	if a.TeamID != "" {
+		if err := s.decideTeam(ctx, &a, held); err != nil {
+			return err
+		}
+	}
+	if a.instance == nil || a.PriceNano <= 0 {
+		return nil
+	}
+	closed, err := s.cfg.Store.ClosedOfAll(ctx, a.m.from, a.m.to)
+	if err != nil {
+		return fmt.Errorf("reading what was spent: %w", err)
+	}
+	running, err := s.cfg.Store.RunningOfAll(ctx)
+	if err != nil {
+		return fmt.Errorf("reading what runs: %w", err)
+	}
+	spent, reserved := plus(closed, a.m.cost(running)), int64(0)
+	for _, r := range held {
+		if r.SandboxID != a.SandboxID {
+			reserved = plus(reserved, r.CostNano)
+		}
+	}
+	if plus(spent, reserved) >= *a.instance {
+		return a.over("instance_budget", "This server's budget for paid places", spent, reserved, *a.instance,
+			"Use a place on this server, ask an operator to raise the budget, or wait until "+day(a.m.to)+".")
+	}
+	return nil
+}
+
+// decideTeam refuses what the team's plan, the user's quota or the team's budget does not allow.
+func (s *Service) decideTeam(ctx context.Context, a *asked, held []Reservation) error {
+	t, err := s.cfg.Store.TeamPlan(ctx, a.TeamID)
+	if err != nil {
+		return fmt.Errorf("reading a team's plan: %w", err)
+	}
+	if err := a.unpaid(t, int64(s.cfg.PastDueDays)); err != nil {
+		return err
+	}
+	if a.Metered {
+		plan := a.def
+		if t.PlanID != "" {
+			if plan, err = s.cfg.Store.Plan(ctx, t.PlanID); err != nil {
+				return fmt.Errorf("reading the plan %s: %w", t.PlanID, err)
+			}
+		}
+		if err := s.decideUser(ctx, a, plan, held); err != nil {
+			return err
+		}
+	}
+	if a.PriceNano <= 0 {
+		return nil
+	}
+	st, err := s.teamStanding(ctx, a.TeamID, a.m)
+	if err != nil {
+		return err
+	}
+	own := int64(0)
+	for _, r := range held {
+		if r.SandboxID == a.SandboxID {
+			own = r.CostNano
+		}
+	}
+	reserved := st.ReservedNano - own
+	if st.StopAt == nil || plus(st.SpentNano, reserved) < *st.StopAt {
+		return nil
+	}
+	return a.over("team_budget", "The team's budget", st.SpentNano, reserved, *st.StopAt,
+		"Use a place on this server, have an admin of the team raise the budget, or wait until "+day(a.m.to)+".")
+}
+
+// decideUser refuses what the user's quota does not allow.
+func (s *Service) decideUser(ctx context.Context, a *asked, plan Plan, held []Reservation) error {
+	q := plan.Quota
+	if a.UserID != "" {
+		hand, err := s.cfg.Store.UserByHand(ctx, a.TeamID, a.UserID)
+		if err != nil {
+			return fmt.Errorf("reading a user's quota: %w", err)
+		}
+		q = q.over(hand)
+	}
+	if err := a.tooLarge(q, plan); err != nil {
+		return err
+	}
+	closed, err := s.cfg.Store.ClosedHoursOf(ctx, a.TeamID, a.UserID, a.m.from, a.m.to)
+	if err != nil {
+		return fmt.Errorf("reading how long a user's sandboxes ran: %w", err)
+	}
+	running, err := s.cfg.Store.Running(ctx, a.TeamID)
+	if err != nil {
+		return fmt.Errorf("reading what runs: %w", err)
+	}
+	st := stand(a.TeamID, a.UserID, q, plan, a.m, closed, running, held, a.SandboxID)
+	if a.UserID != "" {
+		if q.Concurrent != nil && st.Running >= *q.Concurrent {
+			return a.tooMany("user_concurrency", "You have", st.Running, *q.Concurrent, plan)
+		}
+		if st.LimitMs != nil && st.UsedMs+st.ReservedMs >= *st.LimitMs {
+			return a.noHours(st, s.cfg.Lease.Milliseconds())
+		}
+	}
+	if q.ConcurrentTeam != nil {
+		if n := count(a, running, held); n >= *q.ConcurrentTeam {
+			return a.tooMany("team_concurrency", "The team has", n, *q.ConcurrentTeam, plan)
+		}
+	}
+	if q.CreationsHour == nil {
+		return nil
+	}
+	if a.again, err = s.cfg.Store.RanBefore(ctx, a.WorkspaceID, a.SandboxID); err != nil {
+		return fmt.Errorf("reading whether a sandbox has run before: %w", err)
+	}
+	if a.again {
+		return nil
+	}
+	team, user, oldest, err := s.cfg.Store.Creations(ctx, a.TeamID, a.UserID, a.m.now-hourMs)
+	if err != nil {
+		return fmt.Errorf("counting sandboxes: %w", err)
+	}
+	again := max(oldest+hourMs-a.m.now, 1000)
+	switch most := *q.CreationsHour; {
+	case a.UserID != "" && user >= most:
+		return a.tooOften("creations_user", "You", user, most, again)
+	case team >= most*teamCreations:
+		return a.tooOften("creations_team", "The team", team, most*teamCreations, again)
+	}
+	return nil
+}
+
+// count is how many sandboxes of metered places a team has, starts among them, but for the one that is asked for.
+func count(a *asked, running []Running, held []Reservation) (n int64) {
+	for _, r := range running {
+		if r.Metered && r.SandboxID != a.SandboxID {
+			n++
+		}
+	}
+	for _, r := range held {
+		if r.TeamID == a.TeamID && r.HoursMs > 0 && r.SandboxID != a.SandboxID {
+			n++
+		}
+	}
+	return n
+}
+
+// refuse says no, with what programs and people need to go on.
+func (a asked) refuse(kind fault.Kind, code, scope, format string, args ...any) *fault.Error {
+	return fault.New(kind, code, format, args...).With("scope", scope).With("place", string(a.Kind)).
+		With("price_nano_per_hour", a.PriceNano).With("ways", []string{"local", "upgrade"})
+}
+
+func (a asked) over(scope, what string, spent, reserved, limit int64, cure string) error {
+	words := ""
+	if reserved > 0 {
+		words = ", and " + billing.Dollars(reserved) + " are held back for sandboxes that are starting"
+	}
+	return a.refuse(fault.Quota, "budget_exceeded", scope, "%s is spent: %s of %s this month%s. This sandbox would cost %s an hour. %s",
+		what, billing.Dollars(spent), billing.Dollars(limit), words, billing.Dollars(a.PriceNano), cure).
+		With("used", spent).With("reserved", reserved).With("limit", limit).With("unit", "nano_usd").With("needed", a.PriceNano).With("resets_at", a.m.to)
+}
+
+func (a asked) noHours(st UserStanding, lease int64) error {
+	return a.refuse(fault.Quota, "quota_exceeded", "user_hours", "Your hours of paid sandboxes are used up: %s of %s this month. Work on this server is not limited: use a place there, ask an admin for more hours or a larger plan, or wait until %s.",
+		hours(st.UsedMs), hours(*st.LimitMs), day(st.ResetsAt)).
+		With("used", st.UsedMs).With("reserved", st.ReservedMs).With("limit", *st.LimitMs).With("unit", "ms").With("needed", lease).With("resets_at", st.ResetsAt)
+}
+
+func (a asked) tooMany(scope, who string, n, limit int64, plan Plan) error {
+	return a.refuse(fault.RateLimited, "concurrency_limit", scope, "%s %s now, and no more than %d may run at once (plan %s). Pause one or wait until one ends, use a place on this server, or choose a larger plan.",
+		who, sandboxes(n), limit, plan.Name).With("used", n).With("limit", limit).With("unit", "sandboxes").With("needed", int64(1)).With("resets_at", nil)
+}
+
+func (a asked) tooOften(scope, who string, n, limit, again int64) error {
+	return a.refuse(fault.RateLimited, "creation_rate_limit", scope, "%s made %s within an hour, and no more than %d may be made. Try again in %s, or use a place on this server.",
+		who, sandboxes(n), limit, minutes(again)).With("used", n).With("limit", limit).With("unit", "sandboxes").With("needed", int64(1)).
+		With("resets_at", a.m.now+again).With("retry_after_ms", again)
+}
+
+// tooLarge refuses a size beyond the quota.
+func (a asked) tooLarge(q Quota, plan Plan) error {
+	over := func(used, limit int64, unit, have string) error {
+		return a.refuse(fault.Quota, "size_not_in_plan", "size", "This sandbox has %s, and %s is the most for you (plan %s). Choose a smaller size, use a place on this server, or choose a larger plan.",
+			have, bound(limit, unit), plan.Name).With("used", used).With("needed", used).With("limit", limit).With("unit", unit).With("resets_at", nil)
+	}
+	switch {
+	case q.CPUs != nil && int64(a.CPUs) > *q.CPUs:
+		return over(int64(a.CPUs), *q.CPUs, "cpus", bound(int64(a.CPUs), "cpus"))
+	case q.MemoryMB != nil && a.MemoryMB > *q.MemoryMB:
+		return over(a.MemoryMB, *q.MemoryMB, "memory_mb", bound(a.MemoryMB, "memory_mb"))
+	}
+	return nil
+}
+
+// unpaid refuses a team whose payments stand against it.
+func (a asked) unpaid(t TeamPlan, days int64) error {
+	switch {
+	case t.SuspendedFor != "":
+		return a.refuse(fault.Quota, "payment_past_due", "payment", "Paid sandboxes of this team are held back because of a %s about a payment. Use a place on this server, and ask an operator.", t.SuspendedFor).
+			With("reason", t.SuspendedFor).With("resets_at", nil)
+	case t.PastDueSince != 0 && a.m.now >= t.PastDueSince+days*24*hourMs:
+		return a.refuse(fault.Quota, "payment_past_due", "payment", "The team's payment has been due since %s, so no paid sandbox begins. Pay the open invoice in the team's settings under Billing, or use a place on this server.", day(t.PastDueSince)).
+			With("reason", "past_due").With("since", t.PastDueSince).With("resets_at", nil)
+	}
+	return nil
+}
+
+func (a asked) killed(k KillSwitch) error {
+	why := ""
+	if k.Reason != "" {
+		why = " (" + k.Reason + ")"
+	}
+	return a.refuse(fault.Unavailable, "kill_switch", "kill_switch", "The operators of this server have stopped paid sandboxes%s: none begins until they allow it again. Work on this server goes on: use a place there.", why).
+		With("reason", k.Reason).With("since", k.At).With("ways", []string{"local"}).With("resets_at", nil)
+}
+
+func sandboxes(n int64) string {
+	if n == 1 {
+		return "1 paid sandbox"
+	}
+	return strconv.FormatInt(n, 10) + " paid sandboxes"
+}
+
+// bound writes a size for people.
+func bound(n int64, unit string) string {
+	if unit == "memory_mb" {
+		return executors.MemoryWords(n) + " of memory"
+	}
+	if n == 1 {
+		return "1 CPU"
+	}
+	return strconv.FormatInt(n, 10) + " CPUs"
+}
+
+// hours writes a time for people: "9 h 58 min".
+func hours(ms int64) string {
+	h, m := ms/hourMs, ms%hourMs/minuteMs
+	if m == 0 {
+		return fmt.Sprintf("%d h", h)
+	}
+	return fmt.Sprintf("%d h %d min", h, m)
+}
+
+func minutes(ms int64) string {
+	if n := (ms + minuteMs - 1) / minuteMs; n > 1 {
+		return fmt.Sprintf("%d minutes", n)
+	}
+	return "a minute"
+}
