@@ -60,10 +60,12 @@ type AgentResume struct {
 	Args []string `json:"args"`
 }
 
-// AgentAccount says in which environment variables the agent takes an account's key and address.
+// AgentAccount says in which environment variables the agent takes an account's key and address. With an address, and an API the model
+// gateway knows, it goes through the gateway.
 type AgentAccount struct {
 	Env        string `json:"env"`
 	BaseURLEnv string `json:"baseUrlEnv"`
+	API        string `json:"api"` // anthropic, openai; "" = another
 }
 
 // newAgent is what a custom agent begins with.
@@ -144,6 +146,12 @@ func (d *decoder) checkAgent(key, name string, a Agent) {
 	for k, v := range map[string]string{".account.env": a.Account.Env, ".account.baseUrlEnv": a.Account.BaseURLEnv} {
 		if v != "" && !envName(v) {
 			d.problem(key+k, "%q must be the name of an environment variable", v)
+		}
+	}
+	if a.Account.API != "" {
+		d.checkOneOf(key+".account.api", a.Account.API, "anthropic", "openai")
+		if a.Account.BaseURLEnv == "" {
+			d.problem(key+".account.baseUrlEnv", "is needed beside api: the agent must be told where the model gateway is")
 		}
 	}
 	if a.Account.BaseURLEnv != "" && a.Account.Env == "" {

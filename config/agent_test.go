@@ -72,6 +72,8 @@ func TestMistakesInAnAgentAreNamed(t *testing.T) {
 		`"x":{"command":"x","interrupt":"alt+f4"}`:                                                                             `agents.x.interrupt: "alt+f4" is no key it knows`,
 		`"x":{"command":"x","account":{"env":"NO-NAME"}}`:                                                                      "agents.x.account.env",
 		`"x":{"command":"x","account":{"baseUrlEnv":"URL"}}`:                                                                   "agents.x.account.env: is needed",
+		`"x":{"command":"x","account":{"env":"K","baseUrlEnv":"B","api":"gemini"}}`:                                            "agents.x.account.api: must be one of",
+		`"x":{"command":"x","account":{"env":"K","api":"openai"}}`:                                                             "agents.x.account.baseUrlEnv: is needed",
 		`"x":{"name":"x"}`: "agents.x.command: an agent of your own needs the program",
 		`"codex":{"resume":{"args":["x"]},"interrupt":"esc","account":{"env":"A"}}`:            "agents.codex.interrupt: can be set for agents of your own only",
 		`"codex":{"conversation":{"pattern":"x"},"install":"y","prompt":"paste","command":""}`: "agents.codex.conversation: can be set for agents of your own only",

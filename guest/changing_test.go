@@ -29,6 +29,7 @@ func TestChanging(t *testing.T) {
 		{"POST", "/v1/processes/p_1/signal", true, false},
 		{"POST", "/v1/ports/80", true, true},
 		{"POST", "/v1/home", true, true},
+		{"POST", "/v1/gateway", true, true},
 		{"POST", "/v1/shutdown", true, false},
 		{"PUT", "/v1/files", true, true},
 		{"PUT", "/v1/parcels/x", true, true},

@@ -41,6 +41,7 @@ type Hello struct {
 	Pid       int    `json:"pid"`
 	StartedAt int64  `json:"started_at"` // ms UTC
 	Hooks     bool   `json:"hooks"`      // it hears the hooks of agents
+	Gateway   int    `json:"gateway"`    // port of the sandbox's loopback at which programs find the model gateway; 0 = none
 	Degraded  string `json:"degraded"`   // "" or why the log lives in memory only (disk full)
 }
 

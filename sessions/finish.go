@@ -128,6 +128,7 @@ func (l *live) finish(ctx context.Context, e ending) {
 	l.keptMu.Lock()
 	l.svc.forgetSecrets(l.id)
 	l.keptMu.Unlock()
+	l.svc.endGateway(ctx, l.id, l.token)
 	l.clearFiles()
 	l.svc.cfg.Log.Info("session ended", "session_id", l.id, "state", row.State, "bytes", row.Bytes)
 	l.mu.Lock()

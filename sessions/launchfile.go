@@ -26,6 +26,7 @@ type launch struct {
 	Secrets []string          `json:"secrets,omitempty"` // to mask; dropped when the session has ended
 	Uses    []secrets.Use     `json:"uses,omitempty"`    // which secrets it was given; likewise
 	Files   []placed          `json:"files,omitempty"`   // of secrets, that were written for it; likewise
+	Token   string            `json:"token,omitempty"`   // what its agent shows to the model gateway; likewise
 }
 
 const launchFile = "launch.sealed"
@@ -105,8 +106,8 @@ func (s *Service) recall(id string) (launch, error) {
 // forgetSecrets drops the secrets of an ended session.
 func (s *Service) forgetSecrets(id string) {
 	l, err := s.recall(id)
-	if err == nil && len(l.Secrets)+len(l.Uses)+len(l.Files) > 0 {
-		l.Secrets, l.Uses, l.Files = nil, nil, nil
+	if err == nil && len(l.Secrets)+len(l.Uses)+len(l.Files)+len(l.Token) > 0 {
+		l.Secrets, l.Uses, l.Files, l.Token = nil, nil, nil, ""
 		err = s.keepLaunch(id, l)
 	}
 	if err != nil {

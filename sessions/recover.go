@@ -56,7 +56,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 	if err != nil {
 		return err
 	}
-	l.uses, l.files = kept.Uses, kept.Files
+	l.uses, l.files, l.token = kept.Uses, kept.Files, kept.Token
 	if err != nil || len(s.cfg.Key) == 0 {
 		l.talk.since = s.now() // what the record told before could not be masked any more
 	}

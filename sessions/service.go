@@ -95,6 +95,8 @@ type Config struct {
 	DataDir    string // absolute; logs live in DataDir/sessions/<id>
 	// Secrets gives sessions what they need and nobody may read. Nil: nothing.
 	Secrets Secrets
+	// Gateway stands between agents and their models. Nil: they are given their accounts' keys.
+	Gateway Gateway
 	// Exclude keeps files of a worktree out of what git sees in its repository. Nil: there is nothing to keep out.
 	Exclude func(ctx context.Context, workspaceID string, names []string) error
 	// Key seals the secrets of running sessions on disk, so that they are still masked after a restart: at least 16 bytes.
@@ -173,6 +175,7 @@ type Service struct {
 	mu     sync.Mutex
 	lives  map[string]*live
 	ears   map[string]*ears   // by sandbox
+	doors  map[string]*door   // likewise: those of the model gateway
 	dirty  map[*live]struct{} // has something to store
 	seats  map[*live]struct{} // who is at its terminal changed: told, not stored
 	closed bool
@@ -199,7 +202,7 @@ func New(cfg Config) *Service {
 		panic(err)
 	}
 	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
-	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
+	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, doors: map[string]*door{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
 		searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
 		screens: make(chan struct{}, screensBuilt), placed: map[string]int{}, placers: map[string]*sync.Mutex{}}

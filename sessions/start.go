@@ -80,6 +80,9 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if req.Rows != 0 {
 		row.Rows = req.Rows
 	}
+	if account, err = s.throughGateway(ctx, place, row, account); err != nil {
+		return Session{}, err
+	}
 	l := agents.Launch{UserID: actor.User.ID, UserName: actor.User.Name, UserEmail: actor.User.Email, SessionID: row.ID, WorkspaceID: w.ID,
 		Worktree: worktree(place, w), Prompt: req.Prompt, Args: req.Argv, Account: account, Conversation: newUUID(), Hooks: place.Hello.Hooks, Permissions: permissions, Inside: in.in(ctx, place.Guest),
 		Brief: s.brief(ctx, place)}
@@ -88,6 +91,7 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	plan, err := s.cfg.Agents.Plan(req.Agent, l)
 	if err != nil {
+		s.endGateway(ctx, row.ID, account.Gateway.Shown())
 		return Session{}, diskFull(err)
 	}
 	row.Conversation = plan.Conversation
@@ -99,9 +103,14 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	}
 	g, err := s.given(ctx, w, actor.User.ID, req.Agent)
 	if err != nil {
+		s.endGateway(ctx, row.ID, account.Gateway.Shown())
 		return Session{}, err
 	}
-	return s.launch(ctx, row, place, in, l.Worktree, plan, req, g)
+	out, err := s.launch(ctx, row, place, in, l.Worktree, plan, req, g)
+	if err != nil {
+		s.endGateway(ctx, row.ID, account.Gateway.Shown())
+	}
+	return out, err
 }
 
 // diskFull gives an error a kind of its own when there was no space left.
@@ -125,6 +134,9 @@ func (s *Service) newRow(w workspaces.Workspace, p *executors.Place, agent, user
 func (s *Service) launch(ctx context.Context, row Session, place *executors.Place, in *inside, dir string, plan agents.Plan, req StartRequest, g secrets.Given) (Session, error) {
 	row.Argv = plan.Argv
 	env := GivenEnv(g) // the session's own come before it
+	for _, name := range plan.Drops {
+		delete(env, name)
+	}
 	maps.Copy(env, plan.Env)
 	maps.Copy(env, plan.Secrets)
 	maps.Copy(env, req.Env)
@@ -132,14 +144,15 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	hidden = append(hidden, s.ShareMasks(row.WorkspaceID, hidden)...)
 	to := placement{svc: s, place: place, in: in, user: row.CreatedBy}
 	files, skipped := planFiles(g.Files, to)
-	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: hidden, Uses: g.Uses, Files: files, Inside: in != nil, NoWall: req.ConfirmNoBoundary}); err != nil {
+	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: hidden, Uses: g.Uses, Files: files, Inside: in != nil, NoWall: req.ConfirmNoBoundary,
+		Token: plan.Secrets[guest.EnvGatewayToken]}); err != nil {
 		return Session{}, diskFull(err)
 	}
 	l, err := s.newLive(row, hidden)
 	if err != nil {
 		return Session{}, diskFull(err)
 	}
-	l.uses, l.files = g.Uses, files
+	l.uses, l.files, l.token = g.Uses, files, plan.Secrets[guest.EnvGatewayToken]
 	if skipped {
 		l.notice = "Files of secrets that belong below the home were not written: the home here is the machine owner's own."
 	}

@@ -250,7 +250,7 @@ func agentSettings(cfg *config.Config) map[string]agents.Settings {
 			Prompt: agents.Delivery(a.Prompt.Delivery), PromptFlag: a.Prompt.Flag, Install: a.Install,
 			ConversationArgs: a.Conversation.Args, ConversationPattern: a.Conversation.Pattern, ResumeArgs: a.Resume.Args,
 			Permissions: a.Permissions, PermissionArgs: a.PermitArgs,
-			Interrupt: a.InterruptKeys(), InterruptName: a.Interrupt, AccountEnv: a.Account.Env, BaseURLEnv: a.Account.BaseURLEnv}
+			Interrupt: a.InterruptKeys(), InterruptName: a.Interrupt, AccountEnv: a.Account.Env, BaseURLEnv: a.Account.BaseURLEnv, AccountAPI: a.Account.API}
 		for _, r := range a.ScreenRules {
 			rule := agents.ScreenRule{Pattern: r.Pattern, Says: r.Says, Reason: r.Reason, Lines: r.Lines}
 			for _, o := range r.Options {

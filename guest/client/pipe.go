@@ -158,6 +158,8 @@ func (c *Client) checkHello(h guest.Hello) error {
 		return wrong("hello", errors.New("the root is not an absolute path"))
 	case h.Home != "" && (len(h.Home) > guest.MaxPath || !filepath.IsAbs(h.Home) || filepath.Clean(h.Home) != h.Home || h.Home == "/"):
 		return wrong("hello", errors.New("the home is not an absolute path"))
+	case h.Gateway < 0 || h.Gateway > 65535:
+		return wrong("hello", errors.New("the gateway's port is none"))
 	case len(h.Build) > 200 || len(h.OS) > 50 || len(h.Arch) > 50 || len(h.Degraded) > 2000 || h.Pid < 0 || h.StartedAt < 0:
 		return wrong("hello", errors.New("a field is out of bounds"))
 	}

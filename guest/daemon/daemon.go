@@ -100,6 +100,7 @@ type Daemon struct {
 	work     sync.WaitGroup // goroutines that outlive their request
 
 	hooks   *hooks
+	gateway *gateway
 	parcels *parcel.Store
 
 	readers    atomic.Int64 // outputs being followed
@@ -136,6 +137,7 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.hooks = newHooks(d)
+	d.gateway = newGateway(d)
 	d.parcels = parcel.New(parcel.Config{Dir: filepath.Join(cfg.Dir, "parcels"), Root: cfg.Root, Log: d.cfg.Log})
 	return d, nil
 }
@@ -168,6 +170,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 		d.work.Go(func() { d.reap(ctx) })
 	}
 	d.work.Go(d.hooks.serve)
+	d.work.Go(d.gateway.serve)
 	var err error
 	select {
 	case <-ctx.Done():
@@ -183,6 +186,7 @@ func (d *Daemon) Serve(ctx context.Context, l net.Listener) error {
 	}
 	cancel()
 	d.hooks.close()
+	d.gateway.close()
 	d.parcels.Close()
 	_ = srv.Close()
 	<-served
@@ -250,7 +254,7 @@ func (d *Daemon) wrote() {
 // hello is what the guest says of itself.
 func (d *Daemon) hello() guest.Hello {
 	h := guest.Hello{Version: guest.Version, Build: d.cfg.Build, SandboxID: d.cfg.SandboxID, Root: d.cfg.Root, Home: d.cfg.Home,
-		OS: runtime.GOOS, Arch: runtime.GOARCH, Pid: os.Getpid(), StartedAt: d.started.UnixMilli(), Hooks: d.hooks.sock != ""}
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Pid: os.Getpid(), StartedAt: d.started.UnixMilli(), Hooks: d.hooks.sock != "", Gateway: d.gateway.port}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range d.procs {

@@ -48,6 +48,9 @@ func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 	if spec.Tty {
 		d.hooks.environ(spec.ID, env)
 	}
+	if env[guest.EnvGatewayURL] != "" {
+		nearGateway(env)
+	}
 	env[sandboxMark], env[processMark] = d.cfg.SandboxID, spec.ID
 	out := make([]string, 0, len(env))
 	for name, value := range env {
@@ -59,6 +62,20 @@ func (d *Daemon) environ(spec guest.ProcessSpec, dir string) []string {
 
 // noProxy are the names programs reach without the way out: the sandbox's own loopback.
 const noProxy = "localhost,.localhost,127.0.0.1,::1,[::1]"
+
+// nearGateway keeps programs from asking a proxy for the model gateway, which is at the sandbox's own loopback.
+func nearGateway(env map[string]string) {
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
+		if env[name] == "" {
+			continue
+		}
+		for _, no := range []string{"NO_PROXY", "no_proxy"} {
+			if list := strings.Split(env[no], ","); !slices.Contains(list, "127.0.0.1") {
+				env[no] = strings.TrimPrefix(strings.Join(append(list, "127.0.0.1"), ","), ",")
+			}
+		}
+	}
+}
 
 // plainPath is a path that means itself in every shell and configuration file.
 var plainPath = regexp.MustCompile(`^/[A-Za-z0-9._/+-]+$`)

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -98,32 +97,5 @@ func joinShared(w http.ResponseWriter, r *http.Request, conn carry.Conn) error {
 	if err := begin(w); err != nil {
 		return errCut
 	}
-	sent := make(chan struct{})
-	go func() { // ends with the request's body, or with conn
-		defer close(sent)
-		if _, err := io.Copy(conn, r.Body); err != nil || conn.CloseWrite() != nil {
-			_ = conn.Close()
-		}
-	}()
-	rc := http.NewResponseController(w)
-	from := bufio.NewReaderSize(conn, 32<<10)
-	var err error
-	for err == nil {
-		if _, err = from.Peek(1); err != nil {
-			break
-		}
-		var p []byte
-		if p, err = from.Peek(from.Buffered()); err == nil {
-			if _, err = w.Write(p); err == nil {
-				_, _ = from.Discard(len(p))
-				err = rc.Flush()
-			}
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		_ = conn.Close()
-		return errCut
-	}
-	<-sent
-	return nil
+	return carryShared(w, r, conn, false)
 }

@@ -47,6 +47,7 @@ func (d *Daemon) handler() http.Handler {
 		"POST /v1/symlink":                       d.serveSymlink,
 		"GET /v1/glob":                           d.serveGlob,
 		"POST /v1/ports/{port}":                  d.servePort,
+		"POST " + guest.GatewayPath:              d.serveGateway,
 		"GET /v1/hooks":                          d.serveHooks,
 		"POST /v1/hooks/{id}/answer":             d.serveAnswerHook,
 		"GET /v1/parcels/{id}":                   d.serveParcel,

@@ -104,8 +104,9 @@ func (a *allowed) describe(ask *policy.Ask, r *http.Request, path string, t Targ
 		a.body, a.spec = b, &spec
 	case part[0] == "processes" && len(part) > 1:
 		// Its input, a signal, its end: it was allowed when it was started.
-	case part[0] == "hooks", part[0] == "ports":
-		// An answer to an agent that asked, and a connection to a program: both were allowed when they were started.
+	case part[0] == "hooks", part[0] == "ports", part[0] == "gateway":
+		// An answer to an agent that asked, a connection to a program, and one of an agent to its model: all were allowed when those were
+		// started.
 	case route == "POST shutdown":
 		a.ends = true
 	case part[0] == "parcels" && r.Method == http.MethodPut:

@@ -26,6 +26,8 @@ type Account struct {
 	Kind    string
 	Secret  string // with APIKey
 	BaseURL string // with APIKey; "" = the vendor's
+
+	Gateway *Gateway // with APIKey: instead of Secret and BaseURL
 }
 
 // Launch is what a session knows when it asks for a plan.
@@ -57,6 +59,7 @@ type Plan struct {
 	Argv         []string          // without secrets
 	Env          map[string]string // without secrets
 	Secrets      map[string]string // environment too; the values must be masked in what is printed
+	Drops        []string          // variables it must not be given by anybody else but the person who starts it
 	Conversation string            // the agent's own id of the conversation where it is known beforehand
 	Resumed      bool              // the agent goes on with its conversation; false where it had to start again
 	Prompt       Delivery          // how Launch.Prompt is delivered; PromptArgument: it is in Argv already

@@ -41,7 +41,10 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 		"CLAUDE_CODE_TMPDIR":                       l.home.temp, // else shared by all users of one uid
 	}}
 	p.Secrets = c.secrets(l.Account)
-	if l.Account.Kind == APIKey && l.Account.BaseURL != "" {
+	switch {
+	case l.Account.Gateway != nil:
+		p.Env["ANTHROPIC_BASE_URL"], p.Drops = l.Account.Gateway.base(), claudeKeys
+	case l.Account.Kind == APIKey && l.Account.BaseURL != "":
 		p.Env["ANTHROPIC_BASE_URL"] = l.Account.BaseURL
 	}
 	p.Argv = append([]string{l.program}, l.args...)
@@ -66,9 +69,11 @@ func (c claudeCode) plan(l Launch) (Plan, error) {
 // gateway's token) as a bearer token, for which Claude asks nothing.
 func (claudeCode) secrets(a Account) map[string]string {
 	switch {
-	case a.Kind != APIKey || a.Secret == "":
+	case a.Gateway != nil:
+		return map[string]string{"ANTHROPIC_AUTH_TOKEN": a.Gateway.Token}
+	case !a.keyed():
 		return nil
-	case strings.HasPrefix(a.Secret, "sk-ant-oat"):
+	case strings.HasPrefix(a.Secret, subscriptionToken):
 		return map[string]string{"CLAUDE_CODE_OAUTH_TOKEN": a.Secret}
 	case strings.HasPrefix(a.Secret, "sk-ant-"):
 		return map[string]string{"ANTHROPIC_API_KEY": a.Secret}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/parawork/parawork/guest"
 )
 
 // codex is OpenAI's Codex, tried with 0.169.0.
@@ -55,7 +57,7 @@ func (c codex) plan(l Launch) (Plan, error) {
 			l.args = append(l.args, "-c", v)
 		}
 	}
-	if l.Account.Kind == APIKey && l.Account.Secret != "" {
+	if l.Account.Gateway == nil && l.Account.keyed() {
 		p.Secrets = map[string]string{codexKey: l.Account.Secret}
 	}
 	p.Argv = append(p.Argv, l.args...)
@@ -88,11 +90,14 @@ func (codex) overrides(l Launch) []string {
 	if l.Brief != "" {
 		out = append(out, "developer_instructions="+tomlString(l.Brief))
 	}
-	if l.Account.Kind == APIKey && l.Account.Secret != "" {
+	if l.Account.keyed() {
 		// A provider of its own with env_key asks for no sign-in, and the key is written nowhere.
+		base, key := cmp.Or(l.Account.BaseURL, openAIBase), codexKey
+		if g := l.Account.Gateway; g != nil {
+			base, key = g.base(), guest.EnvGatewayToken // what else is called OPENAI_API_KEY stays what it is: the project's own
+		}
 		out = append(out, `model_provider="parawork"`,
-			`model_providers.parawork={name="OpenAI",base_url=`+tomlString(cmp.Or(l.Account.BaseURL, openAIBase))+
-				`,env_key="`+codexKey+`",wire_api="responses"}`)
+			`model_providers.parawork={name="OpenAI",base_url=`+tomlString(base)+`,env_key="`+key+`",wire_api="responses"}`)
 	}
 	return out
 }

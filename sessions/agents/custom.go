@@ -56,10 +56,14 @@ func (c custom) facts() facts {
 
 func (c custom) plan(l Launch) (Plan, error) {
 	p := Plan{Argv: append([]string{l.program}, l.args...), Prompt: PromptNone, Env: map[string]string{}}
-	if l.Account.Kind == APIKey && l.Account.Secret != "" && c.s.AccountEnv != "" {
-		p.Secrets = map[string]string{c.s.AccountEnv: l.Account.Secret}
-		if c.s.BaseURLEnv != "" && l.Account.BaseURL != "" {
-			p.Env[c.s.BaseURLEnv] = l.Account.BaseURL
+	if l.Account.keyed() && c.s.AccountEnv != "" {
+		key, base := l.Account.Secret, l.Account.BaseURL
+		if g := l.Account.Gateway; g != nil {
+			key, base = g.Token, g.base()
+		}
+		p.Secrets = map[string]string{c.s.AccountEnv: key}
+		if c.s.BaseURLEnv != "" && base != "" {
+			p.Env[c.s.BaseURLEnv] = base
 		}
 	}
 	byID := slices.ContainsFunc(c.s.ResumeArgs, func(a string) bool { return strings.Contains(a, conversationMark) })

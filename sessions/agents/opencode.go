@@ -47,14 +47,21 @@ func (o openCode) plan(l Launch) (Plan, error) {
 	if l.all() {
 		doc["permission"] = map[string]any{"edit": "allow", "bash": "allow", "webfetch": "allow", "external_directory": "allow", "doom_loop": "allow"}
 	}
-	if l.Account.Kind == APIKey && l.Account.Secret != "" {
+	if l.Account.keyed() {
 		provider, name := "openai", "OPENAI_API_KEY"
-		if strings.HasPrefix(l.Account.Secret, "sk-ant-") {
+		key, base := l.Account.Secret, l.Account.BaseURL
+		g := l.Account.Gateway
+		if strings.HasPrefix(key, "sk-ant-") || g != nil && g.API == AnthropicAPI {
 			provider, name = "anthropic", "ANTHROPIC_API_KEY"
 		}
-		p.Secrets = map[string]string{name: l.Account.Secret}
-		if l.Account.BaseURL != "" {
-			doc["provider"] = map[string]any{provider: map[string]any{"options": map[string]any{"baseURL": l.Account.BaseURL}}}
+		if g != nil {
+			if key, base = g.Token, g.base(); g.API == AnthropicAPI {
+				base += "/v1" // as its libraries write it
+			}
+		}
+		p.Secrets = map[string]string{name: key}
+		if base != "" {
+			doc["provider"] = map[string]any{provider: map[string]any{"options": map[string]any{"baseURL": base}}}
 		}
 	}
 	config, err := json.Marshal(doc)

@@ -53,6 +53,7 @@ type Settings struct {
 	InterruptName       string   // of Interrupt, for people
 	AccountEnv          string   // the variable an account's key goes into; "" = it takes no account
 	BaseURLEnv          string   // and its address
+	AccountAPI          string   // what it speaks: AnthropicAPI or OpenAIAPI; "" = something the model gateway does not know
 	PermissionArgs      []string // start it with all permissions; none = it knows of none
 }
 
@@ -313,6 +314,7 @@ func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 	maps.Copy(env, p.Env)
 	maps.Copy(env, s.Env)
 	p.Env = env
+	p.showGateway(l.Account.Gateway)
 	return p, nil
 }
 
