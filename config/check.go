@@ -22,6 +22,7 @@ var (
 	planName   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)
 	agentName  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 	headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,100}$`)
+	stripeKey  = regexp.MustCompile(`^[sr]k_(live|test)_[A-Za-z0-9_]+$`)
 	hostName   = regexp.MustCompile(`^(?i)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*(:\d+)?$`)
 )
 
@@ -74,6 +75,9 @@ func (d *decoder) check(c *Config) {
 			d.problem("billing.stripe.webhookSecrets", `each begins with "whsec_": copy the signing secret of the webhook endpoint`)
 			break
 		}
+	}
+	if k := s.SecretKey; k != "" && !stripeKey.MatchString(k) {
+		d.problem("billing.stripe.secretKey", "must be a secret or restricted key: it begins with sk_live_, rk_live_, sk_test_ or rk_test_")
 	}
 	slices.Sort(d.problems) // agents come in no order
 }

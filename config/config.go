@@ -264,6 +264,7 @@ type Stripe struct {
 	WebhookSecrets     []string `json:"webhookSecrets" secret:"all"`
 	WebhookSecretsFile string   `json:"webhookSecretsFile" file:"webhookSecrets"` // one a line
 	APIBase            string   `json:"apiBase"`
+	AutomaticTax       bool     `json:"automaticTax"` // Stripe works out taxes at checkout
 }
 
 // Default returns the configuration without a file: what each key is when it is not given.

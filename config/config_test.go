@@ -124,6 +124,8 @@ func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 		`{"preview":{"baseDomain":"https://x"}}`:                     {"preview.baseDomain"},
 		`{"billing":{"stripe":{"webhookSecrets":["abc"]}}}`:          {"billing.stripe.webhookSecrets", "whsec_"},
 		`{"billing":{"stripe":{"apiBase":"http://api.stripe.com"}}}`: {"billing.stripe.apiBase"},
+		`{"billing":{"stripe":{"secretKey":"pk_live_abc"}}}`:         {"billing.stripe.secretKey", "sk_live_"},
+		`{"billing":{"pastDueDays":-1}}`:                             {"billing.pastDueDays"},
 		`{"log":{"level":"info"},"log":{}}`:                          {`"log"`, "twice"},
 		"{\n  \"log\": {,}\n}":                                       {"line 2"},
 		`{"log":{}} x`:                                               {"line 1"},
@@ -300,7 +302,7 @@ func TestPathsCountFromTheFile(t *testing.T) {
 func TestNoSecretIsPrinted(t *testing.T) {
 	t.Parallel()
 	c := must(t, `{"database":{"url":"postgres://pw:hunter2@h/d?sslpassword=hunter2"},"sandboxing":{"e2b":{"apiKey":"hunter2"}},
-		"billing":{"stripe":{"secretKey":"hunter2","webhookSecrets":["whsec_hunter2"]}},"agents":{"codex":{"env":{"K":"hunter2"}}},"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecret":"hunter2"}}}}`, nil)
+		"billing":{"stripe":{"secretKey":"sk_test_hunter2","webhookSecrets":["whsec_hunter2"]}},"agents":{"codex":{"env":{"K":"hunter2"}}},"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecret":"hunter2"}}}}`, nil)
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", c)
 	for _, printed := range []string{c.Redacted(), c.String(), log.String(), fmt.Sprintf("%v %s %+v", c, c, c)} {

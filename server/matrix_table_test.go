@@ -110,6 +110,13 @@ listSecrets             member    attach
 createSecret            admin     admin
 getTeam                 viewer    read
 updateTeam              admin     admin
+getBilling              member    bill
+beginCheckout           admin     admin
+openPortal              admin     admin
+syncBilling             admin     admin
+listInvoices            admin     admin
+liftSuspension          operator  -
+stripeWebhook           public    -
 listInvites             admin     admin
 createInvite            admin     admin
 revokeInvite            admin     admin

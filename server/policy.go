@@ -6,6 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -220,6 +221,15 @@ var policy = map[string]rule{
 	"testWebhook":    of(accounts.ManageTeam, byWebhook),
 	"listDeliveries": of(accounts.ManageTeam, byWebhook),
 	"redeliver":      of(accounts.ManageTeam, byWebhook),
+
+	// What the payment service sends is signed; the room looks at that: see billing.go.
+	"stripeWebhook":  {access: anyone, ownProof: true, body: stripe.MostWebhook},
+	"getBilling":     of(accounts.ViewCosts, byTeam),
+	"beginCheckout":  of(accounts.ManageQuotas, byTeam),
+	"openPortal":     of(accounts.ManageQuotas, byTeam),
+	"syncBilling":    of(accounts.ManageQuotas, byTeam),
+	"listInvoices":   of(accounts.ManageQuotas, byTeam),
+	"liftSuspension": {access: operators},
 
 	"browseFolders": of(accounts.ManageProject, byTeam),
 	"searchFolders": of(accounts.ManageProject, byTeam),

@@ -58,6 +58,13 @@ var auditWords = map[string]string{
 	"passkeyOptions":        quiet,
 	"lookInvite":            quiet,
 
+	// What the payment service tells is kept by itself, and what it changes is recorded where it does.
+	"stripeWebhook":  quiet,
+	"syncBilling":    quiet,
+	"beginCheckout":  "billing.checkout",
+	"openPortal":     "billing.portal",
+	"liftSuspension": "billing.lift_suspension",
+
 	"testPushSubscription": quiet,
 	"correctState":         quiet,
 	"snoozeInboxItem":      quiet,

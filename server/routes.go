@@ -17,6 +17,7 @@ func (s *Server) byHand() []handRoute {
 		{http.MethodGet, "/teams/:team/events", "followEvents", s.followEvents, []echo.MiddlewareFunc{s.overSocket}},
 		{http.MethodGet, "/runner/connect", "connectRunner", s.connectRunner, nil},
 		{http.MethodGet, "/runner/downloads/:file", "getRunnerDownload", s.getRunnerDownload, nil},
+		{http.MethodPost, stripePath, "stripeWebhook", s.stripeWebhook, nil},
 		{http.MethodGet, "/openapi.yaml", "getSpec", s.getSpec, nil},
 		{http.MethodHead, "/health", "getHealth", s.headHealth, nil},
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/images"
@@ -53,6 +54,7 @@ type Config struct {
 	Places     *executors.Manager
 	Meters     *executors.Meters
 	Ledger     *billing.Ledger
+	Payments   *stripe.Service
 	Commands   *executors.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
@@ -88,8 +90,8 @@ func (c *Config) Validate() error {
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}
-	if c.Secrets == nil || c.Mail == nil {
-		return errors.New("server: Secrets and Mail are needed")
+	if c.Secrets == nil || c.Mail == nil || c.Payments == nil {
+		return errors.New("server: Secrets, Mail and Payments are needed")
 	}
 	if c.UI == nil {
 		c.UI = http.NotFoundHandler()
@@ -268,8 +270,8 @@ func (s *Server) newEcho() *echo.Echo {
 // webApp hands everything outside /api/ to the web app.
 func (s *Server) webApp(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if c.Request().URL.Path == prometheusPath {
-			c.Request().URL.Path = apiBase + prometheusPath
+		if p := c.Request().URL.Path; p == prometheusPath || p == stripePath {
+			c.Request().URL.Path = apiBase + p
 			return next(c)
 		}
 		if ofAPI(c.Request().URL.Path) {

@@ -81,6 +81,19 @@ const (
 // OnMachine lists the points of the program on a member's own machine.
 var OnMachine = []Point{CommandHad, BoxStored, BoxMade, BoxEnding, BoxGone}
 
+// The points of payment.
+const (
+	WebhookStored  Point = "webhook.stored"  // an event is stored; it was not answered
+	CustomerSynced Point = "customer.synced" // what the payment service says of a customer is stored; the event that asked for it is not done
+	CustomerQueued Point = "customer.queued" // that a customer is to be made is stored; the service was not asked
+	CustomerMade   Point = "customer.made"   // the service has it; the row does not know
+	CheckoutBegun  Point = "checkout.begun"  // the service has a checkout; the row does not know
+	SeatsSet       Point = "seats.set"       // the service has the number of seats; the row does not know
+)
+
+// OfPayment lists the points of payment.
+var OfPayment = []Point{WebhookStored, CustomerSynced, CustomerQueued, CustomerMade, CheckoutBegun, SeatsSet}
+
 // The points of changing the key that seals.
 const (
 	KeyMade   Point = "key.made"   // it lies beside the old one; nothing is sealed with it

@@ -2317,6 +2317,90 @@ type AuditParty struct {
 	Name string `json:"name"`
 }
 
+// Billing defines model for Billing.
+type Billing struct {
+	// CanManage Who asks may choose and pay
+	CanManage bool `json:"can_manage"`
+
+	// CancelAt When the subscription ends that was cancelled
+	CancelAt *int64 `json:"cancel_at"`
+
+	// Given An operator chose the plan
+	Given    bool      `json:"given"`
+	Invoices []Invoice `json:"invoices"`
+	PastDue  *struct {
+		// DaysLeft 0 = it has lost the plan
+		DaysLeft int64 `json:"days_left"`
+
+		// EndsAt When the team loses the plan
+		EndsAt int64 `json:"ends_at"`
+		Since  int64 `json:"since"`
+	} `json:"past_due"`
+
+	// Payments Teams can pay on this server
+	Payments  bool        `json:"payments"`
+	PeriodEnd *int64      `json:"period_end"`
+	Plan      BillingPlan `json:"plan"`
+
+	// Plans What may be chosen
+	Plans []BillingPlan `json:"plans"`
+	Seats struct {
+		// Paid null without a subscription
+		Paid *int64 `json:"paid"`
+
+		// Used Members
+		Used int64 `json:"used"`
+	} `json:"seats"`
+
+	// Status Of the subscription: active, trialing, past_due, unpaid, paused, incomplete, incomplete_expired, canceled; null = there is none
+	Status *string `json:"status"`
+
+	// SubscribedPlanId What the subscription is for; the team has another plan where it is not paid, or an operator chose one
+	SubscribedPlanId *string `json:"subscribed_plan_id"`
+
+	// SuspendedFor Why no new paid sandboxes begin: dispute or fraud
+	SuspendedFor *string `json:"suspended_for"`
+
+	// SyncedAt When the payment service was asked last
+	SyncedAt *int64 `json:"synced_at"`
+
+	// TestMode No real money moves
+	TestMode    bool   `json:"test_mode"`
+	TrialEndsAt *int64 `json:"trial_ends_at"`
+}
+
+// BillingPlan defines model for BillingPlan.
+type BillingPlan struct {
+	// Concurrent Of each user, sandboxes at once
+	Concurrent     *int64 `json:"concurrent"`
+	ConcurrentTeam *int64 `json:"concurrent_team"`
+	Cpus           *int64 `json:"cpus"`
+	Description    string `json:"description"`
+
+	// HoursMonth Of each user
+	HoursMonth *int64 `json:"hours_month"`
+	Id         string `json:"id"`
+
+	// Members At most
+	Members  *int64 `json:"members"`
+	MemoryMb *int64 `json:"memory_mb"`
+
+	// MeteredUsage Usage is billed on top
+	MeteredUsage bool   `json:"metered_usage"`
+	Name         string `json:"name"`
+
+	// SeatMonthNano Of a member a month
+	SeatMonthNano  int64  `json:"seat_month_nano"`
+	SessionMinutes *int64 `json:"session_minutes"`
+	TrialDays      int64  `json:"trial_days"`
+}
+
+// BillingSync defines model for BillingSync.
+type BillingSync struct {
+	// CheckoutId Of the way back from the payment service, ?paid=
+	CheckoutId *string `json:"checkout_id,omitempty"`
+}
+
 // Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
 type Boundary string
 
@@ -2399,6 +2483,14 @@ type ChangesSummary struct {
 	Deletions int   `json:"deletions"`
 	Files     int   `json:"files"`
 	Version   int64 `json:"version"`
+}
+
+// CheckoutRequest defines model for CheckoutRequest.
+type CheckoutRequest struct {
+	PlanId string `json:"plan_id"`
+
+	// Seats At least as many as members, who may come to be more within the period; without it as many as members
+	Seats *int64 `json:"seats,omitempty"`
 }
 
 // Command defines model for Command.
@@ -3161,6 +3253,32 @@ type InviteToken struct {
 	Token string `json:"token"`
 }
 
+// Invoice defines model for Invoice.
+type Invoice struct {
+	CreatedAt   int64   `json:"created_at"`
+	Currency    string  `json:"currency"`
+	DueCents    int64   `json:"due_cents"`
+	Id          string  `json:"id"`
+	Number      *string `json:"number"`
+	PeriodEnd   int64   `json:"period_end"`
+	PeriodStart int64   `json:"period_start"`
+
+	// Status draft, open, paid, uncollectible or void
+	Status string `json:"status"`
+
+	// TotalCents In the smallest unit of the currency
+	TotalCents int64 `json:"total_cents"`
+
+	// Url A page of the payment service; whoever has it can read and pay the invoice
+	Url *string `json:"url"`
+}
+
+// InvoiceList defines model for InvoiceList.
+type InvoiceList struct {
+	Items      []Invoice `json:"items"`
+	NextCursor *string   `json:"next_cursor"`
+}
+
 // JournalEntry defines model for JournalEntry.
 type JournalEntry struct {
 	At int64 `json:"at"`
@@ -3791,6 +3909,13 @@ type PasswordChange struct {
 	// CurrentPassword Left out by who has no password yet
 	CurrentPassword *string `json:"current_password,omitempty"`
 	NewPassword     string  `json:"new_password"`
+}
+
+// PaymentWay defines model for PaymentWay.
+type PaymentWay struct {
+	// Portal The team has a subscription; the page changes it
+	Portal bool   `json:"portal"`
+	Url    string `json:"url"`
 }
 
 // Person defines model for Person.
@@ -6254,6 +6379,12 @@ type UpdateTeamJSONRequestBody = TeamPatch
 // AddTeamAgentAccountJSONRequestBody defines body for AddTeamAgentAccount for application/json ContentType.
 type AddTeamAgentAccountJSONRequestBody = NewAgentAccount
 
+// BeginCheckoutJSONRequestBody defines body for BeginCheckout for application/json ContentType.
+type BeginCheckoutJSONRequestBody = CheckoutRequest
+
+// SyncBillingJSONRequestBody defines body for SyncBilling for application/json ContentType.
+type SyncBillingJSONRequestBody = BillingSync
+
 // CreateInviteJSONRequestBody defines body for CreateInvite for application/json ContentType.
 type CreateInviteJSONRequestBody = NewInvite
 
@@ -6358,6 +6489,9 @@ type ServerInterface interface {
 	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
 	// (GET /instance/audit/export)
 	ExportInstanceAudit(ctx echo.Context, params ExportInstanceAuditParams) error
+	// LiftSuspension Let a team have paid sandboxes again that was held back for a dispute or a warning of fraud; operators
+	// (DELETE /instance/billing/teams/{id}/suspension)
+	LiftSuspension(ctx echo.Context, id Id) error
 	// GetMail Whether this server sends mail, and how that goes; operators
 	// (GET /instance/mail)
 	GetMail(ctx echo.Context) error
@@ -6727,6 +6861,21 @@ type ServerInterface interface {
 	// ExportTeamAudit Who did what in the team, as a file, oldest first
 	// (GET /teams/{team}/audit/export)
 	ExportTeamAudit(ctx echo.Context, team TeamSlug, params ExportTeamAuditParams) error
+	// GetBilling The team's plan, and how it is paid
+	// (GET /teams/{team}/billing)
+	GetBilling(ctx echo.Context, team TeamSlug) error
+	// BeginCheckout Begin to pay for a plan; owners and admins
+	// (POST /teams/{team}/billing/checkout)
+	BeginCheckout(ctx echo.Context, team TeamSlug) error
+	// ListInvoices The team's newest invoices; owners and admins
+	// (GET /teams/{team}/billing/invoices)
+	ListInvoices(ctx echo.Context, team TeamSlug) error
+	// OpenPortal Open the page where the team changes how it pays; owners and admins
+	// (POST /teams/{team}/billing/portal)
+	OpenPortal(ctx echo.Context, team TeamSlug) error
+	// SyncBilling Read from the payment service now how the team stands; owners and admins
+	// (POST /teams/{team}/billing/sync)
+	SyncBilling(ctx echo.Context, team TeamSlug) error
 	// EmptyTeamCaches Empty the team's caches; owners and admins
 	// (DELETE /teams/{team}/caches)
 	EmptyTeamCaches(ctx echo.Context, team TeamSlug) error
@@ -7280,6 +7429,22 @@ func (w *ServerInterfaceWrapper) ExportInstanceAudit(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ExportInstanceAudit(ctx, params)
+	return err
+}
+
+// LiftSuspension converts echo context to params.
+func (w *ServerInterfaceWrapper) LiftSuspension(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.LiftSuspension(ctx, id)
 	return err
 }
 
@@ -9410,6 +9575,86 @@ func (w *ServerInterfaceWrapper) ExportTeamAudit(ctx echo.Context) error {
 	return err
 }
 
+// GetBilling converts echo context to params.
+func (w *ServerInterfaceWrapper) GetBilling(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetBilling(ctx, team)
+	return err
+}
+
+// BeginCheckout converts echo context to params.
+func (w *ServerInterfaceWrapper) BeginCheckout(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.BeginCheckout(ctx, team)
+	return err
+}
+
+// ListInvoices converts echo context to params.
+func (w *ServerInterfaceWrapper) ListInvoices(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListInvoices(ctx, team)
+	return err
+}
+
+// OpenPortal converts echo context to params.
+func (w *ServerInterfaceWrapper) OpenPortal(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.OpenPortal(ctx, team)
+	return err
+}
+
+// SyncBilling converts echo context to params.
+func (w *ServerInterfaceWrapper) SyncBilling(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SyncBilling(ctx, team)
+	return err
+}
+
 // EmptyTeamCaches converts echo context to params.
 func (w *ServerInterfaceWrapper) EmptyTeamCaches(ctx echo.Context) error {
 	var err error
@@ -11249,6 +11494,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/instance/places/e2b/test", wrapper.TestE2B, options.OperationMiddlewares["testE2B"]...)
 	router.DELETE(options.BaseURL+"/teams/:team/caches", wrapper.EmptyTeamCaches, options.OperationMiddlewares["emptyTeamCaches"]...)
 	router.GET(options.BaseURL+"/teams/:team/caches", wrapper.GetTeamCaches, options.OperationMiddlewares["getTeamCaches"]...)
+	router.GET(options.BaseURL+"/teams/:team/billing", wrapper.GetBilling, options.OperationMiddlewares["getBilling"]...)
+	router.POST(options.BaseURL+"/teams/:team/billing/checkout", wrapper.BeginCheckout, options.OperationMiddlewares["beginCheckout"]...)
+	router.POST(options.BaseURL+"/teams/:team/billing/portal", wrapper.OpenPortal, options.OperationMiddlewares["openPortal"]...)
+	router.POST(options.BaseURL+"/teams/:team/billing/sync", wrapper.SyncBilling, options.OperationMiddlewares["syncBilling"]...)
+	router.GET(options.BaseURL+"/teams/:team/billing/invoices", wrapper.ListInvoices, options.OperationMiddlewares["listInvoices"]...)
+	router.DELETE(options.BaseURL+"/instance/billing/teams/:id/suspension", wrapper.LiftSuspension, options.OperationMiddlewares["liftSuspension"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/fallback", wrapper.FallBack, options.OperationMiddlewares["fallBack"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/ports", wrapper.ListPorts, options.OperationMiddlewares["listPorts"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/ports/:port/open", wrapper.OpenPort, options.OperationMiddlewares["openPort"]...)
@@ -11897,6 +12148,39 @@ type ExportInstanceAuditdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ExportInstanceAuditdefaultApplicationProblemPlusJSONResponse) VisitExportInstanceAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type LiftSuspensionRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type LiftSuspensionResponseObject interface {
+	VisitLiftSuspensionResponse(w http.ResponseWriter) error
+}
+
+type LiftSuspension204Response struct {
+}
+
+func (response LiftSuspension204Response) VisitLiftSuspensionResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type LiftSuspensiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response LiftSuspensiondefaultApplicationProblemPlusJSONResponse) VisitLiftSuspensionResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -16697,6 +16981,203 @@ func (response ExportTeamAuditdefaultApplicationProblemPlusJSONResponse) VisitEx
 	return err
 }
 
+type GetBillingRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetBillingResponseObject interface {
+	VisitGetBillingResponse(w http.ResponseWriter) error
+}
+
+type GetBilling200JSONResponse Billing
+
+func (response GetBilling200JSONResponse) VisitGetBillingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBillingdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetBillingdefaultApplicationProblemPlusJSONResponse) VisitGetBillingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BeginCheckoutRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *BeginCheckoutJSONRequestBody
+}
+
+type BeginCheckoutResponseObject interface {
+	VisitBeginCheckoutResponse(w http.ResponseWriter) error
+}
+
+type BeginCheckout200JSONResponse PaymentWay
+
+func (response BeginCheckout200JSONResponse) VisitBeginCheckoutResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type BeginCheckoutdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response BeginCheckoutdefaultApplicationProblemPlusJSONResponse) VisitBeginCheckoutResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInvoicesRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type ListInvoicesResponseObject interface {
+	VisitListInvoicesResponse(w http.ResponseWriter) error
+}
+
+type ListInvoices200JSONResponse InvoiceList
+
+func (response ListInvoices200JSONResponse) VisitListInvoicesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListInvoicesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListInvoicesdefaultApplicationProblemPlusJSONResponse) VisitListInvoicesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenPortalRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type OpenPortalResponseObject interface {
+	VisitOpenPortalResponse(w http.ResponseWriter) error
+}
+
+type OpenPortal200JSONResponse PaymentWay
+
+func (response OpenPortal200JSONResponse) VisitOpenPortalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenPortaldefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response OpenPortaldefaultApplicationProblemPlusJSONResponse) VisitOpenPortalResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SyncBillingRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *SyncBillingJSONRequestBody
+}
+
+type SyncBillingResponseObject interface {
+	VisitSyncBillingResponse(w http.ResponseWriter) error
+}
+
+type SyncBilling200JSONResponse Billing
+
+func (response SyncBilling200JSONResponse) VisitSyncBillingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SyncBillingdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SyncBillingdefaultApplicationProblemPlusJSONResponse) VisitSyncBillingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type EmptyTeamCachesRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -19791,6 +20272,9 @@ type StrictServerInterface interface {
 	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
 	// (GET /instance/audit/export)
 	ExportInstanceAudit(ctx context.Context, request ExportInstanceAuditRequestObject) (ExportInstanceAuditResponseObject, error)
+	// LiftSuspension Let a team have paid sandboxes again that was held back for a dispute or a warning of fraud; operators
+	// (DELETE /instance/billing/teams/{id}/suspension)
+	LiftSuspension(ctx context.Context, request LiftSuspensionRequestObject) (LiftSuspensionResponseObject, error)
 	// GetMail Whether this server sends mail, and how that goes; operators
 	// (GET /instance/mail)
 	GetMail(ctx context.Context, request GetMailRequestObject) (GetMailResponseObject, error)
@@ -20160,6 +20644,21 @@ type StrictServerInterface interface {
 	// ExportTeamAudit Who did what in the team, as a file, oldest first
 	// (GET /teams/{team}/audit/export)
 	ExportTeamAudit(ctx context.Context, request ExportTeamAuditRequestObject) (ExportTeamAuditResponseObject, error)
+	// GetBilling The team's plan, and how it is paid
+	// (GET /teams/{team}/billing)
+	GetBilling(ctx context.Context, request GetBillingRequestObject) (GetBillingResponseObject, error)
+	// BeginCheckout Begin to pay for a plan; owners and admins
+	// (POST /teams/{team}/billing/checkout)
+	BeginCheckout(ctx context.Context, request BeginCheckoutRequestObject) (BeginCheckoutResponseObject, error)
+	// ListInvoices The team's newest invoices; owners and admins
+	// (GET /teams/{team}/billing/invoices)
+	ListInvoices(ctx context.Context, request ListInvoicesRequestObject) (ListInvoicesResponseObject, error)
+	// OpenPortal Open the page where the team changes how it pays; owners and admins
+	// (POST /teams/{team}/billing/portal)
+	OpenPortal(ctx context.Context, request OpenPortalRequestObject) (OpenPortalResponseObject, error)
+	// SyncBilling Read from the payment service now how the team stands; owners and admins
+	// (POST /teams/{team}/billing/sync)
+	SyncBilling(ctx context.Context, request SyncBillingRequestObject) (SyncBillingResponseObject, error)
 	// EmptyTeamCaches Empty the team's caches; owners and admins
 	// (DELETE /teams/{team}/caches)
 	EmptyTeamCaches(ctx context.Context, request EmptyTeamCachesRequestObject) (EmptyTeamCachesResponseObject, error)
@@ -20791,6 +21290,31 @@ func (sh *strictHandler) ExportInstanceAudit(ctx echo.Context, params ExportInst
 		return err
 	} else if validResponse, ok := response.(ExportInstanceAuditResponseObject); ok {
 		return validResponse.VisitExportInstanceAuditResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// LiftSuspension operation middleware
+func (sh *strictHandler) LiftSuspension(ctx echo.Context, id Id) error {
+	var request LiftSuspensionRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.LiftSuspension(ctx.Request().Context(), request.(LiftSuspensionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "LiftSuspension")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(LiftSuspensionResponseObject); ok {
+		return validResponse.VisitLiftSuspensionResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -24786,6 +25310,177 @@ func (sh *strictHandler) ExportTeamAudit(ctx echo.Context, team TeamSlug, params
 		return err
 	} else if validResponse, ok := response.(ExportTeamAuditResponseObject); ok {
 		return validResponse.VisitExportTeamAuditResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetBilling operation middleware
+func (sh *strictHandler) GetBilling(ctx echo.Context, team TeamSlug) error {
+	var request GetBillingRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBilling(ctx.Request().Context(), request.(GetBillingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBilling")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetBillingResponseObject); ok {
+		return validResponse.VisitGetBillingResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// BeginCheckout operation middleware
+func (sh *strictHandler) BeginCheckout(ctx echo.Context, team TeamSlug) error {
+	var request BeginCheckoutRequestObject
+
+	request.Team = team
+
+	var body BeginCheckoutJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.BeginCheckout(ctx.Request().Context(), request.(BeginCheckoutRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "BeginCheckout")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(BeginCheckoutResponseObject); ok {
+		return validResponse.VisitBeginCheckoutResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListInvoices operation middleware
+func (sh *strictHandler) ListInvoices(ctx echo.Context, team TeamSlug) error {
+	var request ListInvoicesRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListInvoices(ctx.Request().Context(), request.(ListInvoicesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListInvoices")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListInvoicesResponseObject); ok {
+		return validResponse.VisitListInvoicesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// OpenPortal operation middleware
+func (sh *strictHandler) OpenPortal(ctx echo.Context, team TeamSlug) error {
+	var request OpenPortalRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.OpenPortal(ctx.Request().Context(), request.(OpenPortalRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OpenPortal")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(OpenPortalResponseObject); ok {
+		return validResponse.VisitOpenPortalResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SyncBilling operation middleware
+func (sh *strictHandler) SyncBilling(ctx echo.Context, team TeamSlug) error {
+	var request SyncBillingRequestObject
+
+	request.Team = team
+
+	var body SyncBillingJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SyncBilling(ctx.Request().Context(), request.(SyncBillingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SyncBilling")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SyncBillingResponseObject); ok {
+		return validResponse.VisitSyncBillingResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

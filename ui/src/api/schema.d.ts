@@ -207,6 +207,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/billing/teams/{id}/suspension": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Let a team have paid sandboxes again that was held back for a dispute or a warning of fraud; operators */
+        delete: operations["liftSuspension"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/instance/mail": {
         parameters: {
             query?: never;
@@ -2218,6 +2237,112 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/billing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The team's plan, and how it is paid
+         * @description Without payments on this server it is the plan alone. Invoices are shown to owners and admins.
+         */
+        get: operations["getBilling"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/billing/checkout": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin to pay for a plan; owners and admins
+         * @description The answer leads the browser to a page of the payment service. A team that has a subscription is led to the portal, where it is changed. What becomes of it is seen in getBilling; who comes back may ask for it at once with syncBilling.
+         */
+        post: operations["beginCheckout"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/billing/invoices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** The team's newest invoices; owners and admins */
+        get: operations["listInvoices"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/billing/portal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Open the page where the team changes how it pays; owners and admins */
+        post: operations["openPortal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/billing/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Read from the payment service now how the team stands; owners and admins */
+        post: operations["syncBilling"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/caches": {
         parameters: {
             query?: never;
@@ -2794,6 +2919,26 @@ export interface paths {
         put?: never;
         /** Send a message to it now and see how that went */
         post: operations["testWebhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/webhooks/stripe": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What the payment service tells
+         * @description Signed by the payment service with a secret of billing.stripe.webhookSecrets, which is why there is no login; 404 where there is none. Also answered at /webhooks/stripe. What is answered with 200 is stored and acted on later.
+         */
+        post: operations["stripeWebhook"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3638,6 +3783,107 @@ export interface components {
             /** @description As it was then */
             name: string;
         };
+        Billing: {
+            /** @description Who asks may choose and pay */
+            can_manage: boolean;
+            /**
+             * Format: int64
+             * @description When the subscription ends that was cancelled
+             */
+            cancel_at: number | null;
+            /** @description An operator chose the plan */
+            given: boolean;
+            invoices: components["schemas"]["Invoice"][];
+            past_due: {
+                /**
+                 * Format: int64
+                 * @description 0 = it has lost the plan
+                 */
+                days_left: number;
+                /**
+                 * Format: int64
+                 * @description When the team loses the plan
+                 */
+                ends_at: number;
+                /** Format: int64 */
+                since: number;
+            } | null;
+            /** @description Teams can pay on this server */
+            payments: boolean;
+            /** Format: int64 */
+            period_end: number | null;
+            plan: components["schemas"]["BillingPlan"];
+            /** @description What may be chosen */
+            plans: components["schemas"]["BillingPlan"][];
+            seats: {
+                /**
+                 * Format: int64
+                 * @description null without a subscription
+                 */
+                paid: number | null;
+                /**
+                 * Format: int64
+                 * @description Members
+                 */
+                used: number;
+            };
+            /** @description Of the subscription: active, trialing, past_due, unpaid, paused, incomplete, incomplete_expired, canceled; null = there is none */
+            status: string | null;
+            /** @description What the subscription is for; the team has another plan where it is not paid, or an operator chose one */
+            subscribed_plan_id: string | null;
+            /** @description Why no new paid sandboxes begin: dispute or fraud */
+            suspended_for: string | null;
+            /**
+             * Format: int64
+             * @description When the payment service was asked last
+             */
+            synced_at: number | null;
+            /** @description No real money moves */
+            test_mode: boolean;
+            /** Format: int64 */
+            trial_ends_at: number | null;
+        };
+        BillingPlan: {
+            /**
+             * Format: int64
+             * @description Of each user, sandboxes at once
+             */
+            concurrent: number | null;
+            /** Format: int64 */
+            concurrent_team: number | null;
+            /** Format: int64 */
+            cpus: number | null;
+            description: string;
+            /**
+             * Format: int64
+             * @description Of each user
+             */
+            hours_month: number | null;
+            id: string;
+            /**
+             * Format: int64
+             * @description At most
+             */
+            members: number | null;
+            /** Format: int64 */
+            memory_mb: number | null;
+            /** @description Usage is billed on top */
+            metered_usage: boolean;
+            name: string;
+            /**
+             * Format: int64
+             * @description Of a member a month
+             */
+            seat_month_nano: number;
+            /** Format: int64 */
+            session_minutes: number | null;
+            /** Format: int64 */
+            trial_days: number;
+        };
+        BillingSync: {
+            /** @description Of the way back from the payment service, ?paid= */
+            checkout_id?: string;
+        };
         /**
          * @description How strongly a place keeps an agent in, weakest first; empty = not known, or not said
          * @enum {string}
@@ -3717,6 +3963,14 @@ export interface components {
             files: number;
             /** Format: int64 */
             version: number;
+        };
+        CheckoutRequest: {
+            plan_id: string;
+            /**
+             * Format: int64
+             * @description At least as many as members, who may come to be more within the period; without it as many as members
+             */
+            seats?: number;
         };
         Command: {
             command_id: string;
@@ -4338,6 +4592,32 @@ export interface components {
             /** @description What stands behind the # of the link */
             token: string;
         };
+        Invoice: {
+            /** Format: int64 */
+            created_at: number;
+            currency: string;
+            /** Format: int64 */
+            due_cents: number;
+            id: string;
+            number: string | null;
+            /** Format: int64 */
+            period_end: number;
+            /** Format: int64 */
+            period_start: number;
+            /** @description draft, open, paid, uncollectible or void */
+            status: string;
+            /**
+             * Format: int64
+             * @description In the smallest unit of the currency
+             */
+            total_cents: number;
+            /** @description A page of the payment service; whoever has it can read and pay the invoice */
+            url: string | null;
+        };
+        InvoiceList: {
+            items: components["schemas"]["Invoice"][];
+            next_cursor: string | null;
+        };
         JournalEntry: {
             /** Format: int64 */
             at: number;
@@ -4818,6 +5098,11 @@ export interface components {
             /** @description Left out by who has no password yet */
             current_password?: string;
             new_password: string;
+        };
+        PaymentWay: {
+            /** @description The team has a subscription; the page changes it */
+            portal: boolean;
+            url: string;
         };
         Person: {
             id: string;
@@ -6781,6 +7066,27 @@ export interface operations {
                 content: {
                     "application/octet-stream": string;
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    liftSuspension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Lifted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };
@@ -9842,6 +10148,134 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getBilling: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How the team stands */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Billing"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    beginCheckout: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CheckoutRequest"];
+            };
+        };
+        responses: {
+            /** @description Where to go */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PaymentWay"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listInvoices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Invoices */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InvoiceList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    openPortal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Where to go */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PaymentWay"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    syncBilling: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BillingSync"];
+            };
+        };
+        responses: {
+            /** @description How the team stands */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Billing"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getTeamCaches: {
         parameters: {
             query?: never;
@@ -10820,6 +11254,25 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["WebhookDelivery"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    stripeWebhook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stored */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

@@ -1,0 +1,126 @@
+package stripe_test
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stripe/stripe-go/v76/webhook"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/store/storetest"
+)
+
+const (
+	key     = "sk_test_abcdefghijklmnop"
+	secret  = "whsec_0123456789abcdef0123456789abcdef"
+	another = "whsec_fedcba9876543210fedcba9876543210"
+)
+
+// house is the room over a database, with a clock that stands still unless it is put forward.
+type house struct {
+	t    testing.TB
+	ctx  context.Context
+	db   *store.DB
+	st   *store.Stripe
+	team accounts.Team
+	user accounts.User
+	s    *stripe.Service
+
+	mu      sync.Mutex
+	at      time.Time
+	told    []stripe.Notice
+	entries []audit.Entry
+	changes int
+}
+
+// Append notes an entry of the audit.
+func (h *house) Append(_ context.Context, e audit.Entry) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.entries = append(h.entries, e)
+	return nil
+}
+
+func (h *house) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.at
+}
+
+func (h *house) pass(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at = h.at.Add(d)
+}
+
+func newHouse(t testing.TB, db *store.DB, tune ...func(*stripe.Config)) *house {
+	t.Helper()
+	h := &house{t: t, ctx: tenant.All(t.Context(), "a test"), db: db, st: store.NewStripe(db), at: time.Now().Truncate(time.Second)}
+	h.user, h.team = storetest.Seed(t, db)
+	h.restart(tune...)
+	return h
+}
+
+// restart makes the room of a new server over what is stored.
+func (h *house) restart(tune ...func(*stripe.Config)) {
+	cfg := stripe.Config{SecretKey: key, WebhookSecrets: []string{secret}, PastDueDays: 7, Store: h.st, Audit: h, Now: h.now,
+		Team: func(ctx context.Context, teamID string) (stripe.Team, error) {
+			t, err := store.NewAccounts(h.db).TeamByID(ctx, teamID)
+			return stripe.Team{ID: t.ID, Slug: t.Slug, Name: t.Name, Email: h.user.Email}, err
+		},
+		Changed: func(context.Context, string) { h.mu.Lock(); h.changes++; h.mu.Unlock() },
+		Tell: func(_ context.Context, n stripe.Notice) error {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.told = append(h.told, n)
+			return nil
+		}}
+	for _, fn := range tune {
+		fn(&cfg)
+	}
+	h.s = stripe.New(cfg)
+}
+
+// sign makes the header of a webhook.
+func sign(body []byte, at time.Time, secrets ...string) string {
+	out := fmt.Sprintf("t=%d", at.Unix())
+	for _, s := range secrets {
+		out += ",v1=" + hex.EncodeToString(webhook.ComputeSignature(at, body, s))
+	}
+	return out
+}
+
+// eventBody is a webhook about an object.
+func eventBody(id, kind string, object map[string]any) []byte {
+	raw, err := json.Marshal(map[string]any{"id": id, "object": "event", "api_version": "2025-03-31.basil", "type": kind, "created": 1_760_000_000, "livemode": false,
+		"data": map[string]any{"object": object}})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// events are the stored ones by id.
+func (h *house) events() map[string]stripe.Event {
+	h.t.Helper()
+	out := map[string]stripe.Event{}
+	for _, state := range []string{"new", "done", "failed", "ignored"} {
+		all, err := h.st.EventsIn(h.ctx, state, 1000)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		for _, e := range all {
+			out[e.ID] = e
+		}
+	}
+	return out
+}

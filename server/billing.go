@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/server/api"
+)
+
+// stripePath is where the payment service sends what it has to tell, with and without the API's base.
+const stripePath = "/webhooks/stripe"
+
+// stripeWebhook takes a webhook as it came: its signature is over the bytes.
+func (s *Server) stripeWebhook(c echo.Context) error {
+	body, err := io.ReadAll(c.Request().Body)
+	if err != nil {
+		return fmt.Errorf("reading a webhook: %w", err)
+	}
+	if err := s.cfg.Payments.Webhook(c.Request().Context(), body, c.Request().Header.Get("Stripe-Signature")); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusOK)
+}
+
+// GetBilling tells how the team stands.
+func (h handlers) GetBilling(ctx context.Context, _ api.GetBillingRequestObject) (api.GetBillingResponseObject, error) {
+	b, err := h.billing(ctx)
+	return api.GetBilling200JSONResponse(b), err
+}
+
+// SyncBilling asks the payment service how the team stands.
+func (h handlers) SyncBilling(ctx context.Context, req api.SyncBillingRequestObject) (api.SyncBillingResponseObject, error) {
+	checkout := val(req.Body.CheckoutId)
+	if !plainID(checkout) {
+		checkout = ""
+	}
+	if _, err := h.cfg.Payments.Sync(ctx, callOf(ctx).team.ID, checkout); err != nil {
+		return nil, err
+	}
+	b, err := h.billing(ctx)
+	return api.SyncBilling200JSONResponse(b), err
+}
+
+// BeginCheckout leads to a page where a plan is paid.
+func (h handlers) BeginCheckout(ctx context.Context, req api.BeginCheckoutRequestObject) (api.BeginCheckoutResponseObject, error) {
+	call := callOf(ctx)
+	way, err := h.cfg.Payments.Checkout(ctx, stripe.Order{TeamID: call.team.ID, PlanID: req.Body.PlanId, Seats: req.Body.Seats, By: call.actor.User.ID, Base: h.here(call.request)})
+	return api.BeginCheckout200JSONResponse{Url: way.URL, Portal: way.Portal}, err
+}
+
+// OpenPortal leads to the page where the team changes how it pays.
+func (h handlers) OpenPortal(ctx context.Context, _ api.OpenPortalRequestObject) (api.OpenPortalResponseObject, error) {
+	call := callOf(ctx)
+	way, err := h.cfg.Payments.Portal(ctx, call.team.ID, h.here(call.request))
+	return api.OpenPortal200JSONResponse{Url: way.URL, Portal: way.Portal}, err
+}
+
+// ListInvoices lists the team's newest invoices.
+func (h handlers) ListInvoices(ctx context.Context, _ api.ListInvoicesRequestObject) (api.ListInvoicesResponseObject, error) {
+	st, err := h.cfg.Payments.Standing(ctx, callOf(ctx).team.ID)
+	return api.ListInvoices200JSONResponse{Items: list(st.Invoices, invoiceOf)}, err
+}
+
+// LiftSuspension lets a team have paid sandboxes again.
+func (h handlers) LiftSuspension(ctx context.Context, req api.LiftSuspensionRequestObject) (api.LiftSuspensionResponseObject, error) {
+	t, err := h.cfg.Accounts.TeamByID(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	audit.InTeam(ctx, t.ID)
+	audit.Target(ctx, "team", t.ID, t.Slug)
+	if err := h.cfg.Payments.LiftSuspension(ctx, t.ID); err != nil {
+		return nil, err
+	}
+	return api.LiftSuspension204Response{}, nil
+}
+
+// billing is how the team of a call stands, as far as who asks may know.
+func (h handlers) billing(ctx context.Context) (api.Billing, error) {
+	call := callOf(ctx)
+	st, err := h.cfg.Payments.Standing(ctx, call.team.ID)
+	if err != nil {
+		return api.Billing{}, err
+	}
+	a := st.Account
+	b := api.Billing{Plan: planOf(st.Plan), Plans: list(st.Offered, planOf), Payments: h.cfg.Payments.Enabled(), TestMode: h.cfg.Payments.Enabled() && !h.cfg.Payments.Livemode(),
+		CanManage: call.can(accounts.ManageQuotas) == nil, Given: a.PlanSource == stripe.FromOperator, Status: text(a.Status), SubscribedPlanId: text(a.PaidPlanID),
+		TrialEndsAt: ptr(a.TrialEndsAt), PeriodEnd: ptr(a.PeriodEnd), CancelAt: ptr(a.CancelAt), SuspendedFor: text(a.SuspendedFor), SyncedAt: ptr(a.SyncedAt), Invoices: []api.Invoice{}}
+	b.Seats.Used = st.Members
+	if a.SubscriptionID != "" {
+		b.Seats.Paid = &a.Seats
+	}
+	if o := st.Owing; o != nil {
+		b.PastDue = &struct {
+			DaysLeft int64 `json:"days_left"`
+			EndsAt   int64 `json:"ends_at"`
+			Since    int64 `json:"since"`
+		}{o.DaysLeft, o.EndsAt, o.Since}
+	}
+	if b.CanManage {
+		b.Invoices = list(st.Invoices, invoiceOf)
+	}
+	return b, nil
+}
+
+func planOf(p stripe.Plan) api.BillingPlan {
+	return api.BillingPlan{Id: p.ID, Name: p.Name, Description: p.Description, SeatMonthNano: p.SeatMonthNano, TrialDays: p.TrialDays, MeteredUsage: p.MeteredUsage, HoursMonth: p.HoursMonth,
+		Concurrent: p.ConcurrentUser, ConcurrentTeam: p.ConcurrentTeam, Cpus: p.CPUs, MemoryMb: p.MemoryMB, SessionMinutes: p.SessionMinutes, Members: p.Seats}
+}
+
+func invoiceOf(i stripe.Invoice) api.Invoice {
+	return api.Invoice{Id: i.ID, Number: text(i.Number), Status: i.Status, TotalCents: i.Total, DueCents: i.Due, Currency: i.Currency, PeriodStart: i.PeriodStart, PeriodEnd: i.PeriodEnd,
+		Url: text(i.URL), CreatedAt: i.CreatedAt}
+}
