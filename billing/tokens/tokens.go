@@ -1,0 +1,265 @@
+// Package tokens keeps what models were asked and what that cost: one row for each answer, priced once, from a table of prices that
+// has dates. It knows nothing of how agents reach a model: the gateway tells it, or who reads an agent's own record.
+//
+// Rules: what is not known is nil, never 0. An answer is counted once, however often it is told (session, source and external id). Its
+// price is the one of when it began, and its cost is rounded once, half to even; rows of prices never change. Money is int64 nano-USD,
+// time int64 ms UTC; floats are nowhere.
+//
+// Goroutines: none of its own.
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/page"
+)
+
+// Where an answer is known from.
+const (
+	FromGateway    = "gateway"    // it passed through the model gateway: exact
+	FromTranscript = "transcript" // the agent's own record of its conversation
+	FromTelemetry  = "telemetry"  // what the agent reports of itself
+)
+
+// What became of a request, where it was no answer. Stable: rows and clients keep them.
+const (
+	ErrUnderWay    = "under_way"            // it was begun; after the server died, nobody knows what it used
+	ErrBudget      = "budget_exceeded"      // a budget or quota forbids it: it was not sent on
+	ErrRate        = "rate_limited"         // the team's own rules, not the provider's: it was not sent on
+	ErrModel       = "model_not_allowed"    // likewise
+	ErrUnreachable = "upstream_unreachable" // nobody answers there
+	ErrTimeout     = "upstream_timeout"     // the answer did not begin in time
+	ErrUpstream    = "upstream_error"       // the provider said no, or gave up in the middle
+	ErrCut         = "cut"                  // the answer ended in the middle
+	ErrClientGone  = "client_gone"          // who asked left
+)
+
+// Included is the price of what a subscription pays for: it costs nothing more, and nobody knows how much of it that was.
+const Included = "included"
+
+// Tokens are counts; nil = unknown. They do not overlap, but for Reasoning.
+type Tokens struct {
+	Input          *int64 // neither read from a cache nor written to one
+	Output         *int64 // with Reasoning
+	CacheRead      *int64
+	CacheWrite     *int64 // kept for five minutes, or for as long as the provider likes
+	CacheWriteHour *int64 // kept for an hour
+	Reasoning      *int64 // of Output
+}
+
+// None is that of a request that used nothing.
+func None() Tokens {
+	return Tokens{Input: new(int64), Output: new(int64), CacheRead: new(int64), CacheWrite: new(int64), CacheWriteHour: new(int64), Reasoning: new(int64)}
+}
+
+// Prompt is how many tokens the model was given, cached ones included; false when that is not known.
+func (t Tokens) Prompt() (int64, bool) {
+	if t.Input == nil {
+		return 0, false
+	}
+	return *t.Input + or0(t.CacheRead) + or0(t.CacheWrite) + or0(t.CacheWriteHour), true
+}
+
+func or0(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// Request is one question to a model, with what came of it.
+type Request struct {
+	ID          string // set by Record
+	TeamID      string
+	WorkspaceID string
+	ProjectID   string
+	SessionID   string
+	UserID      string // who started the session
+	Agent       string
+	AccountID   string
+	Source      string // FromGateway, FromTranscript, FromTelemetry
+	ExternalID  string // what it is called where it comes from
+	API         string // messages, responses, chat_completions
+	Model       string
+	Upstream    string // host
+	Status      int    // HTTP; 0 = no answer
+	Error       string // "" = answered
+	Attempts    int
+	Tokens
+	PriceID     string // set by Record
+	CostNano    *int64 // set by Record; nil = unknown
+	FirstByteMs int64
+	DurationMs  int64
+	At          int64 // ms UTC: when it began
+
+	// What its price depends on beside the model; not kept.
+
+	// Asked is the model's name as it was asked for, where Model is what the answer says: it is priced where the other is not.
+	Asked string
+	// Variant is how it was served, "" = as usual: fast, priority, flex. Another price holds.
+	Variant string
+	// Subscription says that the account pays by the month: tokens count, cost is nobody's.
+	Subscription bool
+	// Uses are what is paid for by use beside tokens, by name: web_search@anthropic. Each has a row of its own among the prices.
+	Uses map[string]int64
+	// Unpriced says that something was used whose price is not in the table: the cost is unknown.
+	Unpriced bool
+}
+
+// Sum is what several requests used and cost. A count that some request does not know is the sum of those that do; how many do not
+// know their cost is Unknown.
+type Sum struct {
+	Input, Output, CacheRead, CacheWrite int64 // CacheWrite: of both kinds
+	CostNano                             int64
+	Requests                             int64
+	Unknown                              int64  // requests whose cost nobody knows; those of a subscription are none
+	Included                             int64  // requests a subscription pays for
+	Source                               string // of the latest
+}
+
+// Filter says which requests are listed.
+type Filter struct {
+	TeamID      string
+	SessionID   string   // "" = of all
+	Model       string   // likewise
+	Error       string   // likewise; "any" = only those with one
+	NotIn       []string // workspaces that are left out
+	From, Until int64    // ms UTC; 0 = no bound
+}
+
+// Store is what the room needs of the storage.
+type Store interface {
+	// Keep inserts a request, or completes the one of the same session, source and external id that is under way. False: it was kept
+	// already, and stays as it is.
+	Keep(ctx context.Context, r Request) (fresh bool, err error)
+	// CutUnderWay marks what was under way when an earlier server died.
+	CutUnderWay(ctx context.Context) error
+	// SumsBySession and SumsByWorkspace return sums by id; who has none is absent.
+	SumsBySession(ctx context.Context, ids []string) (map[string]Sum, error)
+	SumsByWorkspace(ctx context.Context, ids []string) (map[string]Sum, error)
+	// SpentOnModels is what a team's requests that began in [from, to) cost, and how many do not know.
+	SpentOnModels(ctx context.Context, teamID string, from, to int64) (nano, unknown int64, err error)
+	Requests(ctx context.Context, f Filter, p page.Page) (items []Request, next string, err error)
+	// GatewaySpan is when a session's agent could reach the gateway; until 0 = it still can. False: never.
+	GatewaySpan(ctx context.Context, sessionID string) (from, until int64, ok bool, err error)
+
+	ModelPrices(ctx context.Context) ([]Price, error)
+	// AddModelPrice stores a row; false when there is one of that name and time.
+	AddModelPrice(ctx context.Context, p Price) (bool, error)
+}
+
+// Config is what a Meter is made of.
+type Config struct {
+	Store  Store
+	Events events.Publisher // optional
+	Now    func() time.Time
+	Log    *slog.Logger
+}
+
+// Validate checks the configuration and fills in the defaults.
+func (c *Config) Validate() error {
+	if c.Store == nil {
+		return errors.New("tokens: a Meter needs a Store")
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Meter counts and prices. Safe for concurrent use.
+type Meter struct {
+	cfg Config
+
+	mu     sync.Mutex
+	prices []Price // as read at readAt
+	readAt time.Time
+}
+
+// New makes a Meter. It starts nothing and panics on a Config without a Store.
+func New(cfg Config) *Meter {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	return &Meter{cfg: cfg}
+}
+
+// lateTelling is how long after the end of its way to the gateway a session's own record may still tell of what passed there, ms.
+const lateTelling = 60_000
+
+// Record keeps a request and what it cost. One that is told again counts once. A session that goes through the gateway is counted there
+// alone: what its record says of the same time is dropped.
+func (m *Meter) Record(ctx context.Context, r Request) error {
+	if r.Source != FromGateway {
+		from, until, ok, err := m.cfg.Store.GatewaySpan(ctx, r.SessionID)
+		if err != nil {
+			return fmt.Errorf("reading whether a session goes through the gateway: %w", err)
+		}
+		if ok && r.At >= from && (until == 0 || r.At <= until+lateTelling) {
+			return nil
+		}
+	}
+	r.ID = id.New("req") // a row that is there already keeps its own
+	if r.ExternalID == "" {
+		r.ExternalID = r.ID
+	}
+	r.Attempts = max(r.Attempts, 1)
+	r.PriceID, r.CostNano = "", nil
+	if r.Error != ErrUnderWay {
+		if err := m.price(ctx, &r); err != nil {
+			return err
+		}
+	}
+	fresh, err := m.cfg.Store.Keep(ctx, r)
+	if err != nil {
+		return fmt.Errorf("keeping what a model was asked: %w", err)
+	}
+	if fresh && r.Error != ErrUnderWay && m.cfg.Events != nil {
+		m.cfg.Events.Publish(ctx, events.Event{Type: "tokens.updated", ID: r.SessionID, WorkspaceID: r.WorkspaceID, TeamID: r.TeamID, Version: m.cfg.Now().UnixMilli()})
+	}
+	return nil
+}
+
+// Begin keeps that a request was begun: should the server die before Record, it is there, and what it used is unknown.
+func (m *Meter) Begin(ctx context.Context, r Request) error {
+	r.Error, r.Status = ErrUnderWay, 0
+	return m.Record(ctx, r)
+}
+
+// Recover marks what an earlier server left under way.
+func (m *Meter) Recover(ctx context.Context) error {
+	if err := m.cfg.Store.CutUnderWay(ctx); err != nil {
+		return fmt.Errorf("marking what was under way: %w", err)
+	}
+	return nil
+}
+
+// OfSessions is what sessions used so far, by id; one that asked nothing is absent.
+func (m *Meter) OfSessions(ctx context.Context, ids ...string) (map[string]Sum, error) {
+	return m.cfg.Store.SumsBySession(ctx, ids)
+}
+
+// OfWorkspaces is what the sessions of workspaces used so far, by the workspace's id; one in which nothing was asked is absent.
+func (m *Meter) OfWorkspaces(ctx context.Context, ids ...string) (map[string]Sum, error) {
+	return m.cfg.Store.SumsByWorkspace(ctx, ids)
+}
+
+// Spent is what a team's requests that began in [from, to) cost, and how many of them nobody knows the cost of.
+func (m *Meter) Spent(ctx context.Context, teamID string, from, to int64) (nano, unknown int64, err error) {
+	return m.cfg.Store.SpentOnModels(ctx, teamID, from, to)
+}
+
+// Requests lists requests, newest first.
+func (m *Meter) Requests(ctx context.Context, f Filter, p page.Page) ([]Request, string, error) {
+	return m.cfg.Store.Requests(ctx, f, p)
+}

@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/parawork/parawork/billing/tokens"
+	"github.com/parawork/parawork/internal/page"
+)
+
+// Tokens keeps what models were asked and what they cost, and who may reach them through the gateway.
+type Tokens struct{ db *DB }
+
+var _ tokens.Store = (*Tokens)(nil)
+
+// NewTokens returns the storage of models' requests in db.
+func NewTokens(db *DB) *Tokens { return &Tokens{db} }
+
+const requestColumns = `id, team_id, workspace_id, project_id, session_id, user_id, agent, account_id, source, external_id, api, model, upstream, status, error,
+	attempts, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cache_write_hour_tokens, reasoning_tokens, price_id, cost_nano, first_byte_ms,
+	duration_ms, at`
+
+func scanRequest(s scanner) (r tokens.Request, err error) {
+	err = s.Scan(&r.ID, &r.TeamID, &r.WorkspaceID, &r.ProjectID, &r.SessionID, &r.UserID, &r.Agent, &r.AccountID, &r.Source, &r.ExternalID, &r.API, &r.Model,
+		&r.Upstream, &r.Status, &r.Error, &r.Attempts, &r.Input, &r.Output, &r.CacheRead, &r.CacheWrite, &r.CacheWriteHour, &r.Reasoning, &r.PriceID, &r.CostNano,
+		&r.FirstByteMs, &r.DurationMs, &r.At)
+	return r, err
+}
+
+// Keep inserts a request, or completes the one of the same session, source and external id that is under way. What is complete stays.
+func (s *Tokens) Keep(ctx context.Context, r tokens.Request) (bool, error) {
+	return inserted(s.db.Exec(ctx, `INSERT INTO model_requests (`+requestColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+		ON CONFLICT (session_id, source, external_id) DO UPDATE SET model = excluded.model, upstream = excluded.upstream, status = excluded.status,
+		error = excluded.error, attempts = excluded.attempts, input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
+		cache_read_tokens = excluded.cache_read_tokens, cache_write_tokens = excluded.cache_write_tokens,
+		cache_write_hour_tokens = excluded.cache_write_hour_tokens, reasoning_tokens = excluded.reasoning_tokens, price_id = excluded.price_id,
+		cost_nano = excluded.cost_nano, first_byte_ms = excluded.first_byte_ms, duration_ms = excluded.duration_ms
+		WHERE model_requests.error = 'under_way' AND excluded.error <> 'under_way'`,
+		r.ID, r.TeamID, r.WorkspaceID, r.ProjectID, r.SessionID, r.UserID, r.Agent, r.AccountID, r.Source, r.ExternalID, r.API, r.Model, r.Upstream, r.Status,
+		r.Error, r.Attempts, r.Input, r.Output, r.CacheRead, r.CacheWrite, r.CacheWriteHour, r.Reasoning, r.PriceID, r.CostNano, r.FirstByteMs, r.DurationMs, r.At))
+}
+
+// CutUnderWay marks what was under way when an earlier server died.
+func (s *Tokens) CutUnderWay(ctx context.Context) error {
+	_, err := s.db.Exec(ctx, `UPDATE model_requests SET error = 'cut' WHERE {team} AND error = 'under_way'`)
+	return err
+}
+
+// sumColumns are those of a Sum behind the id. CAST: PostgreSQL sums BIGINTs as NUMERIC.
+const sumColumns = `CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cache_read_tokens), 0) AS BIGINT),
+	CAST(COALESCE(SUM(cache_write_tokens), 0) + COALESCE(SUM(cache_write_hour_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cost_nano), 0) AS BIGINT), COUNT(*),
+	CAST(COALESCE(SUM(CASE WHEN cost_nano IS NULL AND price_id <> 'included' THEN 1 ELSE 0 END), 0) AS BIGINT),
+	CAST(COALESCE(SUM(CASE WHEN price_id = 'included' THEN 1 ELSE 0 END), 0) AS BIGINT), COALESCE(MAX(source), '')`
+
+type idSum struct {
+	id string
+	tokens.Sum
+}
+
+func scanSum(s scanner) (r idSum, err error) {
+	err = s.Scan(&r.id, &r.Input, &r.Output, &r.CacheRead, &r.CacheWrite, &r.CostNano, &r.Requests, &r.Unknown, &r.Included, &r.Source)
+	return r, err
+}
+
+// SumsBySession returns what sessions used, by id.
+func (s *Tokens) SumsBySession(ctx context.Context, ids []string) (map[string]tokens.Sum, error) {
+	return s.sums(ctx, "session_id", ids)
+}
+
+// SumsByWorkspace returns what workspaces used, by id.
+func (s *Tokens) SumsByWorkspace(ctx context.Context, ids []string) (map[string]tokens.Sum, error) {
+	return s.sums(ctx, "workspace_id", ids)
+}
+
+func (s *Tokens) sums(ctx context.Context, column string, ids []string) (map[string]tokens.Sum, error) {
+	out := make(map[string]tokens.Sum, len(ids))
+	for len(ids) > 0 {
+		some := ids[:min(len(ids), beatsAtOnce)]
+		ids = ids[len(some):]
+		args := make([]any, len(some))
+		for i, id := range some {
+			args[i] = id
+		}
+		rows, err := s.db.Query(ctx, `SELECT `+column+`, `+sumColumns+` FROM model_requests WHERE {team} AND `+column+` IN (`+marks(len(some))+`) GROUP BY `+column, args...)
+		all, err := collect(rows, err, scanSum)
+		if err != nil {
+			return nil, fmt.Errorf("adding up what models cost: %w", err)
+		}
+		for _, r := range all {
+			out[r.id] = r.Sum
+		}
+	}
+	return out, nil
+}
+
+// SpentOnModels is what a team's requests that began in [from, to) cost, and how many do not know.
+func (s *Tokens) SpentOnModels(ctx context.Context, teamID string, from, to int64) (nano, unknown int64, err error) {
+	err = s.db.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(cost_nano), 0) AS BIGINT), CAST(COALESCE(SUM(CASE WHEN cost_nano IS NULL AND price_id <> 'included' THEN 1 ELSE 0 END), 0) AS BIGINT)
+		FROM model_requests WHERE team_id = {team?} AND at >= ? AND at < ?`, teamID, from, to).Scan(&nano, &unknown)
+	return nano, unknown, err
+}
+
+// Requests lists requests, newest first.
+func (s *Tokens) Requests(ctx context.Context, f tokens.Filter, pg page.Page) ([]tokens.Request, string, error) {
+	query, args := `SELECT `+requestColumns+` FROM model_requests WHERE team_id = {team?}`, []any{f.TeamID}
+	and := func(cond string, values ...any) { query, args = query+` AND `+cond, append(args, values...) }
+	if f.SessionID != "" {
+		and(`session_id = ?`, f.SessionID)
+	}
+	if f.Model != "" {
+		and(`model = ?`, f.Model)
+	}
+	switch f.Error {
+	case "":
+	case "any":
+		and(`error <> ''`)
+	default:
+		and(`error = ?`, f.Error)
+	}
+	if f.From > 0 {
+		and(`at >= ?`, f.From)
+	}
+	if f.Until > 0 {
+		and(`at < ?`, f.Until)
+	}
+	for _, id := range f.NotIn {
+		and(`workspace_id <> ?`, id)
+	}
+	key, ok, err := pg.Key()
+	if err != nil {
+		return nil, "", err
+	}
+	if ok {
+		and(`(at < ? OR at = ? AND id < ?)`, key.At, key.At, key.ID)
+	}
+	rows, err := s.db.Query(ctx, query+` ORDER BY at DESC, id DESC LIMIT ?`, append(args, pg.Size()+1)...)
+	all, err := collect(rows, err, scanRequest)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading what models were asked: %w", err)
+	}
+	items, next := page.Cut(pg, all, func(r tokens.Request) page.Key { return page.Key{At: r.At, ID: r.ID} })
+	return items, next, nil
+}
+
+// GatewaySpan is when a session's agent could reach the gateway; until 0 = it still can. False: never.
+func (s *Tokens) GatewaySpan(ctx context.Context, sessionID string) (from, until int64, ok bool, err error) {
+	err = s.db.QueryRow(ctx, `SELECT created_at, ended_at FROM gateway_tokens WHERE session_id = ? AND {team}`, sessionID).Scan(&from, &until)
+	if errors.Is(err, ErrNotFound) {
+		return 0, 0, false, nil
+	}
+	return from, until, err == nil, err
+}
+
+const modelPriceColumns = `id, model, input_nano, output_nano, cache_read_nano, cache_write_nano, cache_write_hour_nano, effective_from, created_by, created_at`
+
+// ModelPrices returns every row, by name, the latest first.
+func (s *Tokens) ModelPrices(ctx context.Context) ([]tokens.Price, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+modelPriceColumns+` FROM model_prices ORDER BY model, effective_from DESC`)
+	return collect(rows, err, func(r scanner) (p tokens.Price, err error) {
+		err = r.Scan(&p.ID, &p.Model, &p.InputNano, &p.OutputNano, &p.CacheReadNano, &p.CacheWriteNano, &p.CacheWriteHourNano, &p.EffectiveFrom, &p.CreatedBy, &p.CreatedAt)
+		return p, err
+	})
+}
+
+// AddModelPrice stores a row; false when there is one of that name and time.
+func (s *Tokens) AddModelPrice(ctx context.Context, p tokens.Price) (bool, error) {
+	return inserted(s.db.Exec(ctx, `INSERT INTO model_prices (`+modelPriceColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?) ON CONFLICT DO NOTHING`,
+		p.ID, p.Model, p.InputNano, p.OutputNano, p.CacheReadNano, p.CacheWriteNano, p.CacheWriteHourNano, p.EffectiveFrom, p.CreatedBy, p.CreatedAt))
+}
