@@ -130,6 +130,20 @@ func (s *Service) AgentAccountFor(ctx context.Context, actor Actor, teamID, agen
 	return a, secret, err
 }
 
+// SessionAccount returns the account a session works with, and its key when it has one: of the team, or of the person who started the
+// session. It is for the server's own use on the session's behalf; ctx is for the team. Errors: agent_account_not_found, secret_unreadable.
+func (s *Service) SessionAccount(ctx context.Context, teamID, userID, accountID string) (AgentAccount, string, error) {
+	a, err := s.store.AgentAccount(ctx, accountID)
+	if fault.Is(err, fault.NotFound) || err == nil && a.Holder != OfTeam(teamID) && a.Holder != OfUser(userID) {
+		return AgentAccount{}, "", errNoAccount()
+	}
+	if err != nil {
+		return AgentAccount{}, "", err
+	}
+	secret, err := s.keyOf(ctx, a)
+	return a, secret, err
+}
+
 // keyOf opens the key of an account, "" when it has none.
 func (s *Service) keyOf(ctx context.Context, a AgentAccount) (string, error) {
 	if a.Kind != APIKey || a.SecretID == "" {

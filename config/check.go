@@ -60,6 +60,12 @@ func (d *decoder) check(c *Config) {
 	if h := c.Preview.BaseDomain; h != "" && !hostName.MatchString(h) {
 		d.problem("preview.baseDomain", "must be the name of a host such as preview.example.com")
 	}
+	if g := c.Gateway; g.MaxBodyMB < 1 || g.MaxBodyMB > 256 {
+		d.problem("gateway.maxBodyMB", "must be from 1 to 256")
+	}
+	if g := c.Gateway; g.FirstByteSeconds < 1 || g.FirstByteSeconds > 3600 {
+		d.problem("gateway.firstByteSeconds", "must be from 1 to 3600")
+	}
 	s := c.Billing.Stripe
 	if p := c.Billing.DefaultPlan; p != "" && !planName.MatchString(p) {
 		d.problem("billing.defaultPlan", "must be the id of a plan such as free")

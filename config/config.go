@@ -19,6 +19,7 @@ type Config struct {
 	UI         UI               `json:"ui"`
 	Preview    Preview          `json:"preview"`
 	Billing    Billing          `json:"billing"`
+	Gateway    Gateway          `json:"gateway"`
 
 	// File is where it was read from, "" without a file.
 	File string `json:"-"`
@@ -228,6 +229,13 @@ type Outgoing struct {
 	Allow []string `json:"allow"` // addresses and ranges that are allowed although they are not public
 }
 
+// Gateway is what agents reach their models through.
+type Gateway struct {
+	Enabled          bool  `json:"enabled"`
+	MaxBodyMB        int64 `json:"maxBodyMB"`        // of one request
+	FirstByteSeconds int64 `json:"firstByteSeconds"` // until an answer begins
+}
+
 // UI is the web app.
 type UI struct {
 	Dir string `json:"dir"` // a built web app to serve instead of the one inside the binary; "" for that one
@@ -297,6 +305,7 @@ func Default() *Config {
 			Network: Network{Mode: "open", Allow: []string{}, AllowPrivate: []string{}},
 		},
 		Outgoing: Outgoing{Allow: []string{}},
+		Gateway:  Gateway{Enabled: true, MaxBodyMB: 32, FirstByteSeconds: 600},
 		Billing:  Billing{GraceSeconds: 300, PastDueDays: 7, Stripe: Stripe{WebhookSecrets: []string{}}},
 	}
 }

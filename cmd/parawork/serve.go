@@ -176,7 +176,7 @@ func (h *house) recover(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"sealing secrets", h.sealSecrets}, {"sweeping secrets", h.secrets.Sweep}, {"recovering the ledger", h.ledger.Recover}, {"reading the prices", h.prices.Load}, {"recovering machines", h.machines.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
+		{"sealing secrets", h.sealSecrets}, {"sweeping secrets", h.secrets.Sweep}, {"recovering the ledger", h.ledger.Recover}, {"reading the prices", h.prices.Load}, {"recovering tokens", h.recoverTokens}, {"recovering machines", h.machines.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
 		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover}, {"recovering builds of images", h.images.Recover},
 	} {
 		began := time.Now()

@@ -20,6 +20,7 @@ import (
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/events/pg"
@@ -28,6 +29,7 @@ import (
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/gateway"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/cgroup"
 	"github.com/parawork/parawork/internal/egress"
@@ -71,6 +73,8 @@ type house struct {
 	quota      *quota.Service
 	charges    *store.Billing
 	payments   *stripe.Service
+	tokens     *tokens.Meter
+	gateway    *gateway.Service
 	groups     *cgroup.Tree
 	caches     *executors.Caches // nil when config.json switches them off
 	settings   *settings.Service
@@ -139,6 +143,8 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.buildQuota(publisher)
 	h.buildLedger(publisher)
 	h.buildPayments(publisher)
+	h.buildTokens(publisher)
+	h.buildGateway(key)
 	if err := h.buildPlaces(guest, publisher, env); err != nil {
 		return nil, err
 	}

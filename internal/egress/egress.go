@@ -22,6 +22,9 @@ import (
 type Config struct {
 	Allow   []netip.Prefix // networks that may be reached although they are not public, and over plain http
 	Timeout time.Duration  // of a whole request; default 15 s
+	// Streams says that answers last for as long as they last: whoever asks bounds them with a context. Answers come as they were sent,
+	// packed or not, and connections are kept for a minute: an address was judged when its connection was made.
+	Streams bool
 }
 
 // Client sends requests to addresses people chose. Safe for concurrent use.
@@ -33,8 +36,8 @@ type Client struct {
 // ErrRefused is the cause when an address is not one the server may reach.
 var ErrRefused = errors.New("the address is inside a network this server does not reach out to")
 
-// New returns a client. It follows no redirect, uses no proxy of the environment, keeps no cookies, and no connection either:
-// requests are rare, and one sent into a connection that was just closed could not be sent again.
+// New returns a client. It follows no redirect, uses no proxy of the environment, keeps no cookies, and unless it streams no connection
+// either: requests are rare, and one sent into a connection that was just closed could not be sent again.
 func New(cfg Config) *Client {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 15 * time.Second
@@ -51,6 +54,11 @@ func New(cfg Config) *Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableKeepAlives: true, TLSHandshakeTimeout: 10 * time.Second,
 			ResponseHeaderTimeout: cfg.Timeout, MaxResponseHeaderBytes: 64 << 10},
+	}
+	if cfg.Streams {
+		c.Client.Timeout = 0
+		c.Client.Transport = &http.Transport{DialContext: dialer.DialContext, ForceAttemptHTTP2: true, DisableCompression: true, TLSHandshakeTimeout: 10 * time.Second,
+			MaxIdleConns: 256, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 32 << 10, WriteBufferSize: 32 << 10}
 	}
 	return c
 }

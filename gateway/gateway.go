@@ -1,0 +1,268 @@
+// Package gateway stands between agents and the models they ask. An agent shows a token of its session; the gateway looks up whose it is,
+// asks the provider with the real key of the session's account, which never leaves the server, and passes the answer on as it comes. What
+// was used is read on the way (billing/tokens). Budgets, allowed models and limits of a minute are decided before anything is sent on.
+//
+// It speaks Anthropic's Messages and OpenAI's Responses and Chat Completions. It knows nothing of how agents reach it: whoever serves
+// Handler says from which workspace a request comes (Within).
+//
+// Goroutines: none of its own; those of a request end with it.
+package gateway
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/billing/tokens"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// TokenPrefix is what every token of a session begins with.
+const TokenPrefix = "pw_session_"
+
+// Grant is what a token stands for.
+type Grant struct {
+	SessionID   string
+	TeamID      string
+	WorkspaceID string
+	ProjectID   string
+	UserID      string // who started the session
+	Agent       string
+	AccountID   string
+}
+
+// Account is how a provider is asked: an address and a key.
+type Account struct {
+	ID      string
+	Agent   string
+	BaseURL string // "" = the provider's own
+	Key     string
+}
+
+// Store is what the room needs of the storage.
+type Store interface {
+	// KeepToken stores that a session's agent shows a token with this hash, in the place of an older one, and that it has not ended.
+	KeepToken(ctx context.Context, hash, sessionID, teamID string, at int64) error
+	// EndToken notes that it is good for nothing any more.
+	EndToken(ctx context.Context, sessionID string, at int64) error
+	// Grant returns what a token stands for whose session goes on; fault.NotFound for any other.
+	Grant(ctx context.Context, hash string) (Grant, error)
+
+	// Limits returns the rules of a team, and of every team (TeamID "").
+	Limits(ctx context.Context, teamID string) ([]Limit, error)
+	// SetLimits replaces the rules of a team, or those of every team ("").
+	SetLimits(ctx context.Context, teamID string, limits []Limit) error
+
+	// Passed goes through the requests that began in [from, to), the newest most of them.
+	Passed(ctx context.Context, from, to int64, most int, each func(Passed)) error
+}
+
+// Meter counts what was used; tokens.Meter is one.
+type Meter interface {
+	Begin(ctx context.Context, r tokens.Request) error
+	Record(ctx context.Context, r tokens.Request) error
+}
+
+// Config is what a Service is made of.
+type Config struct {
+	Store Store
+	Meter Meter
+	// Account returns the account of a session, with its key. A fault's words are shown to the agent.
+	Account func(ctx context.Context, g Grant) (Account, error)
+	// Admit refuses what a budget or quota has no room for; nil = nothing does.
+	Admit func(ctx context.Context, teamID, userID string) error
+	// Client asks providers. It must not bound how long an answer takes, nor unpack it.
+	Client *http.Client
+	// Check refuses addresses the server does not reach out to; nil = none.
+	Check func(url string) error
+	Key   []byte // the instance's
+	// MaxBody bounds a request, bytes; default 32 MiB, as Anthropic's own.
+	MaxBody int64
+	// FirstByte is how long an answer may take to begin; default 10 minutes.
+	FirstByte time.Duration
+	// Backoff is how long is waited before each further try; default 250 ms, then 1 s.
+	Backoff []time.Duration
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Defaults.
+const (
+	defaultMaxBody   = 32 << 20
+	defaultFirstByte = 10 * time.Minute
+)
+
+// Validate checks the configuration and fills in the defaults.
+func (c *Config) Validate() error {
+	if c.Store == nil || c.Meter == nil || c.Account == nil || c.Client == nil {
+		return errors.New("gateway: a Service needs a Store, a Meter, an Account and a Client")
+	}
+	if len(c.Key) == 0 {
+		return errors.New("gateway: a Service needs a Key")
+	}
+	if c.MaxBody <= 0 {
+		c.MaxBody = defaultMaxBody
+	}
+	if c.FirstByte <= 0 {
+		c.FirstByte = defaultFirstByte
+	}
+	if c.Backoff == nil {
+		c.Backoff = []time.Duration{250 * time.Millisecond, time.Second}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Service is the gateway. Safe for concurrent use.
+type Service struct {
+	cfg    Config
+	key    []byte // tokens are derived with it
+	counts counts
+	rules  rules
+	room   room
+	told   told
+}
+
+// New makes a Service. It starts nothing and panics on an incomplete Config.
+func New(cfg Config) *Service {
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	key, err := hkdf.Key(sha256.New, cfg.Key, nil, "parawork gateway tokens 1", 32)
+	if err != nil {
+		panic(err)
+	}
+	s := &Service{cfg: cfg, key: key}
+	s.counts.since = cfg.Now().UnixMilli()
+	s.rules = rules{store: cfg.Store, now: cfg.Now, teams: map[string]teamRules{}, windows: map[windowKey]*window{}}
+	s.room = room{sessions: map[string]int{}}
+	return s
+}
+
+// Mint returns the token a session's agent shows in the place of a key, and makes it good. It is the same each time for a session, so
+// that one which is resumed has the one it had; only its hash is stored.
+func (s *Service) Mint(ctx context.Context, sessionID, teamID string) (string, error) {
+	if sessionID == "" || teamID == "" {
+		return "", errors.New("gateway: a token needs a session and a team")
+	}
+	token := s.Token(sessionID)
+	if err := s.cfg.Store.KeepToken(ctx, hashOf(token), sessionID, teamID, s.cfg.Now().UnixMilli()); err != nil {
+		return "", fmt.Errorf("keeping a session's token for the gateway: %w", err)
+	}
+	return token, nil
+}
+
+// Token is what Mint returns for a session, without making it good: to recognise it where it must not be seen.
+func (s *Service) Token(sessionID string) string {
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write([]byte(sessionID))
+	return TokenPrefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)))
+}
+
+// End makes a session's token good for nothing. One that was never made is no error.
+func (s *Service) End(ctx context.Context, sessionID string) error {
+	if err := s.cfg.Store.EndToken(ctx, sessionID, s.cfg.Now().UnixMilli()); err != nil {
+		return fmt.Errorf("ending a session's token for the gateway: %w", err)
+	}
+	return nil
+}
+
+// hashOf is what is stored of a token. Rows are looked up by it, so that nothing is compared that could be guessed bit by bit.
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+type withinKey struct{}
+
+// Within returns a context for requests that come from a workspace's sandbox: tokens of sessions elsewhere are not good there.
+func Within(ctx context.Context, workspaceID string) context.Context {
+	return context.WithValue(ctx, withinKey{}, workspaceID)
+}
+
+var errToken = fault.New(fault.Unauthorized, "gateway_token_invalid",
+	"This token is not good for the model gateway, or no longer: its session has ended. Start the agent in a session of Parawork.")
+
+// grant says whose a request is, by the token it brings.
+func (s *Service) grant(r *http.Request) (Grant, string, error) {
+	token := r.Header.Get("X-Api-Key")
+	if scheme, rest, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
+		token = strings.TrimSpace(rest)
+	}
+	if len(token) > 256 || !strings.HasPrefix(token, TokenPrefix) {
+		return Grant{}, "", errToken
+	}
+	g, err := s.cfg.Store.Grant(tenant.All(r.Context(), "a token says whose it is"), hashOf(token))
+	if fault.Is(err, fault.NotFound) {
+		return Grant{}, "", errToken
+	}
+	if err != nil {
+		return Grant{}, "", fmt.Errorf("reading whose a token is: %w", err)
+	}
+	if from, ok := r.Context().Value(withinKey{}).(string); ok && from != g.WorkspaceID {
+		return Grant{}, "", errToken
+	}
+	return g, token, nil
+}
+
+// room bounds what is under way at once.
+type room struct {
+	mu       sync.Mutex
+	sessions map[string]int
+	bytes    int64
+}
+
+const (
+	mostAtOnce = 64        // requests of one session
+	mostBytes  = 512 << 20 // bodies that are held, of all
+)
+
+// enter takes a place for a request of a session; leave gives it back.
+func (r *room) enter(sessionID string) (leave func(), ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sessions[sessionID] >= mostAtOnce {
+		return nil, false
+	}
+	r.sessions[sessionID]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.sessions[sessionID]--; r.sessions[sessionID] <= 0 {
+			delete(r.sessions, sessionID)
+		}
+	}, true
+}
+
+// hold takes room for a body of n bytes; false when there is none now.
+func (r *room) hold(n int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bytes+n > mostBytes && r.bytes > 0 {
+		return false
+	}
+	r.bytes += n
+	return true
+}
+
+func (r *room) give(n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes -= n
+}

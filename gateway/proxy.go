@@ -1,0 +1,332 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/billing/tokens"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/tenant"
+)
+
+// keepingTakes bounds how long it takes to store what was used, after who asked may have left.
+const keepingTakes = 30 * time.Second
+
+// Handler serves the gateway.
+func (s *Service) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+// call is one request on its way.
+type call struct {
+	s       *Service
+	w       http.ResponseWriter
+	r       *http.Request
+	began   time.Time
+	route   route
+	grant   Grant
+	token   string
+	account Account
+	asked   asked
+	body    []byte
+	held    int64
+	record  tokens.Request
+	begun   chan error    // closed once it is stored that the request is under way; nil = it is not
+	own     time.Duration // what the gateway itself took until the answer began
+}
+
+func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
+	c := &call{s: s, w: w, r: r, began: time.Now()}
+	if path := strings.TrimRight(r.URL.Path, "/"); r.Method == http.MethodHead || r.Method == http.MethodGet && (path == "" || path == "/anthropic" || path == "/openai") {
+		w.WriteHeader(http.StatusOK) // Claude Code asks so whether anybody is there
+		return
+	}
+	defer s.counts.begin()()
+	var err error
+	if c.route, err = routeOf(r); err != nil {
+		c.refuse(err)
+		return
+	}
+	if c.grant, c.token, err = s.grant(r); err != nil {
+		c.refuse(err)
+		return
+	}
+	leave, ok := s.room.enter(c.grant.SessionID)
+	if !ok {
+		c.refuse(fault.New(fault.RateLimited, "gateway_too_many", "This session has %d requests under way, which is the most. Wait for some of them.", mostAtOnce))
+		return
+	}
+	defer leave()
+	defer c.release()
+	if err := c.prepare(); err != nil {
+		c.refuse(err)
+		return
+	}
+	c.send()
+}
+
+// prepare reads the request, and decides whether it goes on.
+func (c *call) prepare() (err error) {
+	if err := c.read(); err != nil {
+		return err
+	}
+	at := c.s.cfg.Now().UnixMilli()
+	g := c.grant
+	c.record = tokens.Request{TeamID: g.TeamID, WorkspaceID: g.WorkspaceID, ProjectID: g.ProjectID, SessionID: g.SessionID, UserID: g.UserID, Agent: g.Agent,
+		AccountID: g.AccountID, Source: tokens.FromGateway, ExternalID: id.New("gw"), API: string(c.route.api), Model: c.asked.model, Asked: c.asked.model, At: at}
+	if c.route.model {
+		if !modelOK(c.asked.model) {
+			return fault.New(fault.Invalid, "gateway_bad_request", "The request must name a model.")
+		}
+		if c.asked.background {
+			return fault.New(fault.Invalid, "gateway_background", "The model gateway takes no background responses: what they use could not be counted. Leave background out.")
+		}
+	}
+	ctx := tenant.In(c.r.Context(), g.TeamID)
+	if c.route.api != other { // counting tokens and listing models cost nothing
+		if c.s.cfg.Admit != nil {
+			if err := c.s.cfg.Admit(ctx, g.TeamID, g.UserID); err != nil {
+				return err
+			}
+		}
+		if err := c.s.rules.admit(ctx, g.TeamID, c.asked.model); err != nil {
+			return err
+		}
+	}
+	if c.account, err = c.s.cfg.Account(ctx, g); err != nil {
+		return err
+	}
+	c.record.Subscription = c.account.subscription() && c.route.dialect == anthropicDialect
+	return nil
+}
+
+func modelOK(model string) bool {
+	return model != "" && len(model) <= 200 && strings.IndexFunc(model, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}
+
+// read takes in the body.
+func (c *call) read() error {
+	if !c.route.model {
+		return nil
+	}
+	if enc := c.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return fault.New(fault.Invalid, "gateway_bad_request", "The model gateway takes requests that are not compressed (Content-Encoding %.40q).", enc)
+	}
+	most := c.s.cfg.MaxBody
+	tooLarge := fault.New(fault.TooLarge, "gateway_body_too_large", "The request is larger than %d MiB, which is the most the model gateway takes.", most>>20)
+	n := c.r.ContentLength
+	if n > most {
+		return tooLarge
+	}
+	if n < 0 {
+		n = most
+	}
+	if !c.s.room.hold(n) {
+		return fault.New(fault.Unavailable, "gateway_busy", "The model gateway has as many large requests under way as it can hold. Try again.")
+	}
+	c.held = n
+	body, err := io.ReadAll(http.MaxBytesReader(nil, c.r.Body, most))
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return tooLarge
+	}
+	if err != nil {
+		return fmt.Errorf("reading a request: %w", err)
+	}
+	c.body = body
+	if c.asked, err = look(body); err != nil {
+		return fault.New(fault.Invalid, "gateway_bad_request", "The model gateway cannot read this request: %v.", err)
+	}
+	return nil
+}
+
+// release gives back the room of the body, once it is not needed any more.
+func (c *call) release() {
+	if c.held > 0 {
+		c.s.room.give(c.held)
+	}
+	c.held, c.body = 0, nil
+}
+
+// refuse answers in the words of the API.
+func (c *call) refuse(err error) {
+	if c.r.Context().Err() != nil {
+		c.s.counts.ended(c.route.api, tokens.ErrClientGone)
+		return
+	}
+	r := refuse(err)
+	if r.outer == "" && r.code == "model_not_allowed" {
+		r.outer = tokens.ErrModel
+	}
+	if r.code == "gateway_too_many" {
+		r.outer = ""
+	}
+	level := c.s.cfg.Log.Debug
+	if r.status == http.StatusInternalServerError {
+		level = c.s.cfg.Log.Error
+	}
+	level("a model was not asked", "session_id", c.grant.SessionID, "status", r.status, "code", r.code, "error", err)
+	if r.outer != "" && c.route.api != other && c.s.told.again(c.grant.SessionID+" "+r.outer+" "+c.asked.model, c.s.cfg.Now().UnixMilli()) {
+		c.record.Error, c.record.Status, c.record.Tokens = r.outer, r.status, tokens.None()
+		c.keep()
+	}
+	result := r.outer
+	if result == "" {
+		result = r.code
+	}
+	c.s.counts.ended(c.route.api, result)
+	r.write(c.w, c.route.dialect, c.route.api)
+}
+
+// keep stores what came of the request. Who asked may have left by then.
+func (c *call) keep() {
+	if c.begun != nil {
+		<-c.begun
+	}
+	ctx, cancel := context.WithTimeout(tenant.In(context.WithoutCancel(c.r.Context()), c.grant.TeamID), keepingTakes)
+	defer cancel()
+	c.record.DurationMs = time.Since(c.began).Milliseconds()
+	if err := c.s.cfg.Meter.Record(ctx, c.record); err != nil {
+		c.s.cfg.Log.Error("what a model was asked could not be stored", "session_id", c.grant.SessionID, "external_id", c.record.ExternalID, "error", err)
+	}
+}
+
+// errFirstByte and errStall end requests whose provider says nothing.
+var (
+	errFirstByte = errors.New("the answer did not begin in time")
+	errStall     = errors.New("the answer stopped coming")
+)
+
+// stallMost is how long an answer may stand still. Providers send signs of life far more often.
+const stallMost = 15 * time.Minute
+
+// send asks the provider and passes the answer on.
+func (c *call) send() {
+	target, err := c.account.upstream(c.route, c.r.URL.Query())
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	if c.s.cfg.Check != nil {
+		if err := c.s.cfg.Check(target.Scheme + "://" + target.Host); err != nil {
+			c.refuse(err)
+			return
+		}
+	}
+	c.record.Upstream = target.Host
+	body := c.body
+	hide := c.route.api == chat && c.asked.stream && !c.asked.usage
+	if hide {
+		body = c.asked.withUsage(body)
+	}
+	header := onHeaders(c.r.Header, c.token)
+	c.account.authorize(header, c.route.dialect)
+
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	defer cancel(nil)
+	timer := time.AfterFunc(c.s.cfg.FirstByte, func() { cancel(errFirstByte) })
+	defer timer.Stop()
+
+	if c.route.api != other {
+		// While the provider thinks: storing takes as long as the disk does.
+		c.begun = make(chan error, 1)
+		begin := c.record
+		go func() {
+			ctx, cancel := context.WithTimeout(tenant.In(context.WithoutCancel(c.r.Context()), c.grant.TeamID), keepingTakes)
+			defer cancel()
+			if err := c.s.cfg.Meter.Begin(ctx, begin); err != nil {
+				c.s.cfg.Log.Error("that a model is asked could not be stored", "session_id", c.grant.SessionID, "error", err)
+			}
+			close(c.begun)
+		}()
+		defer func() { <-c.begun }()
+	}
+	c.own = time.Since(c.began)
+	resp, err := c.ask(ctx, func(ctx context.Context) (*http.Request, error) {
+		var reader io.Reader
+		if c.route.model {
+			reader = bytes.NewReader(body)
+		}
+		req, err := http.NewRequestWithContext(ctx, c.r.Method, target.String(), reader)
+		if err == nil {
+			req.Header = header.Clone()
+		}
+		return req, err
+	})
+	if err != nil {
+		c.unanswered(ctx, err)
+		return
+	}
+	defer resp.Body.Close()
+	body = nil
+	c.release() // nothing is sent again from here on
+	c.pass(ctx, cancel, timer, resp, hide)
+}
+
+// ask sends the request, again where that is safe: where nobody took it, or who took it says that it did nothing, and nothing of an answer
+// has been passed on.
+func (c *call) ask(ctx context.Context, make func(context.Context) (*http.Request, error)) (*http.Response, error) {
+	for n := 0; ; n++ {
+		req, err := make(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.record.Attempts = n + 1
+		resp, err := c.s.cfg.Client.Do(req)
+		if n >= len(c.s.cfg.Backoff) || !safeAgain(resp, err) || ctx.Err() != nil {
+			return resp, err
+		}
+		wait := c.s.cfg.Backoff[n]
+		wait += time.Duration(rand.Int64N(int64(wait)/4 + 1))
+		if resp != nil {
+			if after, ok := retryAfter(resp.Header); ok {
+				if after > mostRetryAfter {
+					return resp, nil // the agent waits, and sees why
+				}
+				wait = max(wait, after)
+			}
+			_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
+			resp.Body.Close()
+		}
+		c.s.counts.retried()
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// mostRetryAfter is how long is waited at a provider's word; beyond, the agent is told.
+const mostRetryAfter = 2 * time.Second
+
+// safeAgain reports whether a request may be sent again: the connection could not be made, or a gateway before the provider, or the
+// provider itself, says that it is too busy to begin (502, 503, and Anthropic's 529).
+func safeAgain(resp *http.Response, err error) bool {
+	if err != nil {
+		op, ok := errors.AsType[*net.OpError](err)
+		return ok && op.Op == "dial" && !errors.Is(err, context.Canceled) && !refusedByRule(err)
+	}
+	switch resp.StatusCode {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, 529:
+		return resp.Header.Get("X-Should-Retry") != "false"
+	}
+	return false
+}
+
+func retryAfter(h http.Header) (time.Duration, bool) {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 {
+		return time.Duration(ms * float64(time.Millisecond)), true
+	}
+	n, err := strconv.Atoi(h.Get("Retry-After"))
+	return time.Duration(n) * time.Second, err == nil && n >= 0
+}

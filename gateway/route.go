@@ -1,0 +1,211 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// dialect is whose API is spoken.
+type dialect string
+
+const (
+	anyDialect       dialect = ""
+	anthropicDialect dialect = "anthropic"
+	openAIDialect    dialect = "openai"
+)
+
+// api is an operation whose answers are counted; other is one that costs nothing.
+type api string
+
+const (
+	messages  api = "messages"
+	responses api = "responses"
+	chat      api = "chat_completions"
+	other     api = ""
+)
+
+// route is where a request goes.
+type route struct {
+	dialect dialect
+	api     api
+	path    string // behind the provider's /v1
+	model   bool   // its body names a model
+}
+
+var modelPath = regexp.MustCompile(`^/models/[A-Za-z0-9._:-]{1,128}$`)
+
+var errNoRoute = fault.New(fault.NotFound, "gateway_route_not_found",
+	"The model gateway has no such address. It takes Anthropic's messages, and OpenAI's responses and chat completions.")
+
+// routeOf finds what a path asks for.
+func routeOf(r *http.Request) (route, error) {
+	var rt route
+	path := r.URL.Path
+	for prefix, d := range map[string]dialect{"/anthropic": anthropicDialect, "/openai": openAIDialect} {
+		if rest, ok := strings.CutPrefix(path, prefix); ok && (rest == "" || rest[0] == '/') {
+			rt.dialect = d
+			path = rest
+		}
+	}
+	rest, ok := strings.CutPrefix(path, "/v1")
+	if rt.dialect == anyDialect || !ok {
+		return rt, errNoRoute
+	}
+	rt.path = rest
+	switch {
+	case r.Method == http.MethodGet && (rest == "/models" || modelPath.MatchString(rest)):
+		return rt, nil
+	case r.Method != http.MethodPost:
+		return rt, errNoRoute
+	}
+	rt.model = true
+	switch string(rt.dialect) + rest {
+	case "anthropic/messages":
+		rt.api = messages
+	case "anthropic/messages/count_tokens":
+	case "openai/responses", "openai/responses/compact":
+		rt.api = responses
+	case "openai/chat/completions":
+		rt.api = chat
+	default:
+		return rt, errNoRoute
+	}
+	return rt, nil
+}
+
+// Addresses of the providers themselves.
+const (
+	anthropicHome = "https://api.anthropic.com"
+	openAIHome    = "https://api.openai.com/v1"
+)
+
+// speaks says which API an account's key is for: it is sent to nobody else. An address of its own may speak both.
+func (a Account) speaks() dialect {
+	switch {
+	case a.Agent == "claude-code":
+		return anthropicDialect
+	case a.Agent == "codex":
+		return openAIDialect
+	case a.BaseURL != "":
+		return anyDialect
+	case strings.HasPrefix(a.Key, "sk-ant-"):
+		return anthropicDialect
+	}
+	return openAIDialect
+}
+
+// upstream is the address a request goes on to. Accounts of Claude Code name their address without /v1, all others with it, as their
+// programs want it.
+func (a Account) upstream(rt route, query url.Values) (*url.URL, error) {
+	if d := a.speaks(); d != anyDialect && d != rt.dialect {
+		return nil, fault.New(fault.Invalid, "gateway_wrong_api", "This session's account is for another API than the one that was asked. Use the addresses below /%s.", d)
+	}
+	home := a.BaseURL
+	if home == "" {
+		home = openAIHome
+		if rt.dialect == anthropicDialect {
+			home = anthropicHome
+		}
+	}
+	u, err := url.Parse(strings.TrimRight(home, "/"))
+	if err != nil || u.Host == "" {
+		return nil, fault.New(fault.Invalid, "invalid_base_url", "The address of this session's account cannot be asked: enter it again in Settings, Accounts.")
+	}
+	if rt.dialect == anthropicDialect && !strings.HasSuffix(u.Path, "/v1") {
+		u.Path += "/v1"
+	}
+	u.Path += rt.path
+	u.RawPath = ""
+	kept := u.Query() // of the account's own address, such as Azure's api-version
+	for _, name := range []string{"beta", "limit", "after_id", "before_id", "after", "order"} {
+		if v, ok := query[name]; ok {
+			kept[name] = v
+		}
+	}
+	u.RawQuery = kept.Encode()
+	return u, nil
+}
+
+// hopByHop are headers of one connection: https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1.
+var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings"}
+
+// notOn are headers of a request that are the agent's and ours alone: what it shows us, where it comes from, and what we write ourselves.
+var notOn = []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie", "Cookie2", "Host", "Content-Length", "Accept-Encoding", "Expect", "Forwarded",
+	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-Ip", "Via", "Origin", "Referer"}
+
+// onHeaders are the headers a request goes on with. token is what the agent showed: no header that holds it goes on.
+func onHeaders(in http.Header, token string) http.Header {
+	out := in.Clone()
+	for _, v := range in.Values("Connection") {
+		for name := range strings.SplitSeq(v, ",") {
+			out.Del(strings.TrimSpace(name))
+		}
+	}
+	for _, name := range hopByHop {
+		out.Del(name)
+	}
+	for _, name := range notOn {
+		out.Del(name)
+	}
+	for name, values := range out {
+		for _, v := range values {
+			if strings.Contains(v, token) {
+				delete(out, name)
+				break
+			}
+		}
+	}
+	out.Set("Accept-Encoding", "identity") // else the answer could not be read on its way
+	return out
+}
+
+// authorize puts the account's key where its provider wants it.
+func (a Account) authorize(h http.Header, d dialect) {
+	switch {
+	case d == anthropicDialect && a.subscription():
+		// A long-lived login of Claude: the API takes it with this word alone.
+		if beta := h.Get("Anthropic-Beta"); !strings.Contains(beta, claudeLoginBeta) {
+			if beta != "" {
+				beta += ","
+			}
+			h.Set("Anthropic-Beta", beta+claudeLoginBeta)
+		}
+		h.Set("Authorization", "Bearer "+a.Key)
+	case d == anthropicDialect && strings.HasPrefix(a.Key, "sk-ant-"):
+		h.Set("X-Api-Key", a.Key)
+	default:
+		h.Set("Authorization", "Bearer "+a.Key)
+	}
+}
+
+const claudeLoginBeta = "oauth-2025-04-20"
+
+// subscription reports whether the account pays by the month.
+func (a Account) subscription() bool { return strings.HasPrefix(a.Key, "sk-ant-oat") }
+
+// backHeaders puts the headers of an answer into the agent's. What names the account's cookies or key stays here.
+func backHeaders(to, from http.Header, key string) {
+	drop := map[string]bool{"Set-Cookie": true, "Set-Cookie2": true, "Alt-Svc": true, "Strict-Transport-Security": true, "Report-To": true, "Nel": true}
+	for _, name := range hopByHop {
+		drop[name] = true
+	}
+	for _, v := range from.Values("Connection") {
+		for name := range strings.SplitSeq(v, ",") {
+			drop[http.CanonicalHeaderKey(strings.TrimSpace(name))] = true
+		}
+	}
+	for name, values := range from {
+		if drop[name] {
+			continue
+		}
+		for _, v := range values {
+			if !strings.Contains(v, key) {
+				to.Add(name, v)
+			}
+		}
+	}
+}
