@@ -307,3 +307,9 @@ func (m *Meter) Seed(ctx context.Context) error {
 	m.mu.Unlock()
 	return nil
 }
+
+// ValidPattern reports whether a text is the name of a model, or the beginning of names followed by *.
+func ValidPattern(pattern string) bool {
+	w, ok := parse(pattern)
+	return ok && w.variant == "" && w.above == 0
+}
