@@ -22,7 +22,7 @@ func (h *house) buildTokens(publisher events.Publisher) {
 // buildGateway makes what agents reach their models through.
 func (h *house) buildGateway(key []byte) {
 	client := egress.New(egress.Config{Allow: h.cfg.Outgoing.Networks(), Streams: true})
-	h.gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.tokens, Account: h.modelAccount, Admit: h.admitTokens, Client: client.Client, Check: client.Check,
+	h.gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.tokens, Account: h.modelAccount, Admit: h.quota.AdmitTokens, Client: client.Client, Check: client.Check,
 		Key: key, MaxBody: h.cfg.Gateway.MaxBodyMB << 20, FirstByte: time.Duration(h.cfg.Gateway.FirstByteSeconds) * time.Second, Log: h.log.With("room", "gateway")})
 }
 
@@ -39,9 +39,6 @@ func (h *house) modelAccount(ctx context.Context, g gateway.Grant) (gateway.Acco
 	}
 	return gateway.Account{ID: a.ID, Agent: a.Agent, BaseURL: a.BaseURL, Key: key}, nil
 }
-
-// admitTokens refuses what a budget has no room for.
-func (h *house) admitTokens(ctx context.Context, teamID, userID string) error { return nil }
 
 // recoverTokens adds the prices that came with the program, and marks what an earlier server left in the middle.
 func (h *house) recoverTokens(ctx context.Context) error {
