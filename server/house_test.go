@@ -24,7 +24,9 @@ import (
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
@@ -121,6 +123,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Events: h.bus, Enabled: true})
 	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
 	kept := store.NewExecutors(h.db)
+	prices := price.New(price.Config{Store: store.NewPrices(h.db), Now: func() int64 { return time.Now().UnixMilli() }})
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
 		return billing.Budget{LimitNano: 500 * billing.Nano, Limited: true}, nil
 	}})
@@ -149,7 +152,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
-	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
+	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}

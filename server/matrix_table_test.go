@@ -71,6 +71,11 @@ deletePushSubscription  self      admin
 testPushSubscription    self      admin
 listTeams               self      -
 getInstanceMetrics      operator  -
+getInstanceUsage        operator  -
+listPrices              operator  -
+addPrice                operator  -
+getTeamUsage            member    bill
+getWorkspaceCosts       member    bill
 getMetrics              scraper   -
 createTeam              operator  -
 getInstancePlaces       operator  -

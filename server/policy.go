@@ -147,6 +147,12 @@ var policy = map[string]rule{
 	"getMetrics":             {access: scrapers},
 	"createTeam":             {access: operators}, // a second team takes places without isolation from all
 
+	"getInstanceUsage":  {access: operators},
+	"listPrices":        {access: operators},
+	"addPrice":          {access: operators},
+	"getTeamUsage":      of(accounts.ViewCosts, byTeam),
+	"getWorkspaceCosts": of(accounts.ViewCosts, byWorkspace),
+
 	"getInstancePlaces": {access: operators},
 	"setInstancePlaces": {access: operators},
 	"testE2B":           {access: operators},

@@ -21,7 +21,9 @@ import (
 	"github.com/parawork/parawork/accounts/sso"
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
+	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/images"
@@ -55,6 +57,8 @@ type Config struct {
 	Meters     *executors.Meters
 	Ledger     *billing.Ledger
 	Payments   *stripe.Service
+	Prices     *price.Book
+	Usage      *usage.Service
 	Commands   *executors.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
@@ -86,7 +90,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.SSO == nil || c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
+	if c.SSO == nil || c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}

@@ -1745,6 +1745,30 @@ func (e SyncState) Valid() bool {
 	}
 }
 
+// Defines values for UsageForecastBasis.
+const (
+	Last7Days   UsageForecastBasis = "last_7_days"
+	NothingUsed UsageForecastBasis = "nothing_used"
+	SinceFirst  UsageForecastBasis = "since_first"
+	Today       UsageForecastBasis = "today"
+)
+
+// Valid indicates whether the value is a known member of the UsageForecastBasis enum.
+func (e UsageForecastBasis) Valid() bool {
+	switch e {
+	case Last7Days:
+		return true
+	case NothingUsed:
+		return true
+	case SinceFirst:
+		return true
+	case Today:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WatchLinkState.
 const (
 	LinkExpired WatchLinkState = "expired"
@@ -1901,6 +1925,24 @@ func (e AuditResult) Valid() bool {
 	}
 }
 
+// Defines values for UsageFormat.
+const (
+	UsageFormatCsv  UsageFormat = "csv"
+	UsageFormatJson UsageFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the UsageFormat enum.
+func (e UsageFormat) Valid() bool {
+	switch e {
+	case UsageFormatCsv:
+		return true
+	case UsageFormatJson:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListInstanceAuditParamsResult.
 const (
 	ListInstanceAuditParamsResultDone    ListInstanceAuditParamsResult = "done"
@@ -1955,6 +1997,60 @@ func (e ExportInstanceAuditParamsResult) Valid() bool {
 	case ExportInstanceAuditParamsResultFailed:
 		return true
 	case ExportInstanceAuditParamsResultRefused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetInstanceUsageParamsGroup.
+const (
+	GetInstanceUsageParamsGroupAgent     GetInstanceUsageParamsGroup = "agent"
+	GetInstanceUsageParamsGroupDay       GetInstanceUsageParamsGroup = "day"
+	GetInstanceUsageParamsGroupExecutor  GetInstanceUsageParamsGroup = "executor"
+	GetInstanceUsageParamsGroupHour      GetInstanceUsageParamsGroup = "hour"
+	GetInstanceUsageParamsGroupProject   GetInstanceUsageParamsGroup = "project"
+	GetInstanceUsageParamsGroupTeam      GetInstanceUsageParamsGroup = "team"
+	GetInstanceUsageParamsGroupUser      GetInstanceUsageParamsGroup = "user"
+	GetInstanceUsageParamsGroupWorkspace GetInstanceUsageParamsGroup = "workspace"
+)
+
+// Valid indicates whether the value is a known member of the GetInstanceUsageParamsGroup enum.
+func (e GetInstanceUsageParamsGroup) Valid() bool {
+	switch e {
+	case GetInstanceUsageParamsGroupAgent:
+		return true
+	case GetInstanceUsageParamsGroupDay:
+		return true
+	case GetInstanceUsageParamsGroupExecutor:
+		return true
+	case GetInstanceUsageParamsGroupHour:
+		return true
+	case GetInstanceUsageParamsGroupProject:
+		return true
+	case GetInstanceUsageParamsGroupTeam:
+		return true
+	case GetInstanceUsageParamsGroupUser:
+		return true
+	case GetInstanceUsageParamsGroupWorkspace:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetInstanceUsageParamsFormat.
+const (
+	GetInstanceUsageParamsFormatCsv  GetInstanceUsageParamsFormat = "csv"
+	GetInstanceUsageParamsFormatJson GetInstanceUsageParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the GetInstanceUsageParamsFormat enum.
+func (e GetInstanceUsageParamsFormat) Valid() bool {
+	switch e {
+	case GetInstanceUsageParamsFormatCsv:
+		return true
+	case GetInstanceUsageParamsFormatJson:
 		return true
 	default:
 		return false
@@ -2054,6 +2150,57 @@ func (e ExportTeamAuditParamsResult) Valid() bool {
 	case ExportTeamAuditParamsResultFailed:
 		return true
 	case ExportTeamAuditParamsResultRefused:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetTeamUsageParamsGroup.
+const (
+	GetTeamUsageParamsGroupAgent     GetTeamUsageParamsGroup = "agent"
+	GetTeamUsageParamsGroupDay       GetTeamUsageParamsGroup = "day"
+	GetTeamUsageParamsGroupExecutor  GetTeamUsageParamsGroup = "executor"
+	GetTeamUsageParamsGroupHour      GetTeamUsageParamsGroup = "hour"
+	GetTeamUsageParamsGroupProject   GetTeamUsageParamsGroup = "project"
+	GetTeamUsageParamsGroupUser      GetTeamUsageParamsGroup = "user"
+	GetTeamUsageParamsGroupWorkspace GetTeamUsageParamsGroup = "workspace"
+)
+
+// Valid indicates whether the value is a known member of the GetTeamUsageParamsGroup enum.
+func (e GetTeamUsageParamsGroup) Valid() bool {
+	switch e {
+	case GetTeamUsageParamsGroupAgent:
+		return true
+	case GetTeamUsageParamsGroupDay:
+		return true
+	case GetTeamUsageParamsGroupExecutor:
+		return true
+	case GetTeamUsageParamsGroupHour:
+		return true
+	case GetTeamUsageParamsGroupProject:
+		return true
+	case GetTeamUsageParamsGroupUser:
+		return true
+	case GetTeamUsageParamsGroupWorkspace:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetTeamUsageParamsFormat.
+const (
+	GetTeamUsageParamsFormatCsv  GetTeamUsageParamsFormat = "csv"
+	GetTeamUsageParamsFormatJson GetTeamUsageParamsFormat = "json"
+)
+
+// Valid indicates whether the value is a known member of the GetTeamUsageParamsFormat enum.
+func (e GetTeamUsageParamsFormat) Valid() bool {
+	switch e {
+	case GetTeamUsageParamsFormatCsv:
+		return true
+	case GetTeamUsageParamsFormatJson:
 		return true
 	default:
 		return false
@@ -3620,6 +3767,18 @@ type NewPasskey struct {
 	Name       string          `json:"name"`
 }
 
+// NewPrice defines model for NewPrice.
+type NewPrice struct {
+	// EffectiveFrom Now or later; leave it out for now
+	EffectiveFrom *int64 `json:"effective_from,omitempty"`
+
+	// Executor Kind of place, such as e2b, docker or runner; work on this server itself is free
+	Executor       string `json:"executor"`
+	GibSecondNano  int64  `json:"gib_second_nano"`
+	Metered        bool   `json:"metered"`
+	VcpuSecondNano int64  `json:"vcpu_second_nano"`
+}
+
 // NewProject defines model for NewProject.
 type NewProject struct {
 	DefaultBranch *string `json:"default_branch,omitempty"`
@@ -4044,6 +4203,36 @@ type Ports struct {
 
 	// Reason Why not, and what to do, in words
 	Reason string `json:"reason"`
+}
+
+// Price defines model for Price.
+type Price struct {
+	CreatedAt int64 `json:"created_at"`
+
+	// CreatedBy A user; empty = it came with the program or its config.json
+	CreatedBy     string `json:"created_by"`
+	EffectiveFrom int64  `json:"effective_from"`
+
+	// Executor Kind of place
+	Executor string `json:"executor"`
+
+	// GibSecondNano Nano-USD a GiB of memory and second
+	GibSecondNano int64 `json:"gib_second_nano"`
+
+	// Holds It is what holds now
+	Holds bool   `json:"holds"`
+	Id    string `json:"id"`
+
+	// Metered Its time counts in people's hours and in how many sandboxes run at once
+	Metered bool `json:"metered"`
+
+	// VcpuSecondNano Nano-USD a vCPU and second
+	VcpuSecondNano int64 `json:"vcpu_second_nano"`
+}
+
+// PriceList defines model for PriceList.
+type PriceList struct {
+	Items []Price `json:"items"`
 }
 
 // Problem defines model for Problem.
@@ -5008,6 +5197,24 @@ type SessionPermissions string
 // SessionStateSource Whose word decided the state; empty when nobody said anything
 type SessionStateSource string
 
+// SessionCosts defines model for SessionCosts.
+type SessionCosts struct {
+	Agent string `json:"agent"`
+
+	// CostNano Its share: sessions that run at once have the same
+	CostNano     int64 `json:"cost_nano"`
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+
+	// RunMs Its share of the time
+	RunMs int64 `json:"run_ms"`
+
+	// SessionId Empty = time in which no session ran
+	SessionId      string `json:"session_id"`
+	TokensCostNano int64  `json:"tokens_cost_nano"`
+	TokensUnknown  int64  `json:"tokens_unknown"`
+}
+
 // SessionList defines model for SessionList.
 type SessionList struct {
 	Items      []Session `json:"items"`
@@ -5422,6 +5629,112 @@ type Usage struct {
 	ThrottledMs int64 `json:"throttled_ms"`
 }
 
+// UsageAmounts defines model for UsageAmounts.
+type UsageAmounts struct {
+	// CostNano What sandboxes cost
+	CostNano int64 `json:"cost_nano"`
+
+	// InputTokens As far as known
+	InputTokens int64 `json:"input_tokens"`
+
+	// MeteredMs Of that, in places whose time counts in people's hours
+	MeteredMs int64 `json:"metered_ms"`
+
+	// MibMs Run time times MiB of memory
+	MibMs int64 `json:"mib_ms"`
+
+	// OutputTokens As far as known
+	OutputTokens int64 `json:"output_tokens"`
+
+	// RunMs How long sandboxes ran
+	RunMs int64 `json:"run_ms"`
+
+	// TokensCostNano What models cost
+	TokensCostNano int64 `json:"tokens_cost_nano"`
+
+	// TokensUnknown Requests to models whose cost is unknown
+	TokensUnknown int64 `json:"tokens_unknown"`
+
+	// VcpuMs Run time times vCPUs
+	VcpuMs int64 `json:"vcpu_ms"`
+}
+
+// UsageForecast defines model for UsageForecast.
+type UsageForecast struct {
+	// Basis What the rest of the month is taken to be like: the mean of the last seven whole days, of the whole days since the first use, of today's hours, or nothing
+	Basis UsageForecastBasis `json:"basis"`
+
+	// CostNano What the month will come to
+	CostNano int64 `json:"cost_nano"`
+
+	// Days How many whole days that is
+	Days   int   `json:"days"`
+	EndsAt int64 `json:"ends_at"`
+
+	// Period The present month (UTC)
+	//
+	// Example: 2026-11
+	Period string `json:"period"`
+
+	// TokensCostNano Of the requests whose cost is known
+	TokensCostNano int64 `json:"tokens_cost_nano"`
+}
+
+// UsageForecastBasis What the rest of the month is taken to be like: the mean of the last seven whole days, of the whole days since the first use, of today's hours, or nothing
+type UsageForecastBasis string
+
+// UsageItem defines model for UsageItem.
+type UsageItem struct {
+	// CostNano What sandboxes cost
+	CostNano int64 `json:"cost_nano"`
+
+	// InputTokens As far as known
+	InputTokens int64 `json:"input_tokens"`
+
+	// Key Id, kind, or a time in ms; private = workspaces you may not see; empty = nobody's: the server's own, or time in which no session ran
+	Key string `json:"key"`
+
+	// MeteredMs Of that, in places whose time counts in people's hours
+	MeteredMs int64 `json:"metered_ms"`
+
+	// MibMs Run time times MiB of memory
+	MibMs int64 `json:"mib_ms"`
+
+	// Name Empty where it is gone
+	Name string `json:"name"`
+
+	// OutputTokens As far as known
+	OutputTokens int64 `json:"output_tokens"`
+
+	// RunMs How long sandboxes ran
+	RunMs int64 `json:"run_ms"`
+
+	// TokensCostNano What models cost
+	TokensCostNano int64 `json:"tokens_cost_nano"`
+
+	// TokensUnknown Requests to models whose cost is unknown
+	TokensUnknown int64 `json:"tokens_unknown"`
+
+	// VcpuMs Run time times vCPUs
+	VcpuMs int64 `json:"vcpu_ms"`
+}
+
+// UsageReport defines model for UsageReport.
+type UsageReport struct {
+	Forecast UsageForecast `json:"forecast"`
+
+	// From Widened to whole hours
+	From  int64  `json:"from"`
+	Group string `json:"group"`
+
+	// Items Times in order, each that is asked for; the others the dearest first
+	Items []UsageItem `json:"items"`
+
+	// To Not in it
+	To     int64        `json:"to"`
+	Totals UsageAmounts `json:"totals"`
+}
+
 // User defines model for User.
 type User struct {
 	Email    string `json:"email"`
@@ -5675,6 +5988,26 @@ type WorkspaceCost struct {
 	WorkspaceId string `json:"workspace_id"`
 }
 
+// WorkspaceCosts defines model for WorkspaceCosts.
+type WorkspaceCosts struct {
+	BySession []SessionCosts `json:"by_session"`
+	CostNano  int64          `json:"cost_nano"`
+
+	// ExhaustedAt When the budget or the hours are used up if it goes on like this; null = not before the month ends
+	ExhaustedAt *int64 `json:"exhausted_at"`
+
+	// IdleAt Since when its sandbox has nothing to do
+	IdleAt *int64 `json:"idle_at"`
+
+	// RateNanoPerHour What its sandbox costs now; 0 = nothing runs or it is free
+	RateNanoPerHour int64 `json:"rate_nano_per_hour"`
+	RunMs           int64 `json:"run_ms"`
+
+	// TokensCostNano Of the requests whose cost is known
+	TokensCostNano int64 `json:"tokens_cost_nano"`
+	TokensUnknown  int64 `json:"tokens_unknown"`
+}
+
 // WorkspaceLimits defines model for WorkspaceLimits.
 type WorkspaceLimits struct {
 	// Applied Since when they hold
@@ -5800,6 +6133,15 @@ type Limit = int
 // TeamSlug defines model for TeamSlug.
 type TeamSlug = string
 
+// UsageFormat defines model for UsageFormat.
+type UsageFormat string
+
+// UsageFrom defines model for UsageFrom.
+type UsageFrom = int64
+
+// UsageTo defines model for UsageTo.
+type UsageTo = int64
+
 // RemoveAgentAccountParams defines parameters for RemoveAgentAccount.
 type RemoveAgentAccountParams struct {
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
@@ -5869,6 +6211,23 @@ type ListInstanceTeamsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
+
+// GetInstanceUsageParams defines parameters for GetInstanceUsage.
+type GetInstanceUsageParams struct {
+	// From From this time on, ms UTC, widened to a whole hour; without it the month of to
+	From *UsageFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Before this time, ms UTC, widened to a whole hour; without both the present month
+	To     *UsageTo                      `form:"to,omitempty" json:"to,omitempty"`
+	Group  *GetInstanceUsageParamsGroup  `form:"group,omitempty" json:"group,omitempty"`
+	Format *GetInstanceUsageParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetInstanceUsageParamsGroup defines parameters for GetInstanceUsage.
+type GetInstanceUsageParamsGroup string
+
+// GetInstanceUsageParamsFormat defines parameters for GetInstanceUsage.
+type GetInstanceUsageParamsFormat string
 
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
@@ -6121,6 +6480,23 @@ type ListSecretsParams struct {
 	ProjectId *string `form:"project_id,omitempty" json:"project_id,omitempty"`
 }
 
+// GetTeamUsageParams defines parameters for GetTeamUsage.
+type GetTeamUsageParams struct {
+	// From From this time on, ms UTC, widened to a whole hour; without it the month of to
+	From *UsageFrom `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Before this time, ms UTC, widened to a whole hour; without both the present month
+	To     *UsageTo                  `form:"to,omitempty" json:"to,omitempty"`
+	Group  *GetTeamUsageParamsGroup  `form:"group,omitempty" json:"group,omitempty"`
+	Format *GetTeamUsageParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetTeamUsageParamsGroup defines parameters for GetTeamUsage.
+type GetTeamUsageParamsGroup string
+
+// GetTeamUsageParamsFormat defines parameters for GetTeamUsage.
+type GetTeamUsageParamsFormat string
+
 // ListWorkspacesParams defines parameters for ListWorkspaces.
 type ListWorkspacesParams struct {
 	Limit     *Limit                    `form:"limit,omitempty" json:"limit,omitempty"`
@@ -6258,6 +6634,9 @@ type SetInstancePlacesJSONRequestBody = InstancePlacesPatch
 
 // TestE2BJSONRequestBody defines body for TestE2B for application/json ContentType.
 type TestE2BJSONRequestBody = E2BTrial
+
+// AddPriceJSONRequestBody defines body for AddPrice for application/json ContentType.
+type AddPriceJSONRequestBody = NewPrice
 
 // CreateInstanceTeamJSONRequestBody defines body for CreateInstanceTeam for application/json ContentType.
 type CreateInstanceTeamJSONRequestBody = NewInstanceTeam
@@ -6510,6 +6889,12 @@ type ServerInterface interface {
 	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
 	// (POST /instance/places/e2b/test)
 	TestE2B(ctx echo.Context) error
+	// ListPrices The price book, what holds and what held; operators
+	// (GET /instance/prices)
+	ListPrices(ctx echo.Context) error
+	// AddPrice What a place costs from now or a later time on; operators
+	// (POST /instance/prices)
+	AddPrice(ctx echo.Context) error
 	// ListInstanceRunners Every team's machines
 	// (GET /instance/runners)
 	ListInstanceRunners(ctx echo.Context, params ListInstanceRunnersParams) error
@@ -6528,6 +6913,9 @@ type ServerInterface interface {
 	// SuspendTeam Let nobody work in a team; operators
 	// (POST /instance/teams/{id}/suspend)
 	SuspendTeam(ctx echo.Context, id Id) error
+	// GetInstanceUsage The same of all teams, and of the server's own sandboxes; operators
+	// (GET /instance/usage)
+	GetInstanceUsage(ctx echo.Context, params GetInstanceUsageParams) error
 	// ListUsers The users of this instance, newest first; operators
 	// (GET /instance/users)
 	ListUsers(ctx echo.Context, params ListUsersParams) error
@@ -6948,6 +7336,9 @@ type ServerInterface interface {
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx echo.Context, team TeamSlug) error
+	// GetTeamUsage How long the team's sandboxes ran, what they cost and what models cost
+	// (GET /teams/{team}/usage)
+	GetTeamUsage(ctx echo.Context, team TeamSlug, params GetTeamUsageParams) error
 	// ListTeamWatchLinks The team's links to sessions
 	// (GET /teams/{team}/watch-links)
 	ListTeamWatchLinks(ctx echo.Context, team TeamSlug) error
@@ -7014,6 +7405,9 @@ type ServerInterface interface {
 	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error
+	// GetWorkspaceCosts What a workspace has cost so far, session by session, and what it costs now
+	// (GET /workspaces/{id}/costs)
+	GetWorkspaceCosts(ctx echo.Context, id Id) error
 	// DeliverWorkspace Put the branch into the repository of the machine's folder the workspace borrows from
 	// (POST /workspaces/{id}/deliver)
 	DeliverWorkspace(ctx echo.Context, id Id, params DeliverWorkspaceParams) error
@@ -7502,6 +7896,24 @@ func (w *ServerInterfaceWrapper) TestE2B(ctx echo.Context) error {
 	return err
 }
 
+// ListPrices converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPrices(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPrices(ctx)
+	return err
+}
+
+// AddPrice converts echo context to params.
+func (w *ServerInterfaceWrapper) AddPrice(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AddPrice(ctx)
+	return err
+}
+
 // ListInstanceRunners converts echo context to params.
 func (w *ServerInterfaceWrapper) ListInstanceRunners(ctx echo.Context) error {
 	var err error
@@ -7613,6 +8025,45 @@ func (w *ServerInterfaceWrapper) SuspendTeam(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SuspendTeam(ctx, id)
+	return err
+}
+
+// GetInstanceUsage converts echo context to params.
+func (w *ServerInterfaceWrapper) GetInstanceUsage(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetInstanceUsageParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "group" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "group", ctx.QueryParams(), &params.Group, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter group: %s", err))
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetInstanceUsage(ctx, params)
 	return err
 }
 
@@ -10163,6 +10614,52 @@ func (w *ServerInterfaceWrapper) GetTeamStorage(ctx echo.Context) error {
 	return err
 }
 
+// GetTeamUsage converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTeamUsage(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetTeamUsageParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "group" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "group", ctx.QueryParams(), &params.Group, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter group: %s", err))
+	}
+
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTeamUsage(ctx, team, params)
+	return err
+}
+
 // ListTeamWatchLinks converts echo context to params.
 func (w *ServerInterfaceWrapper) ListTeamWatchLinks(ctx echo.Context) error {
 	var err error
@@ -10630,6 +11127,22 @@ func (w *ServerInterfaceWrapper) ListConversations(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListConversations(ctx, id, params)
+	return err
+}
+
+// GetWorkspaceCosts converts echo context to params.
+func (w *ServerInterfaceWrapper) GetWorkspaceCosts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetWorkspaceCosts(ctx, id)
 	return err
 }
 
@@ -11492,6 +12005,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/instance/metrics", wrapper.GetInstanceMetrics, options.OperationMiddlewares["getInstanceMetrics"]...)
 	router.GET(options.BaseURL+"/metrics", wrapper.GetMetrics, options.OperationMiddlewares["getMetrics"]...)
 	router.POST(options.BaseURL+"/instance/places/e2b/test", wrapper.TestE2B, options.OperationMiddlewares["testE2B"]...)
+	router.GET(options.BaseURL+"/teams/:team/usage", wrapper.GetTeamUsage, options.OperationMiddlewares["getTeamUsage"]...)
+	router.GET(options.BaseURL+"/instance/usage", wrapper.GetInstanceUsage, options.OperationMiddlewares["getInstanceUsage"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/costs", wrapper.GetWorkspaceCosts, options.OperationMiddlewares["getWorkspaceCosts"]...)
+	router.GET(options.BaseURL+"/instance/prices", wrapper.ListPrices, options.OperationMiddlewares["listPrices"]...)
+	router.POST(options.BaseURL+"/instance/prices", wrapper.AddPrice, options.OperationMiddlewares["addPrice"]...)
 	router.DELETE(options.BaseURL+"/teams/:team/caches", wrapper.EmptyTeamCaches, options.OperationMiddlewares["emptyTeamCaches"]...)
 	router.GET(options.BaseURL+"/teams/:team/caches", wrapper.GetTeamCaches, options.OperationMiddlewares["getTeamCaches"]...)
 	router.GET(options.BaseURL+"/teams/:team/billing", wrapper.GetBilling, options.OperationMiddlewares["getBilling"]...)
@@ -12423,6 +12941,83 @@ func (response TestE2BdefaultApplicationProblemPlusJSONResponse) VisitTestE2BRes
 	return err
 }
 
+type ListPricesRequestObject struct {
+}
+
+type ListPricesResponseObject interface {
+	VisitListPricesResponse(w http.ResponseWriter) error
+}
+
+type ListPrices200JSONResponse PriceList
+
+func (response ListPrices200JSONResponse) VisitListPricesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPricesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPricesdefaultApplicationProblemPlusJSONResponse) VisitListPricesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddPriceRequestObject struct {
+	Body *AddPriceJSONRequestBody
+}
+
+type AddPriceResponseObject interface {
+	VisitAddPriceResponse(w http.ResponseWriter) error
+}
+
+type AddPrice201JSONResponse Price
+
+func (response AddPrice201JSONResponse) VisitAddPriceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddPricedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AddPricedefaultApplicationProblemPlusJSONResponse) VisitAddPriceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListInstanceRunnersRequestObject struct {
 	Params ListInstanceRunnersParams
 }
@@ -12640,6 +13235,65 @@ type SuspendTeamdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SuspendTeamdefaultApplicationProblemPlusJSONResponse) VisitSuspendTeamResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceUsageRequestObject struct {
+	Params GetInstanceUsageParams
+}
+
+type GetInstanceUsageResponseObject interface {
+	VisitGetInstanceUsageResponse(w http.ResponseWriter) error
+}
+
+type GetInstanceUsage200JSONResponse UsageReport
+
+func (response GetInstanceUsage200JSONResponse) VisitGetInstanceUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceUsage200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetInstanceUsage200TextcsvResponse) VisitGetInstanceUsageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetInstanceUsagedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetInstanceUsagedefaultApplicationProblemPlusJSONResponse) VisitGetInstanceUsageResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -18126,6 +18780,66 @@ func (response GetTeamStoragedefaultApplicationProblemPlusJSONResponse) VisitGet
 	return err
 }
 
+type GetTeamUsageRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params GetTeamUsageParams
+}
+
+type GetTeamUsageResponseObject interface {
+	VisitGetTeamUsageResponse(w http.ResponseWriter) error
+}
+
+type GetTeamUsage200JSONResponse UsageReport
+
+func (response GetTeamUsage200JSONResponse) VisitGetTeamUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamUsage200TextcsvResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetTeamUsage200TextcsvResponse) VisitGetTeamUsageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/csv")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetTeamUsagedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTeamUsagedefaultApplicationProblemPlusJSONResponse) VisitGetTeamUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTeamWatchLinksRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -18973,6 +19687,45 @@ func (response ListConversations200JSONResponse) VisitListConversationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWorkspaceCostsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetWorkspaceCostsResponseObject interface {
+	VisitGetWorkspaceCostsResponse(w http.ResponseWriter) error
+}
+
+type GetWorkspaceCosts200JSONResponse WorkspaceCosts
+
+func (response GetWorkspaceCosts200JSONResponse) VisitGetWorkspaceCostsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWorkspaceCostsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetWorkspaceCostsdefaultApplicationProblemPlusJSONResponse) VisitGetWorkspaceCostsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -20293,6 +21046,12 @@ type StrictServerInterface interface {
 	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
 	// (POST /instance/places/e2b/test)
 	TestE2B(ctx context.Context, request TestE2BRequestObject) (TestE2BResponseObject, error)
+	// ListPrices The price book, what holds and what held; operators
+	// (GET /instance/prices)
+	ListPrices(ctx context.Context, request ListPricesRequestObject) (ListPricesResponseObject, error)
+	// AddPrice What a place costs from now or a later time on; operators
+	// (POST /instance/prices)
+	AddPrice(ctx context.Context, request AddPriceRequestObject) (AddPriceResponseObject, error)
 	// ListInstanceRunners Every team's machines
 	// (GET /instance/runners)
 	ListInstanceRunners(ctx context.Context, request ListInstanceRunnersRequestObject) (ListInstanceRunnersResponseObject, error)
@@ -20311,6 +21070,9 @@ type StrictServerInterface interface {
 	// SuspendTeam Let nobody work in a team; operators
 	// (POST /instance/teams/{id}/suspend)
 	SuspendTeam(ctx context.Context, request SuspendTeamRequestObject) (SuspendTeamResponseObject, error)
+	// GetInstanceUsage The same of all teams, and of the server's own sandboxes; operators
+	// (GET /instance/usage)
+	GetInstanceUsage(ctx context.Context, request GetInstanceUsageRequestObject) (GetInstanceUsageResponseObject, error)
 	// ListUsers The users of this instance, newest first; operators
 	// (GET /instance/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -20731,6 +21493,9 @@ type StrictServerInterface interface {
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx context.Context, request GetTeamStorageRequestObject) (GetTeamStorageResponseObject, error)
+	// GetTeamUsage How long the team's sandboxes ran, what they cost and what models cost
+	// (GET /teams/{team}/usage)
+	GetTeamUsage(ctx context.Context, request GetTeamUsageRequestObject) (GetTeamUsageResponseObject, error)
 	// ListTeamWatchLinks The team's links to sessions
 	// (GET /teams/{team}/watch-links)
 	ListTeamWatchLinks(ctx context.Context, request ListTeamWatchLinksRequestObject) (ListTeamWatchLinksResponseObject, error)
@@ -20797,6 +21562,9 @@ type StrictServerInterface interface {
 	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx context.Context, request ListConversationsRequestObject) (ListConversationsResponseObject, error)
+	// GetWorkspaceCosts What a workspace has cost so far, session by session, and what it costs now
+	// (GET /workspaces/{id}/costs)
+	GetWorkspaceCosts(ctx context.Context, request GetWorkspaceCostsRequestObject) (GetWorkspaceCostsResponseObject, error)
 	// DeliverWorkspace Put the branch into the repository of the machine's folder the workspace borrows from
 	// (POST /workspaces/{id}/deliver)
 	DeliverWorkspace(ctx context.Context, request DeliverWorkspaceRequestObject) (DeliverWorkspaceResponseObject, error)
@@ -21528,6 +22296,75 @@ func (sh *strictHandler) TestE2B(ctx echo.Context) error {
 	return nil
 }
 
+// ListPrices operation middleware
+func (sh *strictHandler) ListPrices(ctx echo.Context) error {
+	var request ListPricesRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPrices(ctx.Request().Context(), request.(ListPricesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPrices")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPricesResponseObject); ok {
+		return validResponse.VisitListPricesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AddPrice operation middleware
+func (sh *strictHandler) AddPrice(ctx echo.Context) error {
+	var request AddPriceRequestObject
+
+	var body AddPriceJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AddPrice(ctx.Request().Context(), request.(AddPriceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddPrice")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AddPriceResponseObject); ok {
+		return validResponse.VisitAddPriceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListInstanceRunners operation middleware
 func (sh *strictHandler) ListInstanceRunners(ctx echo.Context, params ListInstanceRunnersParams) error {
 	var request ListInstanceRunnersRequestObject
@@ -21693,6 +22530,31 @@ func (sh *strictHandler) SuspendTeam(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(SuspendTeamResponseObject); ok {
 		return validResponse.VisitSuspendTeamResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetInstanceUsage operation middleware
+func (sh *strictHandler) GetInstanceUsage(ctx echo.Context, params GetInstanceUsageParams) error {
+	var request GetInstanceUsageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetInstanceUsage(ctx.Request().Context(), request.(GetInstanceUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetInstanceUsage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetInstanceUsageResponseObject); ok {
+		return validResponse.VisitGetInstanceUsageResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -26281,6 +27143,32 @@ func (sh *strictHandler) GetTeamStorage(ctx echo.Context, team TeamSlug) error {
 	return nil
 }
 
+// GetTeamUsage operation middleware
+func (sh *strictHandler) GetTeamUsage(ctx echo.Context, team TeamSlug, params GetTeamUsageParams) error {
+	var request GetTeamUsageRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTeamUsage(ctx.Request().Context(), request.(GetTeamUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTeamUsage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTeamUsageResponseObject); ok {
+		return validResponse.VisitGetTeamUsageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListTeamWatchLinks operation middleware
 func (sh *strictHandler) ListTeamWatchLinks(ctx echo.Context, team TeamSlug) error {
 	var request ListTeamWatchLinksRequestObject
@@ -26990,6 +27878,31 @@ func (sh *strictHandler) ListConversations(ctx echo.Context, id Id, params ListC
 		return err
 	} else if validResponse, ok := response.(ListConversationsResponseObject); ok {
 		return validResponse.VisitListConversationsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetWorkspaceCosts operation middleware
+func (sh *strictHandler) GetWorkspaceCosts(ctx echo.Context, id Id) error {
+	var request GetWorkspaceCostsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetWorkspaceCosts(ctx.Request().Context(), request.(GetWorkspaceCostsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetWorkspaceCosts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetWorkspaceCostsResponseObject); ok {
+		return validResponse.VisitGetWorkspaceCostsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -324,6 +324,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The price book, what holds and what held; operators */
+        get: operations["listPrices"];
+        put?: never;
+        /**
+         * What a place costs from now or a later time on; operators
+         * @description What runs is charged by the new price from its time on. What was stays as it was.
+         */
+        post: operations["addPrice"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/instance/runners": {
         parameters: {
             query?: {
@@ -416,6 +437,23 @@ export interface paths {
          * @description Its members' sockets close at once and their machines are cut off; its sandboxes end once what is in them has been saved. Nothing is deleted.
          */
         post: operations["suspendTeam"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The same of all teams, and of the server's own sandboxes; operators */
+        get: operations["getInstanceUsage"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2708,6 +2746,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * How long the team's sandboxes ran, what they cost and what models cost
+         * @description Read from the ledger itself, up to each sandbox's last heartbeat. Workspaces that whoever asks may not see are one line, `private`. With `format=csv` the lines are a file, amounts in dollars to the nano-dollar; text that a spreadsheet would take for a formula begins with an apostrophe.
+         */
+        get: operations["getTeamUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/watch-links": {
         parameters: {
             query?: never;
@@ -3094,6 +3155,25 @@ export interface paths {
         };
         /** The conversations of a workspace's sessions, newest first; with q those that hold the words */
         get: operations["listConversations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/costs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What a workspace has cost so far, session by session, and what it costs now */
+        get: operations["getWorkspaceCosts"];
         put?: never;
         post?: never;
         delete?: never;
@@ -4879,6 +4959,20 @@ export interface components {
             };
             name: string;
         };
+        NewPrice: {
+            /**
+             * Format: int64
+             * @description Now or later; leave it out for now
+             */
+            effective_from?: number;
+            /** @description Kind of place, such as e2b, docker or runner; work on this server itself is free */
+            executor: string;
+            /** Format: int64 */
+            gib_second_nano: number;
+            metered: boolean;
+            /** Format: int64 */
+            vcpu_second_nano: number;
+        };
         NewProject: {
             default_branch?: string;
             /** @description Default is the last part of the source */
@@ -5241,6 +5335,34 @@ export interface components {
             items: components["schemas"]["Port"][];
             /** @description Why not, and what to do, in words */
             reason: string;
+        };
+        Price: {
+            /** Format: int64 */
+            created_at: number;
+            /** @description A user; empty = it came with the program or its config.json */
+            created_by: string;
+            /** Format: int64 */
+            effective_from: number;
+            /** @description Kind of place */
+            executor: string;
+            /**
+             * Format: int64
+             * @description Nano-USD a GiB of memory and second
+             */
+            gib_second_nano: number;
+            /** @description It is what holds now */
+            holds: boolean;
+            id: string;
+            /** @description Its time counts in people's hours and in how many sandboxes run at once */
+            metered: boolean;
+            /**
+             * Format: int64
+             * @description Nano-USD a vCPU and second
+             */
+            vcpu_second_nano: number;
+        };
+        PriceList: {
+            items: components["schemas"]["Price"][];
         };
         Problem: {
             /** @description Stable; see docs/errors.md */
@@ -6045,6 +6167,29 @@ export interface components {
             watchers: components["schemas"]["Watcher"][];
             workspace_id: string;
         };
+        SessionCosts: {
+            agent: string;
+            /**
+             * Format: int64
+             * @description Its share: sessions that run at once have the same
+             */
+            cost_nano: number;
+            /** Format: int64 */
+            input_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /**
+             * Format: int64
+             * @description Its share of the time
+             */
+            run_ms: number;
+            /** @description Empty = time in which no session ran */
+            session_id: string;
+            /** Format: int64 */
+            tokens_cost_nano: number;
+            /** Format: int64 */
+            tokens_unknown: number;
+        };
         SessionList: {
             items: components["schemas"]["Session"][];
             next_cursor: string | null;
@@ -6413,6 +6558,102 @@ export interface components {
              */
             throttled_ms: number;
         };
+        UsageAmounts: {
+            /**
+             * Format: int64
+             * @description What sandboxes cost
+             */
+            cost_nano: number;
+            /**
+             * Format: int64
+             * @description As far as known
+             */
+            input_tokens: number;
+            /**
+             * Format: int64
+             * @description Of that, in places whose time counts in people's hours
+             */
+            metered_ms: number;
+            /**
+             * Format: int64
+             * @description Run time times MiB of memory
+             */
+            mib_ms: number;
+            /**
+             * Format: int64
+             * @description As far as known
+             */
+            output_tokens: number;
+            /**
+             * Format: int64
+             * @description How long sandboxes ran
+             */
+            run_ms: number;
+            /**
+             * Format: int64
+             * @description What models cost
+             */
+            tokens_cost_nano: number;
+            /**
+             * Format: int64
+             * @description Requests to models whose cost is unknown
+             */
+            tokens_unknown: number;
+            /**
+             * Format: int64
+             * @description Run time times vCPUs
+             */
+            vcpu_ms: number;
+        };
+        UsageForecast: {
+            /**
+             * @description What the rest of the month is taken to be like: the mean of the last seven whole days, of the whole days since the first use, of today's hours, or nothing
+             * @enum {string}
+             */
+            basis: "last_7_days" | "since_first" | "today" | "nothing_used";
+            /**
+             * Format: int64
+             * @description What the month will come to
+             */
+            cost_nano: number;
+            /** @description How many whole days that is */
+            days: number;
+            /** Format: int64 */
+            ends_at: number;
+            /**
+             * @description The present month (UTC)
+             * @example 2026-11
+             */
+            period: string;
+            /**
+             * Format: int64
+             * @description Of the requests whose cost is known
+             */
+            tokens_cost_nano: number;
+        };
+        UsageItem: components["schemas"]["UsageAmounts"] & {
+            /** @description Id, kind, or a time in ms; private = workspaces you may not see; empty = nobody's: the server's own, or time in which no session ran */
+            key: string;
+            /** @description Empty where it is gone */
+            name: string;
+        };
+        UsageReport: {
+            forecast: components["schemas"]["UsageForecast"];
+            /**
+             * Format: int64
+             * @description Widened to whole hours
+             */
+            from: number;
+            group: string;
+            /** @description Times in order, each that is asked for; the others the dearest first */
+            items: components["schemas"]["UsageItem"][];
+            /**
+             * Format: int64
+             * @description Not in it
+             */
+            to: number;
+            totals: components["schemas"]["UsageAmounts"];
+        };
         User: {
             email: string;
             id: string;
@@ -6618,6 +6859,35 @@ export interface components {
             team: string;
             workspace_id: string;
         };
+        WorkspaceCosts: {
+            by_session: components["schemas"]["SessionCosts"][];
+            /** Format: int64 */
+            cost_nano: number;
+            /**
+             * Format: int64
+             * @description When the budget or the hours are used up if it goes on like this; null = not before the month ends
+             */
+            exhausted_at: number | null;
+            /**
+             * Format: int64
+             * @description Since when its sandbox has nothing to do
+             */
+            idle_at: number | null;
+            /**
+             * Format: int64
+             * @description What its sandbox costs now; 0 = nothing runs or it is free
+             */
+            rate_nano_per_hour: number;
+            /** Format: int64 */
+            run_ms: number;
+            /**
+             * Format: int64
+             * @description Of the requests whose cost is known
+             */
+            tokens_cost_nano: number;
+            /** Format: int64 */
+            tokens_unknown: number;
+        };
         WorkspaceLimits: {
             /**
              * @description Since when they hold
@@ -6710,6 +6980,11 @@ export interface components {
         Limit: number;
         /** @description The team's slug */
         TeamSlug: string;
+        UsageFormat: "json" | "csv";
+        /** @description From this time on, ms UTC, widened to a whole hour; without it the month of to */
+        UsageFrom: number;
+        /** @description Before this time, ms UTC, widened to a whole hour; without both the present month */
+        UsageTo: number;
     };
     requestBodies: never;
     headers: never;
@@ -7229,6 +7504,52 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listPrices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Prices by place */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PriceList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    addPrice: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPrice"];
+            };
+        };
+        responses: {
+            /** @description The price */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Price"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listInstanceRunners: {
         parameters: {
             query?: {
@@ -7366,6 +7687,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["InstanceTeam"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getInstanceUsage: {
+        parameters: {
+            query?: {
+                format?: components["parameters"]["UsageFormat"];
+                /** @description From this time on, ms UTC, widened to a whole hour; without it the month of to */
+                from?: components["parameters"]["UsageFrom"];
+                group?: "day" | "hour" | "user" | "project" | "executor" | "agent" | "workspace" | "team";
+                /** @description Before this time, ms UTC, widened to a whole hour; without both the present month */
+                to?: components["parameters"]["UsageTo"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was used */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageReport"];
+                    "text/csv": string;
                 };
             };
             default: components["responses"]["Problem"];
@@ -10929,6 +11279,38 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getTeamUsage: {
+        parameters: {
+            query?: {
+                format?: components["parameters"]["UsageFormat"];
+                /** @description From this time on, ms UTC, widened to a whole hour; without it the month of to */
+                from?: components["parameters"]["UsageFrom"];
+                group?: "day" | "hour" | "user" | "project" | "executor" | "agent" | "workspace";
+                /** @description Before this time, ms UTC, widened to a whole hour; without both the present month */
+                to?: components["parameters"]["UsageTo"];
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was used */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageReport"];
+                    "text/csv": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listTeamWatchLinks: {
         parameters: {
             query?: never;
@@ -11522,6 +11904,29 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationList"];
                 };
             };
+        };
+    };
+    getWorkspaceCosts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The costs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceCosts"];
+                };
+            };
+            default: components["responses"]["Problem"];
         };
     };
     deliverWorkspace: {

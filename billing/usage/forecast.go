@@ -1,0 +1,83 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/parawork/parawork/billing"
+)
+
+// forecastDays is how many whole days a forecast rests on at most.
+const forecastDays = 7
+
+// forecast says what the month will come to: what it has come to, and for the rest of it the mean of the last whole days. Where there
+// is none yet, today's hours are taken.
+func (s *Service) forecast(ctx context.Context, teamID string) (Forecast, error) {
+	now := s.now()
+	period, from, to := billing.Month(now)
+	out := Forecast{Period: period, EndsAt: to, Basis: BasisNone}
+	spent, err := s.whole(ctx, teamID, from, to)
+	if err != nil {
+		return out, err
+	}
+	out.CostNano, out.TokensCostNano = spent.CostNano, spent.TokensCostNano
+	first, err := s.store.FirstUse(ctx, teamID)
+	if err != nil {
+		return out, fmt.Errorf("reading since when there is use: %w", err)
+	}
+	if first == 0 {
+		return out, nil
+	}
+	today := now - now%dayMs
+	since := max(first-first%dayMs, today-forecastDays*dayMs)
+	till := today
+	out.Basis = BasisWeek
+	out.Days = int((today - since) / dayMs)
+	switch {
+	case out.Days <= 0:
+		since, till, out.Basis, out.Days = max(today, first), now, BasisToday, 0
+	case out.Days < forecastDays:
+		out.Basis = BasisFewer
+	}
+	past, err := s.whole(ctx, teamID, since, till)
+	if err != nil {
+		return out, err
+	}
+	if past.CostNano == 0 && past.TokensCostNano == 0 {
+		out.Basis = BasisNone
+	}
+	// Within a minute of the first use there is no mean to speak of.
+	span := max(till-since, 60_000)
+	out.CostNano += project(past.CostNano, span, to-now)
+	out.TokensCostNano += project(past.TokensCostNano, span, to-now)
+	return out, nil
+}
+
+// project is what an amount of one span comes to in another.
+func project(nano, span, rest int64) int64 {
+	hourly := nano / span * hourMs
+	if over := nano % span; over > 0 {
+		hourly += over * hourMs / span // over < span: about 6e8 * 4e6, which fits
+	}
+	return billing.Cost(hourly, rest)
+}
+
+// whole is what a time came to.
+func (s *Service) whole(ctx context.Context, teamID string, from, to int64) (Amounts, error) {
+	var out Amounts
+	q := Query{TeamID: teamID, From: from, To: to, Group: ByExecutor}
+	sums, err := s.sums(ctx, q)
+	if err != nil {
+		return out, err
+	}
+	tokens, err := s.store.TokenSums(ctx, teamID, ByDay, from, to)
+	if err != nil {
+		return out, fmt.Errorf("reading what models cost: %w", err)
+	}
+	for _, all := range []map[string]Amounts{sums, tokens} {
+		for _, a := range all {
+			out.Add(a)
+		}
+	}
+	return out, nil
+}
