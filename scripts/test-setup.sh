@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and is not there yet: Chromium, PostgreSQL, bubblewrap and Docker from Debian, the agents' CLIs from npm.
+# Installs what the tests need and is not there yet: Chromium, PostgreSQL, bubblewrap and Docker from Debian, the agents' CLIs from npm,
+# Stripe's own stand-in for its API from the Go proxy.
 # Without root the Debian packages are not installed; the tests that need them then say loudly that they were skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -41,5 +42,17 @@ if [[ ! -f $agents/.installed || $(cat "$agents/.installed") != "$want" ]]; then
     fi
   else
     echo "!!! npm was not found; the tests of the agents and the browser will be skipped."
+  fi
+fi
+
+# Stripe's own stand-in, which knows every parameter of its API; of the version the library speaks. Later ones know other APIs.
+mock=v0.185.0
+if [[ ! -x .cache/stripe/stripe-mock || $(cat .cache/stripe/.installed 2>/dev/null) != "$mock" ]]; then
+  echo "==> installing stripe-mock $mock for the tests"
+  mkdir -p .cache/stripe
+  if GOBIN="$PWD/.cache/stripe" GOFLAGS= go install "github.com/stripe/stripe-mock@$mock"; then
+    echo "$mock" >.cache/stripe/.installed
+  else
+    echo "!!! stripe-mock could not be installed; the test of calls to Stripe will be skipped."
   fi
 fi

@@ -102,6 +102,9 @@ func (s *Service) customerOf(ctx context.Context, e Event) (string, error) {
 		p := &sdk.DisputeParams{Params: params(ctx)}
 		p.AddExpand("charge")
 		d, err := s.calls.disputes.Get(e.ObjectID, p)
+		if missing(err) {
+			return "", errNotOurs // it is gone, or was never there
+		}
 		if err != nil {
 			return "", fmt.Errorf("reading a dispute: %w", err)
 		}
@@ -112,6 +115,9 @@ func (s *Service) customerOf(ctx context.Context, e Event) (string, error) {
 		p := &sdk.RadarEarlyFraudWarningParams{Params: params(ctx)}
 		p.AddExpand("charge")
 		w, err := s.calls.warnings.Get(e.ObjectID, p)
+		if missing(err) {
+			return "", errNotOurs // it is gone, or was never there
+		}
 		if err != nil {
 			return "", fmt.Errorf("reading a warning of fraud: %w", err)
 		}
@@ -120,6 +126,9 @@ func (s *Service) customerOf(ctx context.Context, e Event) (string, error) {
 		}
 	case strings.HasPrefix(e.Type, "checkout.session."):
 		cs, err := s.calls.checkouts.Get(e.ObjectID, &sdk.CheckoutSessionParams{Params: params(ctx)})
+		if missing(err) {
+			return "", errNotOurs // it is gone, or was never there
+		}
 		if err != nil {
 			return "", fmt.Errorf("reading a checkout: %w", err)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -34,6 +36,7 @@ type house struct {
 	team accounts.Team
 	user accounts.User
 	s    *stripe.Service
+	door atomic.Pointer[stripe.Service] // s, for who takes webhooks
 
 	mu      sync.Mutex
 	at      time.Time
@@ -88,6 +91,7 @@ func (h *house) restart(tune ...func(*stripe.Config)) {
 		fn(&cfg)
 	}
 	h.s = stripe.New(cfg)
+	h.door.Store(h.s)
 }
 
 // sign makes the header of a webhook.
@@ -124,3 +128,5 @@ func (h *house) events() map[string]stripe.Event {
 	}
 	return out
 }
+
+func codeOf(err error) string { return fault.CodeOf(err) }

@@ -67,6 +67,7 @@ func (s *Stripe) invoiceRoutes() {
 	s.getter("invoiceitems", "invoiceitem")
 	s.getter("charges", "charge")
 	s.getter("disputes", "dispute")
+	s.getter("radar/early_fraud_warnings", "radar.early_fraud_warning")
 	s.route("GET /v1/charges", "customer payment_intent"+paging, func(c *call) (obj, *fail) {
 		return s.list(c, "charge", func(o obj) bool { return !c.has("customer") || o["customer"] == c.str("customer") })
 	})

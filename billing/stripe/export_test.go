@@ -1,0 +1,23 @@
+package stripe
+
+import "context"
+
+// Work acts on events and empties the outbox until nothing is due.
+func (s *Service) Work(ctx context.Context) error {
+	for {
+		_, events, err := s.actOnEvents(ctx)
+		if err != nil {
+			return err
+		}
+		_, sent, err := s.empty(ctx)
+		if err != nil {
+			return err
+		}
+		if events+sent == 0 {
+			return nil
+		}
+	}
+}
+
+// Sweep does what is done from time to time.
+func (s *Service) Sweep(ctx context.Context) { s.sweepOnce(ctx) }
