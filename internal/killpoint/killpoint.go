@@ -93,6 +93,15 @@ const (
 
 // OfPayment lists the points of payment.
 var OfPayment = []Point{WebhookStored, CustomerSynced, CustomerQueued, CustomerMade, CheckoutBegun, SeatsSet}
+// The points of reporting usage to the payment service.
+const (
+	ReportsStored Point = "report.stored"  // reports of an hour are stored; none is sent
+	ReportClaimed Point = "report.claimed" // that one is being sent is stored; the service was not told
+	ReportTaken   Point = "report.taken"   // the service has it; the row does not know
+)
+
+// OfReports lists the points of reporting usage.
+var OfReports = []Point{ReportsStored, ReportClaimed, ReportTaken}
 
 // The points of changing the key that seals.
 const (
