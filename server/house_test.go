@@ -162,6 +162,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		t, err := h.rooms.TeamByID(ctx, teamID)
 		return stripe.Team{ID: t.ID, Slug: t.Slug, Name: t.Name, Email: "owner@example.com"}, err
 	}, Audit: log, Events: h.bus})
+	h.cfg.Reports = stripe.NewReporter(stripe.ReporterConfig{Payments: h.cfg.Payments, Store: store.NewUsageReports(h.db), Frozen: ledger.Frozen})
 	for _, fn := range tune {
 		fn(&h.cfg)
 	}

@@ -121,6 +121,13 @@ openPortal              admin     admin
 syncBilling             admin     admin
 listInvoices            admin     admin
 liftSuspension          operator  -
+getInstanceBilling      operator  -
+reconcileBilling        operator  -
+syncTeamBilling         operator  -
+retryReport             operator  -
+retryBillingEvent       operator  -
+retryOutgoing           operator  -
+acceptDiscrepancy       operator  -
 stripeWebhook           public    -
 listInvites             admin     admin
 createInvite            admin     admin

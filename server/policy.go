@@ -237,6 +237,14 @@ var policy = map[string]rule{
 	"listInvoices":   of(accounts.ManageQuotas, byTeam),
 	"liftSuspension": {access: operators},
 
+	"getInstanceBilling": {access: operators},
+	"reconcileBilling":   {access: operators},
+	"syncTeamBilling":    {access: operators},
+	"retryReport":        {access: operators},
+	"retryBillingEvent":  {access: operators},
+	"retryOutgoing":      {access: operators},
+	"acceptDiscrepancy":  {access: operators},
+
 	"browseFolders": of(accounts.ManageProject, byTeam),
 	"searchFolders": of(accounts.ManageProject, byTeam),
 	"listProjects":  of(accounts.ViewProject, byTeam),

@@ -65,6 +65,13 @@ var auditWords = map[string]string{
 	"openPortal":     "billing.portal",
 	"liftSuspension": "billing.lift_suspension",
 
+	"reconcileBilling":  "billing.reconcile",
+	"syncTeamBilling":   "billing.sync",
+	"retryReport":       "billing.retry_report",
+	"retryBillingEvent": "billing.retry_event",
+	"retryOutgoing":     "billing.retry_outgoing",
+	"acceptDiscrepancy": "billing.accept_discrepancy",
+
 	"testPushSubscription": quiet,
 	"correctState":         quiet,
 	"snoozeInboxItem":      quiet,

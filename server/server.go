@@ -59,6 +59,7 @@ type Config struct {
 	Payments   *stripe.Service
 	Prices     *price.Book
 	Usage      *usage.Service
+	Reports    *stripe.Reporter
 	Commands   *executors.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
@@ -94,8 +95,8 @@ func (c *Config) Validate() error {
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}
-	if c.Secrets == nil || c.Mail == nil || c.Payments == nil {
-		return errors.New("server: Secrets, Mail and Payments are needed")
+	if c.Secrets == nil || c.Mail == nil || c.Payments == nil || c.Reports == nil {
+		return errors.New("server: Secrets, Mail, Payments and Reports are needed")
 	}
 	if c.UI == nil {
 		c.UI = http.NotFoundHandler()

@@ -139,3 +139,34 @@ func (s *UsageReports) PutObject(ctx context.Context, livemode bool, o stripe.Ob
 		ON CONFLICT (name, livemode) DO UPDATE SET object_id = excluded.object_id, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at`, o.Name, livemode, o.ID, o.Fingerprint, at)
 	return err
 }
+
+// Traffic is what operators are shown of events and of the outbox.
+func (s *UsageReports) Traffic(ctx context.Context) (t stripe.Traffic, err error) {
+	err = s.db.QueryRow(ctx, `SELECT COALESCE(MAX(CASE WHEN source = 'webhook' THEN received_at END), 0), COUNT(CASE WHEN state = 'new' THEN 1 END), COUNT(CASE WHEN state = 'failed' THEN 1 END) FROM stripe_events`).
+		Scan(&t.LastWebhook, &t.NewEvents, &t.FailedEvents)
+	if err == nil {
+		err = s.db.QueryRow(ctx, `SELECT COUNT(CASE WHEN state = 'pending' THEN 1 END), COUNT(CASE WHEN state = 'failed' THEN 1 END) FROM stripe_outbox WHERE {team}`).Scan(&t.PendingOut, &t.FailedOut)
+	}
+	return t, err
+}
+
+// FailedEvents are those that were given up, the newest first.
+func (s *UsageReports) FailedEvents(ctx context.Context, limit int) ([]stripe.Event, error) {
+	return NewStripe(s.db).EventsIn(ctx, stripe.EventFailed, limit)
+}
+
+// FailedOutgoing are the rows of the outbox that were given up, the newest first.
+func (s *UsageReports) FailedOutgoing(ctx context.Context, limit int) ([]stripe.Outgoing, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE {team} AND state = 'failed' ORDER BY created_at DESC, id LIMIT ?`, limit)
+	return collect(rows, err, scanOutgoing)
+}
+
+// RetryEvent makes an event new again that was given up.
+func (s *UsageReports) RetryEvent(ctx context.Context, id string, now int64) (bool, error) {
+	return inserted(s.db.Exec(ctx, `UPDATE stripe_events SET state = 'new', attempts = 0, try_at = ? WHERE id = ? AND state = 'failed'`, now, id))
+}
+
+// RetryOutgoing makes a row of the outbox due again that was given up.
+func (s *UsageReports) RetryOutgoing(ctx context.Context, id string, now int64) (bool, error) {
+	return inserted(s.db.Exec(ctx, `UPDATE stripe_outbox SET state = 'pending', attempts = 0, try_at = ? WHERE id = ? AND state = 'failed' AND {team}`, now, id))
+}

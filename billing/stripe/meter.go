@@ -70,6 +70,8 @@ type HourUse struct {
 
 // ReportStore is what reports of usage need of the storage.
 type ReportStore interface {
+	TroubleStore
+
 	Tx(ctx context.Context, fn func(ctx context.Context) error) error
 	// UsedHours are a team's frozen hours that began in [from, to) in which it used something that is metered, in their order.
 	UsedHours(ctx context.Context, teamID string, from, to int64) ([]HourUse, error)

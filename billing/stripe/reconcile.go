@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	sdk "github.com/stripe/stripe-go/v76"
@@ -105,6 +106,20 @@ func (r *Reporter) Reconcile(ctx context.Context) error {
 	return failed
 }
 
+// ReconcileNow is Reconcile for somebody who waits. Errors: payments_off, payments_*.
+func (r *Reporter) ReconcileNow(ctx context.Context) error {
+	if r.calls == nil {
+		return errOff
+	}
+	began := r.s.now()
+	if err := r.Reconcile(ctx); fault.CodeOf(err) == "billing_not_set_up" {
+		return err
+	} else if err != nil {
+		return r.s.asked("comparing usage", err)
+	}
+	return r.s.cfg.Store.SetMark(ctx, markReconcile, strconv.FormatInt(began, 10))
+}
+
 // compare compares a team's hours.
 func (r *Reporter) compare(ctx context.Context, a Account) error {
 	now := r.s.now()
@@ -123,7 +138,7 @@ func (r *Reporter) compare(ctx context.Context, a Account) error {
 	for _, meter := range Meters {
 		id := objects[MeterName(meter)]
 		if id == "" {
-			return fmt.Errorf("the meter %s is not known: run parawork billing setup", meter)
+			return fault.New(fault.Unavailable, "billing_not_set_up", "The meter %s has not been made at the payment service: run `parawork billing setup`.", meter)
 		}
 		theirs, err := r.summaries(ctx, id, a.CustomerID, from, until)
 		if err != nil {

@@ -136,6 +136,7 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 			{name: "images", run: h.images.Run},
 			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
 			{name: "payments", run: h.payments.Run},     // has mail sent
+			{name: "reports", run: h.reports.Run},       // too
 			{name: "mail", run: h.mail.Run}, {name: "notify", run: h.notify.Run}, {name: "commands", run: h.commands.Run}, {name: "sessions", run: h.sessions.Run}, {name: "sync", run: h.files.Run},
 			{name: "gate", run: h.gate.Run}, {name: "network", run: h.network.Run},
 			{name: "limits", run: h.meters.Run}, {name: "executors", run: h.places.Run},

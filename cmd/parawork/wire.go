@@ -76,6 +76,7 @@ type house struct {
 	payments   *stripe.Service
 	tokens     *tokens.Meter
 	gateway    *gateway.Service
+	reports    *stripe.Reporter
 	groups     *cgroup.Tree
 	caches     *executors.Caches // nil when config.json switches them off
 	settings   *settings.Service
@@ -146,6 +147,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.buildPayments(publisher)
 	h.buildTokens(publisher)
 	h.buildGateway(key)
+	h.reports = stripe.NewReporter(stripe.ReporterConfig{Payments: h.payments, Store: store.NewUsageReports(h.db), Frozen: h.ledger.Frozen})
 	if err := h.buildPlaces(guest, publisher, env); err != nil {
 		return nil, err
 	}
@@ -296,7 +298,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	}
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
-		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Payments: h.payments, Prices: h.prices, Usage: spending.New(store.NewUsage(h.db), h.ledger.Now), Commands: h.commands,
+		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Payments: h.payments, Reports: h.reports, Prices: h.prices, Usage: spending.New(store.NewUsage(h.db), h.ledger.Now), Commands: h.commands,
 		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Mail: h.mail, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
 		Secrets: h.secrets, SSO: h.sso,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})

@@ -93,6 +93,7 @@ const (
 
 // OfPayment lists the points of payment.
 var OfPayment = []Point{WebhookStored, CustomerSynced, CustomerQueued, CustomerMade, CheckoutBegun, SeatsSet}
+
 // The points of reporting usage to the payment service.
 const (
 	ReportsStored Point = "report.stored"  // reports of an hour are stored; none is sent

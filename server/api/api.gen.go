@@ -236,6 +236,51 @@ func (e AuditEntryResult) Valid() bool {
 	}
 }
 
+// Defines values for BillingReportMeter.
+const (
+	BillingReportMeterMibSeconds  BillingReportMeter = "mib_seconds"
+	BillingReportMeterVcpuSeconds BillingReportMeter = "vcpu_seconds"
+)
+
+// Valid indicates whether the value is a known member of the BillingReportMeter enum.
+func (e BillingReportMeter) Valid() bool {
+	switch e {
+	case BillingReportMeterMibSeconds:
+		return true
+	case BillingReportMeterVcpuSeconds:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BillingReportState.
+const (
+	BillingReportStateConfirmed BillingReportState = "confirmed"
+	BillingReportStateFailed    BillingReportState = "failed"
+	BillingReportStatePending   BillingReportState = "pending"
+	BillingReportStateSent      BillingReportState = "sent"
+	BillingReportStateUnknown   BillingReportState = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the BillingReportState enum.
+func (e BillingReportState) Valid() bool {
+	switch e {
+	case BillingReportStateConfirmed:
+		return true
+	case BillingReportStateFailed:
+		return true
+	case BillingReportStatePending:
+		return true
+	case BillingReportStateSent:
+		return true
+	case BillingReportStateUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Boundary.
 const (
 	BoundaryContainer Boundary = "container"
@@ -446,6 +491,42 @@ func (e ConversationKind) Valid() bool {
 	case ConversationKindTool:
 		return true
 	case ConversationKindUsage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DiscrepancyMeter.
+const (
+	DiscrepancyMeterMibSeconds  DiscrepancyMeter = "mib_seconds"
+	DiscrepancyMeterVcpuSeconds DiscrepancyMeter = "vcpu_seconds"
+)
+
+// Valid indicates whether the value is a known member of the DiscrepancyMeter enum.
+func (e DiscrepancyMeter) Valid() bool {
+	switch e {
+	case DiscrepancyMeterMibSeconds:
+		return true
+	case DiscrepancyMeterVcpuSeconds:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DiscrepancyKeyMeter.
+const (
+	DiscrepancyKeyMeterMibSeconds  DiscrepancyKeyMeter = "mib_seconds"
+	DiscrepancyKeyMeterVcpuSeconds DiscrepancyKeyMeter = "vcpu_seconds"
+)
+
+// Valid indicates whether the value is a known member of the DiscrepancyKeyMeter enum.
+func (e DiscrepancyKeyMeter) Valid() bool {
+	switch e {
+	case DiscrepancyKeyMeterMibSeconds:
+		return true
+	case DiscrepancyKeyMeterVcpuSeconds:
 		return true
 	default:
 		return false
@@ -731,6 +812,24 @@ func (e MergeResultStrategy) Valid() bool {
 	case MergeResultStrategyRebase:
 		return true
 	case MergeResultStrategySquash:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MeterBillMeter.
+const (
+	MeterBillMeterMibSeconds  MeterBillMeter = "mib_seconds"
+	MeterBillMeterVcpuSeconds MeterBillMeter = "vcpu_seconds"
+)
+
+// Valid indicates whether the value is a known member of the MeterBillMeter enum.
+func (e MeterBillMeter) Valid() bool {
+	switch e {
+	case MeterBillMeterMibSeconds:
+		return true
+	case MeterBillMeterVcpuSeconds:
 		return true
 	default:
 		return false
@@ -2464,6 +2563,15 @@ type AuditParty struct {
 	Name string `json:"name"`
 }
 
+// BilledTeam defines model for BilledTeam.
+type BilledTeam struct {
+	Id   string  `json:"id"`
+	Name *string `json:"name"`
+
+	// Slug null where the team was deleted
+	Slug *string `json:"slug"`
+}
+
 // Billing defines model for Billing.
 type Billing struct {
 	// CanManage Who asks may choose and pay
@@ -2516,6 +2624,28 @@ type Billing struct {
 	TrialEndsAt *int64 `json:"trial_ends_at"`
 }
 
+// BillingEvent defines model for BillingEvent.
+type BillingEvent struct {
+	Attempts   int     `json:"attempts"`
+	CustomerId *string `json:"customer_id"`
+	Id         string  `json:"id"`
+	Reason     string  `json:"reason"`
+	ReceivedAt int64   `json:"received_at"`
+	Type       string  `json:"type"`
+}
+
+// BillingOutgoing defines model for BillingOutgoing.
+type BillingOutgoing struct {
+	Attempts  int    `json:"attempts"`
+	CreatedAt int64  `json:"created_at"`
+	Id        string `json:"id"`
+
+	// Kind customer, seats; others may come
+	Kind   string     `json:"kind"`
+	Reason string     `json:"reason"`
+	Team   BilledTeam `json:"team"`
+}
+
 // BillingPlan defines model for BillingPlan.
 type BillingPlan struct {
 	// Concurrent Of each user, sandboxes at once
@@ -2541,6 +2671,32 @@ type BillingPlan struct {
 	SessionMinutes *int64 `json:"session_minutes"`
 	TrialDays      int64  `json:"trial_days"`
 }
+
+// BillingReport defines model for BillingReport.
+type BillingReport struct {
+	Attempts    int    `json:"attempts"`
+	FirstSentAt *int64 `json:"first_sent_at"`
+
+	// Hour When the stretch it is about began
+	Hour int64 `json:"hour"`
+
+	// Identifier By what the payment service knows it
+	Identifier string             `json:"identifier"`
+	Meter      BillingReportMeter `json:"meter"`
+
+	// Quantity Whole seconds
+	Quantity int64              `json:"quantity"`
+	Reason   *string            `json:"reason"`
+	SentAt   *int64             `json:"sent_at"`
+	State    BillingReportState `json:"state"`
+	Team     BilledTeam         `json:"team"`
+}
+
+// BillingReportMeter defines model for BillingReport.Meter.
+type BillingReportMeter string
+
+// BillingReportState defines model for BillingReport.State.
+type BillingReportState string
 
 // BillingSync defines model for BillingSync.
 type BillingSync struct {
@@ -2861,6 +3017,29 @@ type Delivery struct {
 	Commit string `json:"commit"`
 }
 
+// Discrepancy defines model for Discrepancy.
+type Discrepancy struct {
+	FoundAt int64            `json:"found_at"`
+	Hour    int64            `json:"hour"`
+	Meter   DiscrepancyMeter `json:"meter"`
+	Ours    int64            `json:"ours"`
+	Team    BilledTeam       `json:"team"`
+	Theirs  int64            `json:"theirs"`
+}
+
+// DiscrepancyMeter defines model for Discrepancy.Meter.
+type DiscrepancyMeter string
+
+// DiscrepancyKey defines model for DiscrepancyKey.
+type DiscrepancyKey struct {
+	Hour   int64               `json:"hour"`
+	Meter  DiscrepancyKeyMeter `json:"meter"`
+	TeamId string              `json:"team_id"`
+}
+
+// DiscrepancyKeyMeter defines model for DiscrepancyKey.Meter.
+type DiscrepancyKeyMeter string
+
 // E2BSettings defines model for E2BSettings.
 type E2BSettings struct {
 	ApiUrl          TextSetting   `json:"api_url"`
@@ -3174,6 +3353,65 @@ type InboxItemKind string
 // InputRequest defines model for InputRequest.
 type InputRequest struct {
 	Text string `json:"text"`
+}
+
+// InstanceBilling defines model for InstanceBilling.
+type InstanceBilling struct {
+	// Discrepancies Hours the service counts otherwise, the newest first
+	Discrepancies []Discrepancy `json:"discrepancies"`
+
+	// Events What was given up, the newest first
+	Events []BillingEvent `json:"events"`
+
+	// Livemode It is real money
+	Livemode bool `json:"livemode"`
+	Outbox   struct {
+		Failed int64 `json:"failed"`
+
+		// Items What was given up, the newest first
+		Items   []BillingOutgoing `json:"items"`
+		Pending int64             `json:"pending"`
+	} `json:"outbox"`
+
+	// Payments There is a secret key
+	Payments bool `json:"payments"`
+
+	// ReconciledAt When everything was compared last
+	ReconciledAt *int64 `json:"reconciled_at"`
+	Reports      struct {
+		// Confirmed And counts them
+		Confirmed int64 `json:"confirmed"`
+		Failed    int64 `json:"failed"`
+
+		// Items Those that failed or are unknown, the newest first
+		Items   []BillingReport `json:"items"`
+		Pending int64           `json:"pending"`
+
+		// Sent The service has taken them
+		Sent int64 `json:"sent"`
+
+		// Unknown Nobody knows whether they arrived
+		Unknown int64 `json:"unknown"`
+	} `json:"reports"`
+
+	// SetUp `parawork billing setup` has been run in this mode
+	SetUp bool `json:"set_up"`
+
+	// Teams Those with a customer at the payment service
+	Teams    []TeamBill `json:"teams"`
+	Webhooks struct {
+		// Failed Given up
+		Failed int64 `json:"failed"`
+
+		// LastAt When the last one came
+		LastAt *int64 `json:"last_at"`
+
+		// New To be acted on
+		New int64 `json:"new"`
+
+		// Taken There is a signing secret
+		Taken bool `json:"taken"`
+	} `json:"webhooks"`
 }
 
 // InstanceMetrics defines model for InstanceMetrics.
@@ -3618,6 +3856,27 @@ type MergeResult struct {
 
 // MergeResultStrategy defines model for MergeResult.Strategy.
 type MergeResultStrategy string
+
+// MeterBill defines model for MeterBill.
+type MeterBill struct {
+	ComparedAt *int64 `json:"compared_at"`
+
+	// Ledger Whole seconds in the ledger
+	Ledger int64          `json:"ledger"`
+	Meter  MeterBillMeter `json:"meter"`
+
+	// Reported Of which the service has taken so many
+	Reported int64 `json:"reported"`
+
+	// Theirs And counts so many; null = it was not asked yet
+	Theirs *int64 `json:"theirs"`
+
+	// Until Of which time this is
+	Until int64 `json:"until"`
+}
+
+// MeterBillMeter defines model for MeterBill.Meter.
+type MeterBillMeter string
 
 // MetricTarget What people may expect, and how it is. The value is that of the place that does worst.
 type MetricTarget struct {
@@ -5418,6 +5677,24 @@ type Team struct {
 	Suspended bool `json:"suspended"`
 }
 
+// TeamBill defines model for TeamBill.
+type TeamBill struct {
+	CustomerId string `json:"customer_id"`
+
+	// Meters Usage of the billing period; empty where it is not billed
+	Meters       []MeterBill `json:"meters"`
+	PastDueSince *int64      `json:"past_due_since"`
+	PeriodEnd    *int64      `json:"period_end"`
+	PeriodStart  *int64      `json:"period_start"`
+	Plan         string      `json:"plan"`
+
+	// Status Of the subscription
+	Status       *string    `json:"status"`
+	SuspendedFor *string    `json:"suspended_for"`
+	SyncedAt     *int64     `json:"synced_at"`
+	Team         BilledTeam `json:"team"`
+}
+
 // TeamCache defines model for TeamCache.
 type TeamCache struct {
 	Bytes int64 `json:"bytes"`
@@ -6626,6 +6903,9 @@ type UpdateAgentAccountJSONRequestBody = AgentAccountChange
 // SnoozeInboxItemJSONRequestBody defines body for SnoozeInboxItem for application/json ContentType.
 type SnoozeInboxItemJSONRequestBody = SnoozeRequest
 
+// AcceptDiscrepancyJSONRequestBody defines body for AcceptDiscrepancy for application/json ContentType.
+type AcceptDiscrepancyJSONRequestBody = DiscrepancyKey
+
 // TestMailJSONRequestBody defines body for TestMail for application/json ContentType.
 type TestMailJSONRequestBody = MailTest
 
@@ -6868,9 +7148,30 @@ type ServerInterface interface {
 	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
 	// (GET /instance/audit/export)
 	ExportInstanceAudit(ctx echo.Context, params ExportInstanceAuditParams) error
+	// GetInstanceBilling How payment goes: what the payment service told and was told, usage as the ledger has it beside what the service counts; operators
+	// (GET /instance/billing)
+	GetInstanceBilling(ctx echo.Context) error
+	// AcceptDiscrepancy Leave an hour as it is of which the payment service counts something else; operators
+	// (POST /instance/billing/discrepancies/accept)
+	AcceptDiscrepancy(ctx echo.Context) error
+	// RetryBillingEvent Act again on something the payment service told that was given up; operators
+	// (POST /instance/billing/events/{id}/retry)
+	RetryBillingEvent(ctx echo.Context, id Id) error
+	// RetryOutgoing Tell the payment service again what was given up; operators
+	// (POST /instance/billing/outbox/{id}/retry)
+	RetryOutgoing(ctx echo.Context, id Id) error
+	// ReconcileBilling Compare the usage that was reported with what the payment service counts, now; operators
+	// (POST /instance/billing/reconcile)
+	ReconcileBilling(ctx echo.Context) error
+	// RetryReport Send a report of usage again that failed, was lost, or of which nobody knows what became; operators
+	// (POST /instance/billing/reports/{identifier}/retry)
+	RetryReport(ctx echo.Context, identifier string) error
 	// LiftSuspension Let a team have paid sandboxes again that was held back for a dispute or a warning of fraud; operators
 	// (DELETE /instance/billing/teams/{id}/suspension)
 	LiftSuspension(ctx echo.Context, id Id) error
+	// SyncTeamBilling Ask the payment service how a team stands; operators
+	// (POST /instance/billing/teams/{id}/sync)
+	SyncTeamBilling(ctx echo.Context, id Id) error
 	// GetMail Whether this server sends mail, and how that goes; operators
 	// (GET /instance/mail)
 	GetMail(ctx echo.Context) error
@@ -7826,6 +8127,81 @@ func (w *ServerInterfaceWrapper) ExportInstanceAudit(ctx echo.Context) error {
 	return err
 }
 
+// GetInstanceBilling converts echo context to params.
+func (w *ServerInterfaceWrapper) GetInstanceBilling(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetInstanceBilling(ctx)
+	return err
+}
+
+// AcceptDiscrepancy converts echo context to params.
+func (w *ServerInterfaceWrapper) AcceptDiscrepancy(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AcceptDiscrepancy(ctx)
+	return err
+}
+
+// RetryBillingEvent converts echo context to params.
+func (w *ServerInterfaceWrapper) RetryBillingEvent(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RetryBillingEvent(ctx, id)
+	return err
+}
+
+// RetryOutgoing converts echo context to params.
+func (w *ServerInterfaceWrapper) RetryOutgoing(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RetryOutgoing(ctx, id)
+	return err
+}
+
+// ReconcileBilling converts echo context to params.
+func (w *ServerInterfaceWrapper) ReconcileBilling(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReconcileBilling(ctx)
+	return err
+}
+
+// RetryReport converts echo context to params.
+func (w *ServerInterfaceWrapper) RetryReport(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "identifier" -------------
+	var identifier string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "identifier", ctx.Param("identifier"), &identifier, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter identifier: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RetryReport(ctx, identifier)
+	return err
+}
+
 // LiftSuspension converts echo context to params.
 func (w *ServerInterfaceWrapper) LiftSuspension(ctx echo.Context) error {
 	var err error
@@ -7839,6 +8215,22 @@ func (w *ServerInterfaceWrapper) LiftSuspension(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.LiftSuspension(ctx, id)
+	return err
+}
+
+// SyncTeamBilling converts echo context to params.
+func (w *ServerInterfaceWrapper) SyncTeamBilling(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SyncTeamBilling(ctx, id)
 	return err
 }
 
@@ -12017,6 +12409,13 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/teams/:team/billing/portal", wrapper.OpenPortal, options.OperationMiddlewares["openPortal"]...)
 	router.POST(options.BaseURL+"/teams/:team/billing/sync", wrapper.SyncBilling, options.OperationMiddlewares["syncBilling"]...)
 	router.GET(options.BaseURL+"/teams/:team/billing/invoices", wrapper.ListInvoices, options.OperationMiddlewares["listInvoices"]...)
+	router.GET(options.BaseURL+"/instance/billing", wrapper.GetInstanceBilling, options.OperationMiddlewares["getInstanceBilling"]...)
+	router.POST(options.BaseURL+"/instance/billing/reconcile", wrapper.ReconcileBilling, options.OperationMiddlewares["reconcileBilling"]...)
+	router.POST(options.BaseURL+"/instance/billing/teams/:id/sync", wrapper.SyncTeamBilling, options.OperationMiddlewares["syncTeamBilling"]...)
+	router.POST(options.BaseURL+"/instance/billing/reports/:identifier/retry", wrapper.RetryReport, options.OperationMiddlewares["retryReport"]...)
+	router.POST(options.BaseURL+"/instance/billing/events/:id/retry", wrapper.RetryBillingEvent, options.OperationMiddlewares["retryBillingEvent"]...)
+	router.POST(options.BaseURL+"/instance/billing/outbox/:id/retry", wrapper.RetryOutgoing, options.OperationMiddlewares["retryOutgoing"]...)
+	router.POST(options.BaseURL+"/instance/billing/discrepancies/accept", wrapper.AcceptDiscrepancy, options.OperationMiddlewares["acceptDiscrepancy"]...)
 	router.DELETE(options.BaseURL+"/instance/billing/teams/:id/suspension", wrapper.LiftSuspension, options.OperationMiddlewares["liftSuspension"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/fallback", wrapper.FallBack, options.OperationMiddlewares["fallBack"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/ports", wrapper.ListPorts, options.OperationMiddlewares["listPorts"]...)
@@ -12677,6 +13076,220 @@ func (response ExportInstanceAuditdefaultApplicationProblemPlusJSONResponse) Vis
 	return err
 }
 
+type GetInstanceBillingRequestObject struct {
+}
+
+type GetInstanceBillingResponseObject interface {
+	VisitGetInstanceBillingResponse(w http.ResponseWriter) error
+}
+
+type GetInstanceBilling200JSONResponse InstanceBilling
+
+func (response GetInstanceBilling200JSONResponse) VisitGetInstanceBillingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceBillingdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetInstanceBillingdefaultApplicationProblemPlusJSONResponse) VisitGetInstanceBillingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcceptDiscrepancyRequestObject struct {
+	Body *AcceptDiscrepancyJSONRequestBody
+}
+
+type AcceptDiscrepancyResponseObject interface {
+	VisitAcceptDiscrepancyResponse(w http.ResponseWriter) error
+}
+
+type AcceptDiscrepancy204Response struct {
+}
+
+func (response AcceptDiscrepancy204Response) VisitAcceptDiscrepancyResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type AcceptDiscrepancydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AcceptDiscrepancydefaultApplicationProblemPlusJSONResponse) VisitAcceptDiscrepancyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryBillingEventRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RetryBillingEventResponseObject interface {
+	VisitRetryBillingEventResponse(w http.ResponseWriter) error
+}
+
+type RetryBillingEvent204Response struct {
+}
+
+func (response RetryBillingEvent204Response) VisitRetryBillingEventResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RetryBillingEventdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RetryBillingEventdefaultApplicationProblemPlusJSONResponse) VisitRetryBillingEventResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryOutgoingRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RetryOutgoingResponseObject interface {
+	VisitRetryOutgoingResponse(w http.ResponseWriter) error
+}
+
+type RetryOutgoing204Response struct {
+}
+
+func (response RetryOutgoing204Response) VisitRetryOutgoingResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RetryOutgoingdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RetryOutgoingdefaultApplicationProblemPlusJSONResponse) VisitRetryOutgoingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReconcileBillingRequestObject struct {
+}
+
+type ReconcileBillingResponseObject interface {
+	VisitReconcileBillingResponse(w http.ResponseWriter) error
+}
+
+type ReconcileBilling200JSONResponse InstanceBilling
+
+func (response ReconcileBilling200JSONResponse) VisitReconcileBillingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReconcileBillingdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReconcileBillingdefaultApplicationProblemPlusJSONResponse) VisitReconcileBillingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryReportRequestObject struct {
+	Identifier string `json:"identifier"`
+}
+
+type RetryReportResponseObject interface {
+	VisitRetryReportResponse(w http.ResponseWriter) error
+}
+
+type RetryReport200JSONResponse BillingReport
+
+func (response RetryReport200JSONResponse) VisitRetryReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RetryReportdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RetryReportdefaultApplicationProblemPlusJSONResponse) VisitRetryReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type LiftSuspensionRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -12699,6 +13312,39 @@ type LiftSuspensiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response LiftSuspensiondefaultApplicationProblemPlusJSONResponse) VisitLiftSuspensionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SyncTeamBillingRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type SyncTeamBillingResponseObject interface {
+	VisitSyncTeamBillingResponse(w http.ResponseWriter) error
+}
+
+type SyncTeamBilling204Response struct {
+}
+
+func (response SyncTeamBilling204Response) VisitSyncTeamBillingResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type SyncTeamBillingdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SyncTeamBillingdefaultApplicationProblemPlusJSONResponse) VisitSyncTeamBillingResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -21025,9 +21671,30 @@ type StrictServerInterface interface {
 	// ExportInstanceAudit Who did what that concerns no one team, as a file, oldest first
 	// (GET /instance/audit/export)
 	ExportInstanceAudit(ctx context.Context, request ExportInstanceAuditRequestObject) (ExportInstanceAuditResponseObject, error)
+	// GetInstanceBilling How payment goes: what the payment service told and was told, usage as the ledger has it beside what the service counts; operators
+	// (GET /instance/billing)
+	GetInstanceBilling(ctx context.Context, request GetInstanceBillingRequestObject) (GetInstanceBillingResponseObject, error)
+	// AcceptDiscrepancy Leave an hour as it is of which the payment service counts something else; operators
+	// (POST /instance/billing/discrepancies/accept)
+	AcceptDiscrepancy(ctx context.Context, request AcceptDiscrepancyRequestObject) (AcceptDiscrepancyResponseObject, error)
+	// RetryBillingEvent Act again on something the payment service told that was given up; operators
+	// (POST /instance/billing/events/{id}/retry)
+	RetryBillingEvent(ctx context.Context, request RetryBillingEventRequestObject) (RetryBillingEventResponseObject, error)
+	// RetryOutgoing Tell the payment service again what was given up; operators
+	// (POST /instance/billing/outbox/{id}/retry)
+	RetryOutgoing(ctx context.Context, request RetryOutgoingRequestObject) (RetryOutgoingResponseObject, error)
+	// ReconcileBilling Compare the usage that was reported with what the payment service counts, now; operators
+	// (POST /instance/billing/reconcile)
+	ReconcileBilling(ctx context.Context, request ReconcileBillingRequestObject) (ReconcileBillingResponseObject, error)
+	// RetryReport Send a report of usage again that failed, was lost, or of which nobody knows what became; operators
+	// (POST /instance/billing/reports/{identifier}/retry)
+	RetryReport(ctx context.Context, request RetryReportRequestObject) (RetryReportResponseObject, error)
 	// LiftSuspension Let a team have paid sandboxes again that was held back for a dispute or a warning of fraud; operators
 	// (DELETE /instance/billing/teams/{id}/suspension)
 	LiftSuspension(ctx context.Context, request LiftSuspensionRequestObject) (LiftSuspensionResponseObject, error)
+	// SyncTeamBilling Ask the payment service how a team stands; operators
+	// (POST /instance/billing/teams/{id}/sync)
+	SyncTeamBilling(ctx context.Context, request SyncTeamBillingRequestObject) (SyncTeamBillingResponseObject, error)
 	// GetMail Whether this server sends mail, and how that goes; operators
 	// (GET /instance/mail)
 	GetMail(ctx context.Context, request GetMailRequestObject) (GetMailResponseObject, error)
@@ -22064,6 +22731,173 @@ func (sh *strictHandler) ExportInstanceAudit(ctx echo.Context, params ExportInst
 	return nil
 }
 
+// GetInstanceBilling operation middleware
+func (sh *strictHandler) GetInstanceBilling(ctx echo.Context) error {
+	var request GetInstanceBillingRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetInstanceBilling(ctx.Request().Context(), request.(GetInstanceBillingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetInstanceBilling")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetInstanceBillingResponseObject); ok {
+		return validResponse.VisitGetInstanceBillingResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AcceptDiscrepancy operation middleware
+func (sh *strictHandler) AcceptDiscrepancy(ctx echo.Context) error {
+	var request AcceptDiscrepancyRequestObject
+
+	var body AcceptDiscrepancyJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AcceptDiscrepancy(ctx.Request().Context(), request.(AcceptDiscrepancyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AcceptDiscrepancy")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AcceptDiscrepancyResponseObject); ok {
+		return validResponse.VisitAcceptDiscrepancyResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RetryBillingEvent operation middleware
+func (sh *strictHandler) RetryBillingEvent(ctx echo.Context, id Id) error {
+	var request RetryBillingEventRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RetryBillingEvent(ctx.Request().Context(), request.(RetryBillingEventRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RetryBillingEvent")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RetryBillingEventResponseObject); ok {
+		return validResponse.VisitRetryBillingEventResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RetryOutgoing operation middleware
+func (sh *strictHandler) RetryOutgoing(ctx echo.Context, id Id) error {
+	var request RetryOutgoingRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RetryOutgoing(ctx.Request().Context(), request.(RetryOutgoingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RetryOutgoing")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RetryOutgoingResponseObject); ok {
+		return validResponse.VisitRetryOutgoingResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReconcileBilling operation middleware
+func (sh *strictHandler) ReconcileBilling(ctx echo.Context) error {
+	var request ReconcileBillingRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReconcileBilling(ctx.Request().Context(), request.(ReconcileBillingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReconcileBilling")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReconcileBillingResponseObject); ok {
+		return validResponse.VisitReconcileBillingResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RetryReport operation middleware
+func (sh *strictHandler) RetryReport(ctx echo.Context, identifier string) error {
+	var request RetryReportRequestObject
+
+	request.Identifier = identifier
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RetryReport(ctx.Request().Context(), request.(RetryReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RetryReport")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RetryReportResponseObject); ok {
+		return validResponse.VisitRetryReportResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // LiftSuspension operation middleware
 func (sh *strictHandler) LiftSuspension(ctx echo.Context, id Id) error {
 	var request LiftSuspensionRequestObject
@@ -22083,6 +22917,31 @@ func (sh *strictHandler) LiftSuspension(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(LiftSuspensionResponseObject); ok {
 		return validResponse.VisitLiftSuspensionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SyncTeamBilling operation middleware
+func (sh *strictHandler) SyncTeamBilling(ctx echo.Context, id Id) error {
+	var request SyncTeamBillingRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SyncTeamBilling(ctx.Request().Context(), request.(SyncTeamBillingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SyncTeamBilling")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SyncTeamBillingResponseObject); ok {
+		return validResponse.VisitSyncTeamBillingResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

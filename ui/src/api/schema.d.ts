@@ -207,6 +207,120 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/billing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How payment goes: what the payment service told and was told, usage as the ledger has it beside what the service counts; operators */
+        get: operations["getInstanceBilling"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/billing/discrepancies/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Leave an hour as it is of which the payment service counts something else; operators */
+        post: operations["acceptDiscrepancy"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/billing/events/{id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Act again on something the payment service told that was given up; operators */
+        post: operations["retryBillingEvent"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/billing/outbox/{id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Tell the payment service again what was given up; operators */
+        post: operations["retryOutgoing"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/billing/reconcile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compare the usage that was reported with what the payment service counts, now; operators
+         * @description It is done by itself once a day, and when an invoice is drawn up or final. Usage that is missing there is sent again where it cannot be counted twice.
+         */
+        post: operations["reconcileBilling"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/billing/reports/{identifier}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                identifier: string;
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a report of usage again that failed, was lost, or of which nobody knows what became; operators
+         * @description Where the payment service may have forgotten the report, a further revision is sent in its place, and only when the service surely does not count the first. 409 report_counted where that would count usage twice.
+         */
+        post: operations["retryReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/instance/billing/teams/{id}/suspension": {
         parameters: {
             query?: never;
@@ -221,6 +335,25 @@ export interface paths {
         post?: never;
         /** Let a team have paid sandboxes again that was held back for a dispute or a warning of fraud; operators */
         delete: operations["liftSuspension"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/billing/teams/{id}/sync": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask the payment service how a team stands; operators */
+        post: operations["syncTeamBilling"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -3863,6 +3996,12 @@ export interface components {
             /** @description As it was then */
             name: string;
         };
+        BilledTeam: {
+            id: string;
+            name: string | null;
+            /** @description null where the team was deleted */
+            slug: string | null;
+        };
         Billing: {
             /** @description Who asks may choose and pay */
             can_manage: boolean;
@@ -3923,6 +4062,25 @@ export interface components {
             /** Format: int64 */
             trial_ends_at: number | null;
         };
+        BillingEvent: {
+            attempts: number;
+            customer_id: string | null;
+            id: string;
+            reason: string;
+            /** Format: int64 */
+            received_at: number;
+            type: string;
+        };
+        BillingOutgoing: {
+            attempts: number;
+            /** Format: int64 */
+            created_at: number;
+            id: string;
+            /** @description customer, seats; others may come */
+            kind: string;
+            reason: string;
+            team: components["schemas"]["BilledTeam"];
+        };
         BillingPlan: {
             /**
              * Format: int64
@@ -3959,6 +4117,31 @@ export interface components {
             session_minutes: number | null;
             /** Format: int64 */
             trial_days: number;
+        };
+        BillingReport: {
+            attempts: number;
+            /** Format: int64 */
+            first_sent_at: number | null;
+            /**
+             * Format: int64
+             * @description When the stretch it is about began
+             */
+            hour: number;
+            /** @description By what the payment service knows it */
+            identifier: string;
+            /** @enum {string} */
+            meter: "vcpu_seconds" | "mib_seconds";
+            /**
+             * Format: int64
+             * @description Whole seconds
+             */
+            quantity: number;
+            reason: string | null;
+            /** Format: int64 */
+            sent_at: number | null;
+            /** @enum {string} */
+            state: "pending" | "sent" | "confirmed" | "failed" | "unknown";
+            team: components["schemas"]["BilledTeam"];
         };
         BillingSync: {
             /** @description Of the way back from the payment service, ?paid= */
@@ -4216,6 +4399,26 @@ export interface components {
             /** @description The branch of the folder's repository the work is at now */
             branch: string;
             commit: string;
+        };
+        Discrepancy: {
+            /** Format: int64 */
+            found_at: number;
+            /** Format: int64 */
+            hour: number;
+            /** @enum {string} */
+            meter: "vcpu_seconds" | "mib_seconds";
+            /** Format: int64 */
+            ours: number;
+            team: components["schemas"]["BilledTeam"];
+            /** Format: int64 */
+            theirs: number;
+        };
+        DiscrepancyKey: {
+            /** Format: int64 */
+            hour: number;
+            /** @enum {string} */
+            meter: "vcpu_seconds" | "mib_seconds";
+            team_id: string;
         };
         E2BSettings: {
             api_url: components["schemas"]["TextSetting"];
@@ -4476,6 +4679,75 @@ export interface components {
         };
         InputRequest: {
             text: string;
+        };
+        InstanceBilling: {
+            /** @description Hours the service counts otherwise, the newest first */
+            discrepancies: components["schemas"]["Discrepancy"][];
+            /** @description What was given up, the newest first */
+            events: components["schemas"]["BillingEvent"][];
+            /** @description It is real money */
+            livemode: boolean;
+            outbox: {
+                /** Format: int64 */
+                failed: number;
+                /** @description What was given up, the newest first */
+                items: components["schemas"]["BillingOutgoing"][];
+                /** Format: int64 */
+                pending: number;
+            };
+            /** @description There is a secret key */
+            payments: boolean;
+            /**
+             * Format: int64
+             * @description When everything was compared last
+             */
+            reconciled_at: number | null;
+            reports: {
+                /**
+                 * Format: int64
+                 * @description And counts them
+                 */
+                confirmed: number;
+                /** Format: int64 */
+                failed: number;
+                /** @description Those that failed or are unknown, the newest first */
+                items: components["schemas"]["BillingReport"][];
+                /** Format: int64 */
+                pending: number;
+                /**
+                 * Format: int64
+                 * @description The service has taken them
+                 */
+                sent: number;
+                /**
+                 * Format: int64
+                 * @description Nobody knows whether they arrived
+                 */
+                unknown: number;
+            };
+            /** @description `parawork billing setup` has been run in this mode */
+            set_up: boolean;
+            /** @description Those with a customer at the payment service */
+            teams: components["schemas"]["TeamBill"][];
+            webhooks: {
+                /**
+                 * Format: int64
+                 * @description Given up
+                 */
+                failed: number;
+                /**
+                 * Format: int64
+                 * @description When the last one came
+                 */
+                last_at: number | null;
+                /**
+                 * Format: int64
+                 * @description To be acted on
+                 */
+                new: number;
+                /** @description There is a signing secret */
+                taken: boolean;
+            };
         };
         InstanceMetrics: {
             budget: components["schemas"]["BudgetMetrics"];
@@ -4850,6 +5122,32 @@ export interface components {
             /** @description Nothing to merge */
             up_to_date: boolean;
             warnings: string[];
+        };
+        MeterBill: {
+            /** Format: int64 */
+            compared_at: number | null;
+            /**
+             * Format: int64
+             * @description Whole seconds in the ledger
+             */
+            ledger: number;
+            /** @enum {string} */
+            meter: "vcpu_seconds" | "mib_seconds";
+            /**
+             * Format: int64
+             * @description Of which the service has taken so many
+             */
+            reported: number;
+            /**
+             * Format: int64
+             * @description And counts so many; null = it was not asked yet
+             */
+            theirs: number | null;
+            /**
+             * Format: int64
+             * @description Of which time this is
+             */
+            until: number;
         };
         /** @description What people may expect, and how it is. The value is that of the place that does worst. */
         MetricTarget: {
@@ -6363,6 +6661,24 @@ export interface components {
             /** @description Operators let nobody work in it */
             suspended: boolean;
         };
+        TeamBill: {
+            customer_id: string;
+            /** @description Usage of the billing period; empty where it is not billed */
+            meters: components["schemas"]["MeterBill"][];
+            /** Format: int64 */
+            past_due_since: number | null;
+            /** Format: int64 */
+            period_end: number | null;
+            /** Format: int64 */
+            period_start: number | null;
+            plan: string;
+            /** @description Of the subscription */
+            status: string | null;
+            suspended_for: string | null;
+            /** Format: int64 */
+            synced_at: number | null;
+            team: components["schemas"]["BilledTeam"];
+        };
         TeamCache: {
             /** Format: int64 */
             bytes: number;
@@ -7345,6 +7661,136 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getInstanceBilling: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How it goes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceBilling"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    acceptDiscrepancy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiscrepancyKey"];
+            };
+        };
+        responses: {
+            /** @description It is not shown any more */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    retryBillingEvent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is tried again at once */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    retryOutgoing: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is tried again at once */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    reconcileBilling: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How it goes */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceBilling"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    retryReport: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                identifier: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report that is sent */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BillingReport"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     liftSuspension: {
         parameters: {
             query?: never;
@@ -7357,6 +7803,27 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Lifted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    syncTeamBilling: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Read and stored */
             204: {
                 headers: {
                     [name: string]: unknown;

@@ -1,0 +1,104 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+)
+
+// GetInstanceBilling tells operators how payment goes.
+func (h handlers) GetInstanceBilling(ctx context.Context, _ api.GetInstanceBillingRequestObject) (api.GetInstanceBillingResponseObject, error) {
+	b, err := h.instanceBilling(ctx)
+	return api.GetInstanceBilling200JSONResponse(b), err
+}
+
+// ReconcileBilling compares what was reported with what the payment service counts.
+func (h handlers) ReconcileBilling(ctx context.Context, _ api.ReconcileBillingRequestObject) (api.ReconcileBillingResponseObject, error) {
+	if err := h.cfg.Reports.ReconcileNow(ctx); err != nil {
+		return nil, err
+	}
+	b, err := h.instanceBilling(ctx)
+	return api.ReconcileBilling200JSONResponse(b), err
+}
+
+// SyncTeamBilling asks the payment service how a team stands.
+func (h handlers) SyncTeamBilling(ctx context.Context, req api.SyncTeamBillingRequestObject) (api.SyncTeamBillingResponseObject, error) {
+	t, err := h.cfg.Accounts.TeamByID(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, "team", t.ID, t.Slug)
+	_, err = h.cfg.Payments.Sync(ctx, t.ID, "")
+	return api.SyncTeamBilling204Response{}, err
+}
+
+// RetryReport sends a report of usage again.
+func (h handlers) RetryReport(ctx context.Context, req api.RetryReportRequestObject) (api.RetryReportResponseObject, error) {
+	r, err := h.cfg.Reports.Retry(ctx, req.Identifier)
+	if err != nil {
+		return nil, err
+	}
+	t, err := h.cfg.Accounts.TeamByID(ctx, r.TeamID)
+	if err != nil && !fault.Is(err, fault.NotFound) { // usage of a team that was deleted is billed, too
+		return nil, err
+	}
+	return api.RetryReport200JSONResponse(reportOf(r, map[string]stripe.Team{r.TeamID: {ID: t.ID, Slug: t.Slug, Name: t.Name}})), nil
+}
+
+// RetryBillingEvent acts on an event again.
+func (h handlers) RetryBillingEvent(ctx context.Context, req api.RetryBillingEventRequestObject) (api.RetryBillingEventResponseObject, error) {
+	return api.RetryBillingEvent204Response{}, h.cfg.Reports.RetryEvent(ctx, req.Id)
+}
+
+// RetryOutgoing sends a row of the outbox again.
+func (h handlers) RetryOutgoing(ctx context.Context, req api.RetryOutgoingRequestObject) (api.RetryOutgoingResponseObject, error) {
+	return api.RetryOutgoing204Response{}, h.cfg.Reports.RetryOutgoing(ctx, req.Id)
+}
+
+// AcceptDiscrepancy leaves an hour as it is.
+func (h handlers) AcceptDiscrepancy(ctx context.Context, req api.AcceptDiscrepancyRequestObject) (api.AcceptDiscrepancyResponseObject, error) {
+	return api.AcceptDiscrepancy204Response{}, h.cfg.Reports.Accept(ctx, req.Body.TeamId, string(req.Body.Meter), req.Body.Hour)
+}
+
+func (h handlers) instanceBilling(ctx context.Context) (api.InstanceBilling, error) {
+	o, err := h.cfg.Reports.Overview(ctx)
+	if err != nil {
+		return api.InstanceBilling{}, err
+	}
+	out := api.InstanceBilling{Payments: o.Enabled, Livemode: o.Livemode, SetUp: o.SetUp, ReconciledAt: ptr(o.ReconciledAt)}
+	out.Webhooks.Taken, out.Webhooks.LastAt, out.Webhooks.New, out.Webhooks.Failed = o.Hears, ptr(o.LastWebhook), o.NewEvents, o.FailedEvents
+	out.Events = list(o.Events, func(e stripe.Event) api.BillingEvent {
+		return api.BillingEvent{Id: e.ID, Type: e.Type, CustomerId: text(e.CustomerID), ReceivedAt: e.ReceivedAt, Attempts: e.Attempts, Reason: e.Reason}
+	})
+	out.Outbox.Pending, out.Outbox.Failed = o.PendingOut, o.FailedOut
+	out.Outbox.Items = list(o.Outbox, func(r stripe.Outgoing) api.BillingOutgoing {
+		return api.BillingOutgoing{Id: r.ID, Kind: r.Kind, Team: billedTeam(r.TeamID, o.Names), Attempts: r.Attempts, CreatedAt: r.CreatedAt, Reason: r.Reason}
+	})
+	n := &out.Reports
+	n.Pending, n.Sent, n.Confirmed = o.Reports[stripe.ReportPending], o.Reports[stripe.ReportSent], o.Reports[stripe.ReportConfirmed]
+	n.Failed, n.Unknown = o.Reports[stripe.ReportFailed], o.Reports[stripe.ReportUnknown]
+	n.Items = list(o.Trouble, func(r stripe.Report) api.BillingReport { return reportOf(r, o.Names) })
+	out.Teams = list(o.Teams, func(t stripe.TeamBill) api.TeamBill {
+		return api.TeamBill{Team: billedTeam(t.TeamID, o.Names), Plan: t.PlanName, Status: text(t.Status), CustomerId: t.CustomerID, PeriodStart: ptr(t.PeriodStart), PeriodEnd: ptr(t.PeriodEnd),
+			SuspendedFor: text(t.SuspendedFor), PastDueSince: ptr(t.PastDueSince), SyncedAt: ptr(t.SyncedAt), Meters: list(t.Meters, func(m stripe.MeterBill) api.MeterBill {
+				return api.MeterBill{Meter: api.MeterBillMeter(m.Meter), Ledger: m.Ledger, Reported: m.Reported, Theirs: m.Theirs, Until: m.Until, ComparedAt: ptr(m.ComparedAt)}
+			})}
+	})
+	out.Discrepancies = list(o.Discrepancies, func(d stripe.Discrepancy) api.Discrepancy {
+		return api.Discrepancy{Team: billedTeam(d.TeamID, o.Names), Meter: api.DiscrepancyMeter(d.Meter), Hour: d.Hour, Ours: d.Ours, Theirs: d.Theirs, FoundAt: d.FoundAt}
+	})
+	return out, nil
+}
+
+func reportOf(r stripe.Report, names map[string]stripe.Team) api.BillingReport {
+	return api.BillingReport{Identifier: r.Identifier, Team: billedTeam(r.TeamID, names), Meter: api.BillingReportMeter(r.Meter), Hour: r.Hour, Quantity: r.Quantity, State: api.BillingReportState(r.State),
+		Reason: text(r.Reason), Attempts: r.Attempts, FirstSentAt: ptr(r.FirstSentAt), SentAt: ptr(r.SentAt)}
+}
+
+func billedTeam(id string, names map[string]stripe.Team) api.BilledTeam {
+	t := names[id]
+	return api.BilledTeam{Id: id, Slug: text(t.Slug), Name: text(t.Name)}
+}
