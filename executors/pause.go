@@ -83,7 +83,12 @@ func (m *Manager) holdStill(ctx context.Context, r *room, p *Place, reason strin
 	if !wakes {
 		return nil
 	}
-	if err := m.mark(ctx, r, p, Paused, reason, ByPerson); err != nil {
+	return m.holdAs(ctx, r, p, reason, ByPerson)
+}
+
+// holdAs stores why a place stands still from here on.
+func (m *Manager) holdAs(ctx context.Context, r *room, p *Place, reason string, why PausedFor) error {
+	if err := m.mark(ctx, r, p, Paused, reason, why); err != nil {
 		return fmt.Errorf("storing sandbox %s as paused: %w", p.SandboxID, err)
 	}
 	m.setPaused(p, &reason)

@@ -36,7 +36,8 @@ func (s *Service) listen(ctx context.Context) {
 				s.markAll(ctx)
 				continue
 			}
-			if e.TeamID != "" && (e.Type == "session.updated" || e.Type == "inbox.updated" || e.Type == "workspace.updated") {
+			if e.TeamID != "" && (e.Type == "session.updated" || e.Type == "inbox.updated" || e.Type == "workspace.updated" || e.Type == "grace.updated" ||
+				e.Type == "budget.updated" || e.Type == "quota.updated") {
 				s.mark(e.TeamID)
 			}
 		}
@@ -146,6 +147,12 @@ func (s *Service) enqueue(ctx context.Context, it Item, hooks []Webhook, targets
 		hooks = nil
 		targets = slices.DeleteFunc(slices.Clone(targets), func(t Target) bool { return t.UserID != it.OnlyFor })
 	}
+	if it.NoHooks {
+		hooks = nil
+	}
+	if it.NoPush {
+		targets = nil
+	}
 	for _, w := range hooks {
 		if !w.Enabled || !slices.Contains(w.Kinds, it.Kind) {
 			continue
@@ -201,6 +208,8 @@ func (it Item) Sentence() string {
 		return who + " is stuck"
 	case Finished:
 		return who + " has finished"
+	case Budget:
+		return it.Reason
 	}
 	return "Parawork says hello"
 }
@@ -218,6 +227,9 @@ func (s *Service) link(it Item) string {
 
 // path is the part of the address behind the server's.
 func (s *Service) path(it Item) string {
+	if it.WorkspaceKey == "" {
+		return "/" + it.TeamSlug
+	}
 	p := "/" + it.TeamSlug + "/w/" + it.WorkspaceKey
 	if it.SessionID != "" {
 		p += "?session=" + it.SessionID

@@ -21,11 +21,12 @@ const (
 	Failed   = "failed"
 	Stuck    = "stuck"
 	Finished = "finished"
-	Ping     = "ping" // a test
+	Budget   = "budget" // work reached a limit of time or money, or is near it
+	Ping     = "ping"   // a test
 )
 
 // Kinds lists what people can choose to be told.
-var Kinds = []string{Question, Failed, Stuck, Finished}
+var Kinds = []string{Question, Failed, Stuck, Finished, Budget}
 
 // Item is one thing that waits for people. ID never names another thing.
 type Item struct {
@@ -38,6 +39,7 @@ type Item struct {
 	QuestionID, QuestionTitle, QuestionDetail             string   // of a question
 	Owners                                                []string // users who started it
 	OnlyFor                                               string   // the only user who may be told of it, "" = the team
+	NoHooks, NoPush                                       bool     // the team does not want to be told of it so
 }
 
 // Inbox is where items come from.

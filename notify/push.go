@@ -47,7 +47,7 @@ type Rules map[string]string
 
 // DefaultRules are those of who chose none: what needs me, of my own work.
 func DefaultRules() Rules {
-	return Rules{Question: Mine, Failed: Mine, Stuck: Mine, Finished: Off}
+	return Rules{Question: Mine, Failed: Mine, Stuck: Mine, Finished: Off, Budget: Mine}
 }
 
 func (r Rules) wants(kind string, mine bool) bool {
@@ -187,7 +187,11 @@ func (s *Service) pushBody(it Item) string {
 	if it.WorkspaceKey != "" {
 		where = it.WorkspaceKey + " " + where
 	}
-	body, err := marshal(pushMessage{Title: cut(it.Sentence(), 300), Body: cut(where, 300), Tag: it.WorkspaceID, Path: s.path(it), Item: it.ID, Kind: it.Kind, At: it.Since})
+	tag := it.WorkspaceID
+	if tag == "" {
+		tag = it.ID
+	}
+	body, err := marshal(pushMessage{Title: cut(it.Sentence(), 300), Body: cut(where, 300), Tag: tag, Path: s.path(it), Item: it.ID, Kind: it.Kind, At: it.Since})
 	if err != nil {
 		return "{}"
 	}

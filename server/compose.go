@@ -25,6 +25,7 @@ type parts struct {
 	names     map[string]string // of the team's members
 	outlook   func(kind string, running bool) outlook
 	machine   func(executors.Kind) (machines.Machine, bool)
+	grace     func(workspaceID string) *api.Grace
 }
 
 func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
@@ -47,6 +48,7 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 		return p, fmt.Errorf("reading places: %w", err)
 	}
 	p.outlook = outlooks(all)
+	p.grace = h.graceOf
 	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.machineOf(ctx, k) }
 	if p.names, err = h.names(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading members: %w", err)
@@ -97,6 +99,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	if p.costs != nil {
 		out.CostNano = new(p.costs[w.ID])
 	}
+	out.Grace = p.grace(w.ID)
 	out.Private = w.Private
 	out.Owner = api.WorkspaceOwner{Id: w.CreatedBy, Name: p.names[w.CreatedBy]}
 	if out.Owner.Name == "" {

@@ -37,6 +37,13 @@ func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (ac
 		}
 		call.workspace.ID = call.session.WorkspaceID
 		return s.within(ctx, call, call.session.WorkspaceID)
+	case "grc":
+		g, ok := s.grace(about)
+		if !ok {
+			return accounts.Object{}, errNotFound
+		}
+		call.workspace.ID = g.WorkspaceID
+		return s.within(ctx, call, g.WorkspaceID)
 	case "ws":
 		if call.workspace, err = s.cfg.Workspaces.Workspace(ctx, about); err != nil {
 			return accounts.Object{}, err
@@ -73,6 +80,9 @@ func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]w
 		if pg.Cursor = next; next == "" {
 			break
 		}
+	}
+	if h.cfg.Graces != nil {
+		items = append(items, GraceItems(h.cfg.Graces.Graces(call.team.ID))...)
 	}
 	kept := items[:0]
 	for _, it := range items {

@@ -81,6 +81,8 @@ type Config struct {
 	Settings *settings.Service // what operators say about places
 	TryE2B   TryE2B            // optional
 
+	Graces Graces // of work that reached a limit; nil = none ever does
+
 	PreviewDomain string       // below which ports of sandboxes are seen; "" = off, or localhost where Loopback
 	UI            http.Handler // everything outside /api/
 

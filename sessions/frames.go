@@ -43,6 +43,16 @@ type stateJSON struct {
 	Keyboard    *heldJSON  `json:"keyboard"` // null: everybody who may type types
 	MayTake     bool       `json:"may_take"` // the reader may take the keyboard from who holds it
 	You         string     `json:"you"`
+	Grace       *Grace     `json:"grace,omitempty"` // its workspace reached a limit
+}
+
+// Grace is work that reached a limit: it goes on until EndsAt, then its sandbox stands still until the limit allows it again.
+type Grace struct {
+	Scope  string `json:"scope"`   // which limit: user_hours, team_budget, team_overage, session_minutes, kill_switch, past_due
+	State  string `json:"state"`   // counting, stopping, stopped
+	EndsAt int64  `json:"ends_at"` // ms UTC
+	LeftMs int64  `json:"left_ms"` // until then, so that a reader's clock does not matter
+	Reason string `json:"reason"`  // in words
 }
 
 // heldJSON is the keyboard of a terminal in one person's hands.
@@ -139,6 +149,9 @@ func (v *Viewer) state() stateJSON {
 		reason, asleep = or(why, "It is paused."), l.asleep()
 	}
 	out := stateJSON{Asleep: asleep, State: l.row.State, Reason: reason, StateAt: l.row.StateAt, Title: l.row.Title, Notice: l.notice, ViewerCount: len(l.viewers), You: v.id}
+	if g, ok := l.svc.graceOf(l.workspaceID); ok && !l.row.State.Ended() {
+		out.Grace = &g
+	}
 	all := make([]*Viewer, 0, len(l.viewers))
 	for o := range l.viewers {
 		all = append(all, o)

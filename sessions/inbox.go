@@ -14,6 +14,7 @@ const (
 	InboxQuestion = "question"
 	InboxFailed   = "failed"
 	InboxStuck    = "stuck"
+	InboxBudget   = "budget" // work reached a limit: of a workspace, whatever its sessions do
 	InboxFinished = "finished"
 )
 
@@ -113,7 +114,7 @@ func itemsOf(row Session, asked []Question) []InboxItem {
 // SortInbox orders items as people see them: what is snoozed at the time now comes last, questions first and the longest open
 // at the top, of the others the newest first.
 func SortInbox(items []InboxItem, now int64) {
-	kinds := []string{InboxQuestion, InboxFailed, InboxStuck, InboxFinished}
+	kinds := []string{InboxQuestion, InboxFailed, InboxStuck, InboxBudget, InboxFinished}
 	snoozed := func(it InboxItem) int {
 		if it.SnoozedUntil > now {
 			return 1

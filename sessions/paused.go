@@ -139,3 +139,26 @@ func (l *live) autopsy(e ending) ending {
 	}
 	return e
 }
+
+// graceOf says how long the work of a workspace still goes on; false when nothing ends it.
+func (s *Service) graceOf(workspaceID string) (Grace, bool) {
+	if s.cfg.Grace == nil {
+		return Grace{}, false
+	}
+	return s.cfg.Grace(workspaceID)
+}
+
+// Turned tells who looks at a workspace's terminals that its grace began, changed or is over.
+func (s *Service) Turned(workspaceID string) {
+	s.mu.Lock()
+	var all []*live
+	for _, l := range s.lives {
+		if l.workspaceID == workspaceID {
+			all = append(all, l)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range all {
+		l.turned()
+	}
+}

@@ -97,6 +97,9 @@ type Config struct {
 	Secrets Secrets
 	// Gateway stands between agents and their models. Nil: they are given their accounts' keys.
 	Gateway Gateway
+	// Grace says how long the work of a workspace still goes on that reached a limit; false when it did not. Nil: none ever does. It must not
+	// block.
+	Grace func(workspaceID string) (Grace, bool)
 	// Exclude keeps files of a worktree out of what git sees in its repository. Nil: there is nothing to keep out.
 	Exclude func(ctx context.Context, workspaceID string, names []string) error
 	// Key seals the secrets of running sessions on disk, so that they are still masked after a restart: at least 16 bytes.

@@ -64,6 +64,12 @@ const (
 	SegmentClosed Point = "segment.closed" // a sandbox's time has ended
 	HourRolled    Point = "hour.rolled"    // what an hour came to is written; it is not frozen
 
+	// What a limit has stand still, and go on.
+	GraceBegun    Point = "grace.begun"    // the grace is stored; nobody was told
+	GraceStopping Point = "grace.stopping" // stored as stopping; the sandbox runs
+	GraceStopped  Point = "grace.stopped"  // the sandbox stands still; the grace says stopping
+	GraceLifted   Point = "grace.lifted"   // the sandbox goes on; the grace says stopped
+
 	// Members' own machines.
 	MachineEnrolled Point = "machine.enrolled" // its key is stored; it was not answered
 	MachineOnline   Point = "machine.online"   // that it is connected is stored; nobody was told

@@ -647,6 +647,60 @@ func (e FileType) Valid() bool {
 	}
 }
 
+// Defines values for GraceScope.
+const (
+	KillSwitch     GraceScope = "kill_switch"
+	PastDue        GraceScope = "past_due"
+	SessionMinutes GraceScope = "session_minutes"
+	TeamBudget     GraceScope = "team_budget"
+	TeamOverage    GraceScope = "team_overage"
+	UserHours      GraceScope = "user_hours"
+)
+
+// Valid indicates whether the value is a known member of the GraceScope enum.
+func (e GraceScope) Valid() bool {
+	switch e {
+	case KillSwitch:
+		return true
+	case PastDue:
+		return true
+	case SessionMinutes:
+		return true
+	case TeamBudget:
+		return true
+	case TeamOverage:
+		return true
+	case UserHours:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GraceState.
+const (
+	GraceStateCounting GraceState = "counting"
+	GraceStateEnded    GraceState = "ended"
+	GraceStateStopped  GraceState = "stopped"
+	GraceStateStopping GraceState = "stopping"
+)
+
+// Valid indicates whether the value is a known member of the GraceState enum.
+func (e GraceState) Valid() bool {
+	switch e {
+	case GraceStateCounting:
+		return true
+	case GraceStateEnded:
+		return true
+	case GraceStateStopped:
+		return true
+	case GraceStateStopping:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HealthStatus.
 const (
 	HealthStatusDraining HealthStatus = "draining"
@@ -712,6 +766,7 @@ func (e ImageCandidateKind) Valid() bool {
 
 // Defines values for InboxItemKind.
 const (
+	InboxItemKindBudget   InboxItemKind = "budget"
 	InboxItemKindFailed   InboxItemKind = "failed"
 	InboxItemKindFinished InboxItemKind = "finished"
 	InboxItemKindQuestion InboxItemKind = "question"
@@ -721,6 +776,8 @@ const (
 // Valid indicates whether the value is a known member of the InboxItemKind enum.
 func (e InboxItemKind) Valid() bool {
 	switch e {
+	case InboxItemKindBudget:
+		return true
 	case InboxItemKindFailed:
 		return true
 	case InboxItemKindFinished:
@@ -1024,6 +1081,7 @@ func (e NotSyncedState) Valid() bool {
 
 // Defines values for NotifyKind.
 const (
+	NotifyKindBudget   NotifyKind = "budget"
 	NotifyKindFailed   NotifyKind = "failed"
 	NotifyKindFinished NotifyKind = "finished"
 	NotifyKindQuestion NotifyKind = "question"
@@ -1033,6 +1091,8 @@ const (
 // Valid indicates whether the value is a known member of the NotifyKind enum.
 func (e NotifyKind) Valid() bool {
 	switch e {
+	case NotifyKindBudget:
+		return true
 	case NotifyKindFailed:
 		return true
 	case NotifyKindFinished:
@@ -3257,6 +3317,31 @@ type ForgotPassword struct {
 	Email string `json:"email"`
 }
 
+// Grace Work that reached a limit. It goes on until ends_at, then everything is brought home and its sandbox stands still; it goes on by itself when the limit allows it
+type Grace struct {
+	BeganAt int64 `json:"began_at"`
+
+	// EndsAt When it stands still, ms UTC by the ledger's clock
+	EndsAt int64  `json:"ends_at"`
+	Id     string `json:"id"`
+
+	// LeftMs Until ends_at, so that the reader's clock does not matter; 0 once it is over
+	LeftMs int64 `json:"left_ms"`
+
+	// Reason Which limit, in words
+	Reason string     `json:"reason"`
+	Scope  GraceScope `json:"scope"`
+
+	// State stopped: it is paused; ended: its place cannot pause, what it made is kept
+	State GraceState `json:"state"`
+}
+
+// GraceScope defines model for Grace.Scope.
+type GraceScope string
+
+// GraceState stopped: it is paused; ended: its place cannot pause, what it made is kept
+type GraceState string
+
 // Health defines model for Health.
 type Health struct {
 	Status  HealthStatus `json:"status"`
@@ -4255,6 +4340,9 @@ type NotSyncedState string
 
 // NotificationRules A kind that is left out stays as it is
 type NotificationRules struct {
+	// Budget About whose work; mine is what you started
+	Budget *NotifyScope `json:"budget,omitempty"`
+
 	// Failed About whose work; mine is what you started
 	Failed *NotifyScope `json:"failed,omitempty"`
 
@@ -6205,8 +6293,11 @@ type Workspace struct {
 	Executor  string `json:"executor"`
 
 	// FallbackOk It may start on this server when its place cannot serve
-	FallbackOk *bool  `json:"fallback_ok,omitempty"`
-	Id         string `json:"id"`
+	FallbackOk *bool `json:"fallback_ok,omitempty"`
+
+	// Grace Its work reached a limit; null: it did not
+	Grace *Grace `json:"grace,omitempty"`
+	Id    string `json:"id"`
 
 	// Key The human id such as PW-1
 	Key          string `json:"key"`

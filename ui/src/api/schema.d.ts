@@ -2180,7 +2180,7 @@ export interface paths {
         /**
          * The terminal (WebSocket)
          * @description Binary frames, integers big-endian. Down: `0` + u64 offset + bytes = output; `1` + u64 offset + bytes = screen snapshot valid at that
-         *     offset; `2` + u16 cols + u16 rows = size now; `3` + JSON = state; `4` + JSON = exit; `5` + JSON = error; `6` = answer to a ping.
+         *     offset; `2` + u16 cols + u16 rows = size now; `3` + JSON = state (its `grace`, where the workspace reached a limit, has scope, state, reason, ends_at and left_ms); `4` + JSON = exit; `5` + JSON = error; `6` = answer to a ping.
          *     Up: `0` + bytes = input; `1` + u16 cols + u16 rows = size wish; `2` + u64 offset = acknowledged up to; `3` = ping; `4` = take the size;
          *     `5` + JSON `{"do","to"}` = the keyboard: `hold`, `release`, `ask`, `unask`, `give` and `decline` (to a user's id). While somebody holds it,
          *     the others' input is refused with `keyboard_held`; the state frame's `keyboard` names the holder and who asks;
@@ -4605,6 +4605,31 @@ export interface components {
         ForgotPassword: {
             email: string;
         };
+        /** @description Work that reached a limit. It goes on until ends_at, then everything is brought home and its sandbox stands still; it goes on by itself when the limit allows it */
+        Grace: {
+            /** Format: int64 */
+            began_at: number;
+            /**
+             * Format: int64
+             * @description When it stands still, ms UTC by the ledger's clock
+             */
+            ends_at: number;
+            id: string;
+            /**
+             * Format: int64
+             * @description Until ends_at, so that the reader's clock does not matter; 0 once it is over
+             */
+            left_ms: number;
+            /** @description Which limit, in words */
+            reason: string;
+            /** @enum {string} */
+            scope: "user_hours" | "team_budget" | "team_overage" | "session_minutes" | "kill_switch" | "past_due";
+            /**
+             * @description stopped: it is paused; ended: its place cannot pause, what it made is kept
+             * @enum {string}
+             */
+            state: "counting" | "stopping" | "stopped" | "ended";
+        };
         Health: {
             /** @enum {string} */
             status: "ok" | "starting" | "draining";
@@ -4662,7 +4687,7 @@ export interface components {
             agent_name: string;
             id: string;
             /** @enum {string} */
-            kind: "question" | "failed" | "finished" | "stuck";
+            kind: "question" | "failed" | "finished" | "stuck" | "budget";
             project_name: string;
             /** @description Null when the agent waits for something that only its terminal shows */
             question: components["schemas"]["Question"] | null;
@@ -5426,6 +5451,7 @@ export interface components {
         };
         /** @description A kind that is left out stays as it is */
         NotificationRules: {
+            budget?: components["schemas"]["NotifyScope"];
             failed?: components["schemas"]["NotifyScope"];
             finished?: components["schemas"]["NotifyScope"];
             question?: components["schemas"]["NotifyScope"];
@@ -5438,7 +5464,7 @@ export interface components {
             rules: components["schemas"]["NotificationRules"];
         };
         /** @enum {string} */
-        NotifyKind: "question" | "failed" | "stuck" | "finished";
+        NotifyKind: "question" | "failed" | "stuck" | "finished" | "budget";
         /**
          * @description About whose work; mine is what you started
          * @enum {string}
@@ -7130,6 +7156,8 @@ export interface components {
             executor: string;
             /** @description It may start on this server when its place cannot serve */
             fallback_ok?: boolean;
+            /** @description Its work reached a limit; null: it did not */
+            grace?: components["schemas"]["Grace"] | null;
             id: string;
             /** @description The human id such as PW-1 */
             key: string;

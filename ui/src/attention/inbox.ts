@@ -12,12 +12,13 @@ export const inboxQuery = (team: string) =>
   });
 
 /** What a person sees first. */
-const ORDER = ["question", "failed", "stuck", "finished"] as const;
+const ORDER = ["question", "failed", "stuck", "budget", "finished"] as const;
 
 export const KINDS: Record<InboxItem["kind"], { mark: MarkKind; word: string }> = {
   question: { mark: "needs", word: "Needs you" },
   failed: { mark: "failed", word: "Failed" },
   stuck: { mark: "needs", word: "Stuck" },
+  budget: { mark: "needs", word: "At its limit" },
   finished: { mark: "review", word: "Finished" },
 };
 

@@ -78,7 +78,7 @@ export function InboxScreen() {
       ) : items.length === 0 ? (
         <Nothing />
       ) : (
-        (["question", "failed", "stuck", "finished"] as const).map((kind) => {
+        (["question", "failed", "stuck", "budget", "finished"] as const).map((kind) => {
           const of = items.filter((i) => i.kind === kind);
           if (of.length === 0) return null;
           return (

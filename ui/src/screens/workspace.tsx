@@ -24,6 +24,7 @@ const HistoryTab = lazy(() => import("./history/tab"));
 const ActivityTab = lazy(() => import("./workspace/activity-tab"));
 const MergeDialog = lazy(() => import("./workspace/merge-dialog"));
 const PlaceDialog = lazy(() => import("./place/dialog"));
+const GraceBar = lazy(() => import("@/limits/grace-bar"));
 const MachineBar = lazy(() => import("./place/machine-bar"));
 const RemoveDialog = lazy(() => import("./workspace/remove-dialog"));
 
@@ -81,6 +82,11 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     <div className="flex h-full min-h-0 flex-col">
       <WorkspaceHead workspace={w} sessions={sessions.data ?? []} />
       <WorkspaceTabs tab={tab} files={changes.data?.items.length ?? w.changes.files} sessions={sessions.data ?? []} />
+      {w.grace && !away && (
+        <Suspense>
+          <GraceBar grace={w.grace} />
+        </Suspense>
+      )}
       {w.runner_id && !away && (
         <Suspense>
           <MachineBar workspace={w} machineId={w.runner_id} />

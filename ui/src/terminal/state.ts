@@ -1,3 +1,4 @@
+import { parseGrace, type TerminalGrace } from "@/limits/grace";
 import { type Keyboard, parseKeyboard } from "./keyboard";
 import type { LinkState } from "./link";
 import type { Progress } from "./progress";
@@ -35,6 +36,8 @@ export interface TerminalView {
   keyboard: Keyboard | undefined;
   /** May take the keyboard from who holds it. */
   mayTake: boolean;
+  /** Its workspace reached a limit; undefined: it did not. */
+  grace: TerminalGrace | undefined;
   exit: Exit | undefined;
   error: string;
   title: string;
@@ -58,6 +61,7 @@ interface State {
   owner: Seat | undefined;
   keyboard: Keyboard | undefined;
   mayTake: boolean;
+  grace: TerminalGrace | undefined;
 }
 
 /** Reads a state frame; what is missing is taken as absent. */
@@ -73,6 +77,7 @@ export function parseState(json: unknown): State {
     owner: seat(o.size_owner),
     keyboard: parseKeyboard(o.keyboard),
     mayTake: o.may_take === true,
+    grace: parseGrace(o.grace, Date.now()),
   };
 }
 

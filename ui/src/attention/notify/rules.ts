@@ -16,13 +16,14 @@ export interface Rules {
   volume: number;
 }
 
-export const KIND_LIST = ["question", "failed", "stuck", "finished"] as const satisfies readonly Kind[];
+export const KIND_LIST = ["question", "failed", "stuck", "budget", "finished"] as const satisfies readonly Kind[];
 
 export const DEFAULT: Rules = {
   kinds: {
     question: { show: "toast", sound: false },
     failed: { show: "toast", sound: false },
     stuck: { show: "toast", sound: false },
+    budget: { show: "toast", sound: false },
     finished: { show: "toast", sound: false },
   },
   volume: 0.4,
@@ -62,7 +63,13 @@ export function checked(v: unknown): Rules {
   };
   const volume = typeof o.volume === "number" && o.volume >= 0 && o.volume <= 1 ? o.volume : DEFAULT.volume;
   return {
-    kinds: { question: rule("question"), failed: rule("failed"), stuck: rule("stuck"), finished: rule("finished") },
+    kinds: {
+      question: rule("question"),
+      failed: rule("failed"),
+      stuck: rule("stuck"),
+      budget: rule("budget"),
+      finished: rule("finished"),
+    },
     volume,
   };
 }

@@ -5,6 +5,7 @@ const TONES: Record<Kind, readonly number[]> = {
   question: [659, 880],
   failed: [494, 370],
   stuck: [523, 523],
+  budget: [587, 440],
   finished: [784],
 };
 

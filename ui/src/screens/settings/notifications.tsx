@@ -13,6 +13,10 @@ const WORDS: Record<Kind, { name: string; about: string }> = {
   question: { name: "An agent needs me", about: "It asks for permission or for an answer." },
   failed: { name: "An agent failed", about: "It ended with an error, or its workspace could not be made." },
   stuck: { name: "An agent is stuck", about: "It works, but nothing has happened for a while." },
+  budget: {
+    name: "Work reached a limit",
+    about: "Hours or a budget are used up: a sandbox is about to stand still, or does.",
+  },
   finished: { name: "An agent has finished", about: "Its work is ready to be looked at." },
 };
 

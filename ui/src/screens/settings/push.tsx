@@ -18,6 +18,7 @@ const KINDS: [Kind, string][] = [
   ["question", "An agent needs me"],
   ["failed", "An agent failed"],
   ["stuck", "An agent is stuck"],
+  ["budget", "Time or money runs out"],
   ["finished", "An agent has finished"],
 ];
 

@@ -19,6 +19,7 @@ const KINDS: [Kind, string][] = [
   ["question", "needs somebody"],
   ["failed", "failed"],
   ["stuck", "is stuck"],
+  ["budget", "nears or reaches a limit of time or money"],
   ["finished", "has finished"],
 ];
 const FORMATS: [Format, string][] = [

@@ -21,6 +21,7 @@ const QuestionSlot = lazy(() => import("@/attention/question-slot"));
 const MessageBox = lazy(() => import("./message-box"));
 
 const AsleepBar = lazy(() => import("../place/asleep-bar"));
+const GraceLine = lazy(() => import("@/limits/grace-line"));
 const OlderOutput = lazy(() => import("./older-output"));
 
 interface Props {
@@ -132,6 +133,11 @@ export default function TerminalPane({ sessionId, workspaceId, readOnly }: Props
         <p role="alert" className="border-t border-hairline bg-bg1 px-4 py-1 text-failed">
           {view.error}
         </p>
+      )}
+      {view.grace && !ended && (
+        <Suspense>
+          <GraceLine grace={view.grace} />
+        </Suspense>
       )}
       {!readOnly && !ended && (
         <Suspense>

@@ -1,0 +1,78 @@
+import type { Schemas } from "@/api/client";
+
+export type Grace = Schemas["Grace"];
+
+/** What a terminal is told of the limit its workspace reached. */
+export interface TerminalGrace {
+  scope: string;
+  state: string;
+  reason: string;
+  /** By this browser's clock. */
+  endsAt: number;
+}
+
+/** Reads the grace of a state frame; undefined when there is none. Its end is told as a time that is left: clocks differ. */
+export function parseGrace(v: unknown, now: number): TerminalGrace | undefined {
+  if (typeof v !== "object" || v === null) return undefined;
+  const o = v as Record<string, unknown>;
+  if (typeof o.state !== "string" || typeof o.scope !== "string") return undefined;
+  return {
+    scope: o.scope,
+    state: o.state,
+    reason: typeof o.reason === "string" ? o.reason : "",
+    endsAt: now + (typeof o.left_ms === "number" ? o.left_ms : 0),
+  };
+}
+
+/** What is left, as a clock shows it: "4:07"; never below "0:00". */
+export function countdown(ms: number): string {
+  const s = Math.max(0, Math.ceil(ms / 1000));
+  const pad = (n: number) => String(n).padStart(2, "0");
+  const h = Math.floor(s / 3600);
+  const min = Math.floor((s % 3600) / 60);
+  return h > 0 ? `${h}:${pad(min)}:${pad(s % 60)}` : `${min}:${pad(s % 60)}`;
+}
+
+/** What becomes of the sandbox, in a few words; the time that is left stands beside it. */
+export function fate(state: string): string {
+  switch (state) {
+    case "counting":
+      return "The sandbox stands still in";
+    case "stopping":
+      return "Everything is brought home, then the sandbox stands still.";
+    case "ended":
+      return "The sandbox was ended. Everything it made is here.";
+    default:
+      return "The sandbox stands still with everything in it.";
+  }
+}
+
+/** What has it go on, as a sentence. */
+export function goesOn(scope: string, state: string): string {
+  if (state === "ended") return "Once the limit allows it, resume the session to go on.";
+  switch (scope) {
+    case "session_minutes":
+      return "Wake it to go on.";
+    case "kill_switch":
+      return "It goes on by itself when an operator allows it.";
+    case "past_due":
+      return "It goes on by itself when the team has paid.";
+    default:
+      return "It goes on by itself when the limit is raised or the month ends.";
+  }
+}
+
+/** Where who may do so raises the limit, and what that is called; undefined: nowhere here. */
+export function raise(scope: string): { section: string; name: string; else: string } | undefined {
+  switch (scope) {
+    case "team_budget":
+    case "team_overage":
+      return { section: "budget", name: "Raise the budget", else: "An admin of the team can raise the budget." };
+    case "user_hours":
+      return { section: "quotas", name: "Raise the quota", else: "An admin of the team can raise the quota." };
+    case "past_due":
+      return { section: "billing", name: "Pay", else: "An admin of the team can pay." };
+    default:
+      return undefined;
+  }
+}
