@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/server"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -18,6 +21,11 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 	items, err := f.h.sessions.Inbox(ctx, teamID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the inbox: %w", err)
+	}
+	items = append(items, server.GraceItems(f.h.enforcer.Graces(teamID))...)
+	news, err := f.h.enforcer.News(ctx, teamID)
+	if err != nil {
+		return nil, err
 	}
 	active := map[string]workspaces.Workspace{}
 	for pg := (page.Page{Limit: page.MaxLimit}); ; {
@@ -35,7 +43,7 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 			break
 		}
 	}
-	if len(items) == 0 {
+	if len(items)+len(news) == 0 {
 		return nil, nil
 	}
 	team, err := f.h.accounts.TeamByID(ctx, teamID)
@@ -46,7 +54,11 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 	if err != nil {
 		return nil, fmt.Errorf("reading projects: %w", err)
 	}
-	out := make([]notify.Item, 0, len(items))
+	out, err := f.news(ctx, team, news)
+	if err != nil {
+		return nil, err
+	}
+	tell := f.h.enforcer.Tells(teamID)
 	for _, it := range items {
 		w, there := active[it.WorkspaceID]
 		if !there {
@@ -61,8 +73,39 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 		if w.Private {
 			n.OnlyFor = w.CreatedBy
 		}
+		if it.Kind == sessions.InboxBudget {
+			n.NoHooks, n.NoPush = !tell.Webhooks, !tell.App
+		}
 		if q := it.Question; q != nil {
 			n.QuestionID, n.QuestionTitle, n.QuestionDetail = q.ID, q.Title, q.Detail
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// news are the thresholds a team passed lately: they wait for no workspace. Of a user's hours only the user is told.
+func (f inboxFeed) news(ctx context.Context, team accounts.Team, all []quota.Crossing) ([]notify.Item, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	members, err := f.h.accounts.Members(ctx, team.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading members: %w", err)
+	}
+	var keepers []string
+	for _, m := range members {
+		if keepsMoney(m.Role) {
+			keepers = append(keepers, m.User.ID)
+		}
+	}
+	tell := f.h.enforcer.Tells(team.ID)
+	out := make([]notify.Item, 0, len(all))
+	for _, a := range all {
+		n := notify.Item{ID: a.ID(), Kind: notify.Budget, TeamID: team.ID, TeamSlug: team.Slug, TeamName: team.Name, Reason: a.Words(), Since: a.At, Owners: keepers,
+			NoHooks: !tell.Webhooks, NoPush: !tell.App}
+		if a.Scope == quota.ScopeUserHours {
+			n.OnlyFor, n.Owners = a.ScopeID, []string{a.ScopeID}
 		}
 		out = append(out, n)
 	}

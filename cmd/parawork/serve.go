@@ -131,8 +131,9 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 	err := h.recover(tenant.All(ctx, "start"))
 	if err == nil {
 		for _, s := range []*stage{
-			{name: "warden", run: h.warden.Run}, // ends sessions and sandboxes
-			{name: "runs", run: h.runs.Run},     // asks for workspaces and sessions
+			{name: "warden", run: h.warden.Run},    // ends sessions and sandboxes
+			{name: "enforce", run: h.enforcer.Run}, // makes sandboxes stand still and wakes them
+			{name: "runs", run: h.runs.Run},        // asks for workspaces and sessions
 			{name: "images", run: h.images.Run},
 			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
 			{name: "payments", run: h.payments.Run},     // has mail sent
@@ -179,6 +180,7 @@ func (h *house) recover(ctx context.Context) error {
 	}{
 		{"sealing secrets", h.sealSecrets}, {"sweeping secrets", h.secrets.Sweep}, {"recovering the ledger", h.ledger.Recover}, {"reading the prices", h.prices.Load}, {"recovering tokens", h.recoverTokens}, {"recovering machines", h.machines.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
 		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover}, {"recovering builds of images", h.images.Recover},
+		{"recovering graces", h.enforcer.Recover},
 	} {
 		began := time.Now()
 		if err := s.do(ctx); err != nil {

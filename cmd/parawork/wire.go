@@ -72,6 +72,7 @@ type house struct {
 	ledger     *billing.Ledger
 	prices     *price.Book
 	quota      *quota.Service
+	enforcer   *quota.Enforcer
 	charges    *store.Billing
 	payments   *stripe.Service
 	tokens     *tokens.Meter
@@ -163,6 +164,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	}
 	h.workspaces.Connect(rooms{h.places}, h.sessions)
 	h.buildWatch()
+	h.buildEnforcer()
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
 		Log: log.With("room", "runs")})
 	h.places.OnPlace(h.files.Follow)
@@ -287,7 +289,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 	}
 	h.agents = reg
 	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: h.workspaces, Accounts: h.accounts,
-		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Exclude: h.workspaces.Exclude, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
+		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Exclude: h.workspaces.Exclude, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
 	return nil
 }
 
@@ -300,7 +302,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Payments: h.payments, Reports: h.reports, Prices: h.prices, Usage: spending.New(store.NewUsage(h.db), h.ledger.Now), Commands: h.commands,
 		Files: h.files, Sessions: h.sessions, Runs: h.runs, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Mail: h.mail, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
-		Secrets: h.secrets, SSO: h.sso,
+		Secrets: h.secrets, SSO: h.sso, Graces: h.enforcer,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})
 	return err
 }
