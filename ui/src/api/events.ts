@@ -156,14 +156,6 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       ];
     case "session":
       return [...lists, keys.inbox(team), keys.sessions(workspace), keys.activity(workspace), keys.sandbox(workspace)];
-    case "grace":
-      return [
-        ...lists,
-        ["workspace", workspace, "sessions"],
-        keys.inbox(team),
-        keys.activity(workspace),
-        keys.sandbox(workspace),
-      ];
     case "run":
       return [
         ["run", e.id],
