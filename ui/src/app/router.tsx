@@ -232,6 +232,7 @@ export const SECTIONS = [
   "team-secrets",
   "links",
   "places",
+  "billing",
   "audit",
   "users",
   "teams",
@@ -241,13 +242,25 @@ export const SECTIONS = [
 ] as const;
 export type Section = (typeof SECTIONS)[number];
 
+interface SettingsSearch {
+  error?: string;
+  provider?: string;
+  paid?: string;
+  canceled?: string;
+  managed?: string;
+}
+
 const settingsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/settings/{-$section}",
   // What became of a way to a provider whose account was to be linked.
-  validateSearch: (s: Record<string, unknown>): { error?: string; provider?: string } => ({
+  // And of a way to the payment service: a payment's id here.
+  validateSearch: (s: Record<string, unknown>): SettingsSearch => ({
     error: text(s.error),
     provider: text(s.provider),
+    paid: text(s.paid),
+    canceled: text(s.canceled),
+    managed: s.managed === undefined ? undefined : "1",
   }),
   component: lazyRouteComponent(() => import("@/screens/settings"), "SettingsScreen"),
 });

@@ -24,6 +24,7 @@ const NewWorkspaceDialog = lazy(() => import("@/screens/new-workspace/dialog"));
 const AddProjectDialog = lazy(() => import("@/screens/add-project/dialog"));
 const Floating = lazy(() => import("@/kit/floating"));
 const TeamGate = lazy(() => import("@/screens/team-gate"));
+const PaymentBanner = lazy(() => import("@/billing/banner"));
 const Notifier = lazy(() => import("@/attention/notify/notifier"));
 
 const route = getRouteApi("/$team");
@@ -41,10 +42,10 @@ export function Shell() {
         <TeamGate key={team.slug} why={closed} />
       </Suspense>
     );
-  return <TeamShell key={team.slug} team={team.slug} />;
+  return <TeamShell key={team.slug} team={team.slug} costs={team.actions.includes("costs.view")} />;
 }
 
-function TeamShell({ team }: { team: string }) {
+function TeamShell({ team, costs }: { team: string; costs: boolean }) {
   const search = route.useSearch();
   const [sidebar, setSidebar] = useState(true);
   const needs = useWaiting(team);
@@ -62,7 +63,14 @@ function TeamShell({ team }: { team: string }) {
       >
         To the content
       </a>
-      <Header />
+      <div>
+        <Header />
+        {costs && (
+          <Suspense>
+            <PaymentBanner />
+          </Suspense>
+        )}
+      </div>
       <div className="flex min-h-0">
         {sidebar && <Sidebar />}
         <main id="main" tabIndex={-1} className="min-h-0 min-w-0 flex-1 outline-none">

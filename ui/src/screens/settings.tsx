@@ -22,6 +22,7 @@ const NAMES: Record<Section, string> = {
   "team-secrets": "Team's secrets",
   links: "Shared links",
   places: "Places",
+  billing: "Billing",
   audit: "Audit",
   users: "Users",
   teams: "Teams",
@@ -44,6 +45,7 @@ const VIEWS = {
   "team-secrets": lazy(() => import("./settings/team-secrets")),
   links: lazy(() => import("./settings/links")),
   places: lazy(() => import("./settings/places")),
+  billing: lazy(() => import("./settings/billing")),
   audit: lazy(() => import("./settings/audit")),
   users: lazy(() => import("./settings/users")),
   teams: lazy(() => import("./settings/teams")),
@@ -85,6 +87,7 @@ export function SettingsScreen() {
   const shown = SECTIONS.filter((s) => {
     if (s === "links") return team.can("team.manage");
     if (s === "audit") return team.can("audit.read");
+    if (s === "billing") return team.can("costs.view");
     return !SERVER.includes(s) || me.user.operator;
   });
   const known = shown.find((s) => s === section);

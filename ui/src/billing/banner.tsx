@@ -1,0 +1,33 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useTeam } from "@/app/team";
+import { billingQuery } from "./api";
+import { owing } from "./words";
+
+/** Says above every page of the team that a payment is due, and for how long the plan is kept. */
+export default function PaymentBanner() {
+  const team = useTeam();
+  const { data } = useQuery({ ...billingQuery(team.slug), refetchInterval: 60 * 60_000 });
+  const due = data && owing(data);
+  if (!due) return null;
+  return (
+    <section
+      aria-label="Payment"
+      className="flex flex-wrap items-baseline gap-x-3 gap-y-1 border-b border-failed bg-bg1 px-3 py-1.5"
+    >
+      <p className="min-w-0">
+        <span aria-hidden className="mr-2 text-failed">
+          ▲
+        </span>
+        <strong className="font-semibold">{due.title}.</strong> <span className="text-fg2">{due.text}</span>
+      </p>
+      <Link
+        to="/$team/settings/{-$section}"
+        params={{ team: team.slug, section: "billing" }}
+        className="text-accent underline"
+      >
+        Billing
+      </Link>
+    </section>
+  );
+}
