@@ -154,3 +154,17 @@ func (t *told) again(key string, now int64) bool {
 	t.at[key] = now
 	return true
 }
+
+// Below is a bound that so many percent of what was counted are within; nil when nothing was, or they are beyond the last bound.
+func (h Histogram) Below(bounds []int64, percent int64) *int64 {
+	if h.Count == 0 {
+		return nil
+	}
+	need, n := (h.Count*percent+99)/100, int64(0)
+	for i, b := range h.Buckets[:len(bounds)] {
+		if n += b; n >= need {
+			return new(bounds[i])
+		}
+	}
+	return nil
+}

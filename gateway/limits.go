@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,28 +37,29 @@ const (
 
 // CheckLimits checks and cleans rules somebody sets. Errors: invalid_model_limit.
 func CheckLimits(limits []Limit) error {
-	bad := func(i int, format string, args ...any) error {
-		return fault.New(fault.Invalid, "invalid_model_limit", format, args...).With("field", fmt.Sprintf("items[%d]", i))
-	}
 	if len(limits) > mostLimits {
-		return bad(mostLimits, "There may be %d rules at most. Use * to take several models together.", mostLimits)
+		return badLimit(mostLimits, "invalid_model_limit", "There may be %d rules at most. Use * to take several models together.", mostLimits)
 	}
 	seen := map[string]bool{}
 	for i, l := range limits {
 		if l.Model != "*" && !tokens.ValidPattern(l.Model) {
-			return bad(i, "Enter the name of a model, the beginning of names followed by *, or * for all.")
+			return badLimit(i, "invalid_model_limit", "Enter the name of a model, the beginning of names followed by *, or * for all.")
 		}
 		if seen[l.Model] {
-			return bad(i, "There are two rules for %s.", l.Model)
+			return badLimit(i, "invalid_model_limit", "There are two rules for %s.", l.Model)
 		}
 		seen[l.Model] = true
 		for _, n := range []*int64{l.RequestsMinute, l.TokensMinute} {
 			if n != nil && (*n < 1 || *n > mostMinute) {
-				return bad(i, "A limit of a minute is from 1 to %d. Leave it empty for none; to forbid a model, do not allow it.", mostMinute)
+				return badLimit(i, "invalid_model_limit", "A limit of a minute is from 1 to %d. Leave it empty for none; to forbid a model, do not allow it.", mostMinute)
 			}
 		}
 	}
 	return nil
+}
+
+func badLimit(i int, code, format string, args ...any) error {
+	return fault.New(fault.Invalid, code, format, args...).With("field", fmt.Sprintf("items[%d]", i))
 }
 
 // SetLimits replaces the rules of a team, or of every team (""). It counts within seconds. Errors: invalid_model_limit.
@@ -290,4 +292,25 @@ func (w *window) wait(now time.Time, l Limit) time.Duration {
 		}
 	}
 	return time.Minute
+}
+
+// Words say rules in short, for the audit.
+func Words(limits []Limit) string {
+	var b strings.Builder
+	for i, l := range limits {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(l.Model)
+		if !l.Allowed {
+			b.WriteString(" forbidden")
+		}
+		if l.RequestsMinute != nil {
+			fmt.Fprintf(&b, " %d requests/min", *l.RequestsMinute)
+		}
+		if l.TokensMinute != nil {
+			fmt.Fprintf(&b, " %d tokens/min", *l.TokensMinute)
+		}
+	}
+	return b.String()
 }

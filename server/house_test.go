@@ -26,10 +26,12 @@ import (
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/gateway"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/egress"
 	"github.com/parawork/parawork/internal/id"
@@ -158,6 +160,9 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
 	h.cfg.Secrets = sec
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Audit: log})
+	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
+	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),
+		Account: func(context.Context, gateway.Grant) (gateway.Account, error) { return gateway.Account{}, errNotFound }})
 	h.cfg.Payments = stripe.New(stripe.Config{Store: store.NewStripe(h.db), Team: func(ctx context.Context, teamID string) (stripe.Team, error) {
 		t, err := h.rooms.TeamByID(ctx, teamID)
 		return stripe.Team{ID: t.ID, Slug: t.Slug, Name: t.Name, Email: "owner@example.com"}, err
@@ -395,7 +400,7 @@ func kindOf(op string) string {
 		return "command"
 	case "settleSyncConflict":
 		return "conflict"
-	case "getSession", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",
+	case "getSession", "listModelRequests", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",
 		"correctState",
 		"attachTerminal", "getConversation", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":
 		return "session"

@@ -116,6 +116,15 @@ createSecret            admin     admin
 getTeam                 viewer    read
 updateTeam              admin     admin
 getBilling              member    bill
+getGateway              operator  -
+listModelPrices         operator  -
+addModelPrice           operator  -
+getInstanceModelLimits  operator  -
+setInstanceModelLimits  operator  -
+getModelLimits          viewer    read
+setModelLimits          admin     admin
+listTeamModelRequests   member    bill
+listModelRequests       member    bill
 beginCheckout           admin     admin
 openPortal              admin     admin
 syncBilling             admin     admin

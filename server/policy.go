@@ -229,7 +229,18 @@ var policy = map[string]rule{
 	"redeliver":      of(accounts.ManageTeam, byWebhook),
 
 	// What the payment service sends is signed; the room looks at that: see billing.go.
-	"stripeWebhook":  {access: anyone, ownProof: true, body: stripe.MostWebhook},
+	"stripeWebhook": {access: anyone, ownProof: true, body: stripe.MostWebhook},
+	// The model gateway.
+	"getGateway":             {access: operators},
+	"listModelPrices":        {access: operators},
+	"addModelPrice":          {access: operators},
+	"getInstanceModelLimits": {access: operators},
+	"setInstanceModelLimits": {access: operators},
+	"getModelLimits":         of(accounts.ViewTeam, byTeam),
+	"setModelLimits":         of(accounts.ManageQuotas, byTeam),
+	"listTeamModelRequests":  of(accounts.ViewCosts, byTeam),
+	"listModelRequests":      of(accounts.ViewCosts, bySession),
+
 	"getBilling":     of(accounts.ViewCosts, byTeam),
 	"beginCheckout":  of(accounts.ManageQuotas, byTeam),
 	"openPortal":     of(accounts.ManageQuotas, byTeam),

@@ -45,7 +45,7 @@ func (s *Server) scrapesLocally(r *http.Request) bool {
 // newPrometheus is the registry of the server's counters: its own, so that nothing else gets into it.
 func (s *Server) newPrometheus() http.Handler {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(&placeCollector{s: s}, prometheus.NewGoCollector(), // its newer place links database/sql
+	reg.MustRegister(&placeCollector{s: s}, &gatewayCollector{s: s}, prometheus.NewGoCollector(), // its newer place links database/sql
 		prometheus.NewProcessCollector(prometheus.ProcessCollectorOpts{Namespace: "parawork"}))
 	return promhttp.HandlerFor(reg, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, MaxRequestsInFlight: 4})
 }

@@ -23,9 +23,11 @@ import (
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/billing/stripe"
+	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/gateway"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/machines"
@@ -60,6 +62,8 @@ type Config struct {
 	Prices     *price.Book
 	Usage      *usage.Service
 	Reports    *stripe.Reporter
+	Tokens     *tokens.Meter
+	Gateway    *gateway.Service
 	Commands   *executors.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
@@ -74,6 +78,8 @@ type Config struct {
 	Events     *events.Bus
 	Answers    Answers
 	Audit      Auditor
+
+	GatewayEnabled bool // agents are pointed at the gateway
 
 	Image    string            // what containers are made from unless a project says otherwise
 	Policies PolicyStore       // what teams say about their places
@@ -99,6 +105,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Secrets == nil || c.Mail == nil || c.Payments == nil || c.Reports == nil {
 		return errors.New("server: Secrets, Mail, Payments and Reports are needed")
+	}
+	if c.Tokens == nil || c.Gateway == nil {
+		return errors.New("server: Tokens and Gateway are needed")
 	}
 	if c.UI == nil {
 		c.UI = http.NotFoundHandler()

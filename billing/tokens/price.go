@@ -246,16 +246,13 @@ func (m *Meter) Prices(ctx context.Context) ([]Price, error) { return m.cfg.Stor
 // AddPrice adds a row. What was answered before EffectiveFrom keeps its cost, and so does what was answered already. Errors:
 // invalid_model_price, model_price_exists.
 func (m *Meter) AddPrice(ctx context.Context, by string, p Price) (Price, error) {
-	bad := func(field, format string, args ...any) error {
-		return fault.New(fault.Invalid, "invalid_model_price", format, args...).With("field", field)
-	}
 	if _, ok := parse(p.Model); !ok {
-		return Price{}, bad("model", "Enter the name of a model, such as claude-opus-4-8, or the beginning of names followed by *.")
+		return Price{}, badPrice("model", "invalid_model_price", "Enter the name of a model, such as claude-opus-4-8, or the beginning of names followed by *.")
 	}
 	for field, n := range map[string]*int64{"input_nano": &p.InputNano, "output_nano": &p.OutputNano, "cache_read_nano": p.CacheReadNano,
 		"cache_write_nano": p.CacheWriteNano, "cache_write_hour_nano": p.CacheWriteHourNano} {
 		if n != nil && (*n < 0 || *n > mostPrice) {
-			return Price{}, bad(field, "A price must be from 0 to 100000 USD for a million tokens.")
+			return Price{}, badPrice(field, "invalid_model_price", "A price must be from 0 to 100000 USD for a million tokens.")
 		}
 	}
 	now := m.cfg.Now().UnixMilli()
@@ -263,7 +260,7 @@ func (m *Meter) AddPrice(ctx context.Context, by string, p Price) (Price, error)
 		p.EffectiveFrom = now
 	}
 	if p.EffectiveFrom < 0 || p.EffectiveFrom > now+10*365*24*3_600_000 {
-		return Price{}, bad("effective_from", "Enter when the price begins, in ms UTC, within the next ten years.")
+		return Price{}, badPrice("effective_from", "invalid_model_price", "Enter when the price begins, in ms UTC, within the next ten years.")
 	}
 	p.ID, p.CreatedBy, p.CreatedAt = id.New("mpr"), by, now
 	fresh, err := m.cfg.Store.AddModelPrice(ctx, p)
@@ -277,6 +274,10 @@ func (m *Meter) AddPrice(ctx context.Context, by string, p Price) (Price, error)
 	m.prices = nil
 	m.mu.Unlock()
 	return p, nil
+}
+
+func badPrice(field, code, format string, args ...any) error {
+	return fault.New(fault.Invalid, code, format, args...).With("field", field)
 }
 
 // Seed adds the rows that came with the program and are not there yet.
@@ -312,4 +313,23 @@ func (m *Meter) Seed(ctx context.Context) error {
 func ValidPattern(pattern string) bool {
 	w, ok := parse(pattern)
 	return ok && w.variant == "" && w.above == 0
+}
+
+// InForce says by id which rows price requests of their very name now.
+func InForce(all []Price, at int64) map[string]bool {
+	best := map[string]Price{}
+	for _, p := range all {
+		if p.EffectiveFrom > at {
+			continue
+		}
+		old, ok := best[p.Model]
+		if own := p.CreatedBy != ""; !ok || own && old.CreatedBy == "" || own == (old.CreatedBy != "") && p.EffectiveFrom > old.EffectiveFrom {
+			best[p.Model] = p
+		}
+	}
+	out := make(map[string]bool, len(best))
+	for _, p := range best {
+		out[p.ID] = true
+	}
+	return out
 }

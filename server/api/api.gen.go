@@ -3317,6 +3317,75 @@ type ForgotPassword struct {
 	Email string `json:"email"`
 }
 
+// GatewayError defines model for GatewayError.
+type GatewayError struct {
+	Count int64 `json:"count"`
+
+	// Error budget_exceeded, rate_limited, model_not_allowed, upstream_unreachable, upstream_timeout, upstream_error, cut, client_gone; others may come
+	Error string `json:"error"`
+
+	// Status HTTP, as the agent saw it; 0 = it saw none
+	Status int `json:"status"`
+}
+
+// GatewayLine defines model for GatewayLine.
+type GatewayLine struct {
+	// Failed Without an answer
+	Failed int64 `json:"failed"`
+
+	// FirstByteP50Ms null = nothing was answered
+	FirstByteP50Ms *int64 `json:"first_byte_p50_ms"`
+	FirstByteP95Ms *int64 `json:"first_byte_p95_ms"`
+	Name           string `json:"name"`
+
+	// Refused By a budget or a rule of the team
+	Refused  int64 `json:"refused"`
+	Requests int64 `json:"requests"`
+
+	// Retries Further tries before the first byte
+	Retries int64 `json:"retries"`
+}
+
+// GatewayReport defines model for GatewayReport.
+type GatewayReport struct {
+	Day GatewaySpan `json:"day"`
+
+	// Enabled Whether agents are pointed at it
+	Enabled bool        `json:"enabled"`
+	Hour    GatewaySpan `json:"hour"`
+
+	// InFlight Requests under way now
+	InFlight int64 `json:"in_flight"`
+
+	// OwnP50Us What the gateway itself took of the time to the first byte, µs: half took at most this
+	OwnP50Us *int64 `json:"own_p50_us"`
+
+	// OwnP95Us Of 95 in 100
+	OwnP95Us *int64 `json:"own_p95_us"`
+
+	// Since Since when the next three are counted
+	Since int64 `json:"since"`
+}
+
+// GatewaySpan defines model for GatewaySpan.
+type GatewaySpan struct {
+	All GatewayLine `json:"all"`
+
+	// Errors The most frequent first
+	Errors []GatewayError `json:"errors"`
+	From   int64          `json:"from"`
+
+	// Models The busiest first
+	Models []GatewayLine `json:"models"`
+	To     int64         `json:"to"`
+
+	// Upstreams By host
+	Upstreams []GatewayLine `json:"upstreams"`
+
+	// Whole false: only the newest 50,000 requests were looked at
+	Whole bool `json:"whole"`
+}
+
 // Grace Work that reached a limit. It goes on until ends_at, then everything is brought home and its sandbox stands still; it goes on by itself when the limit allows it
 type Grace struct {
 	BeganAt int64 `json:"began_at"`
@@ -3981,6 +4050,111 @@ type MetricTarget struct {
 	Words string `json:"words"`
 }
 
+// ModelLimit defines model for ModelLimit.
+type ModelLimit struct {
+	Allowed bool `json:"allowed"`
+
+	// Model A name, the beginning of names followed by *, or * for all. The most exact one that fits says whether a model is allowed
+	Model string `json:"model"`
+
+	// RequestsMinute null = no bound
+	RequestsMinute *int64 `json:"requests_minute"`
+
+	// TokensMinute What goes in and comes out; reads of a cache do not count. null = no bound
+	TokensMinute *int64 `json:"tokens_minute"`
+}
+
+// ModelLimitList defines model for ModelLimitList.
+type ModelLimitList struct {
+	// Instance The server's own
+	Instance []ModelLimit `json:"instance"`
+	Items    []ModelLimit `json:"items"`
+}
+
+// ModelPrice Nano-USD for a million tokens. null = not told apart, like input.
+type ModelPrice struct {
+	// BuiltIn It came with the program
+	BuiltIn       bool   `json:"built_in"`
+	CacheReadNano *int64 `json:"cache_read_nano"`
+
+	// CacheWriteHourNano Kept for an hour
+	CacheWriteHourNano *int64 `json:"cache_write_hour_nano"`
+
+	// CacheWriteNano Kept for five minutes
+	CacheWriteNano *int64 `json:"cache_write_nano"`
+	CreatedAt      int64  `json:"created_at"`
+
+	// CreatedBy The operator's id
+	CreatedBy     string `json:"created_by"`
+	EffectiveFrom int64  `json:"effective_from"`
+	Id            string `json:"id"`
+
+	// InForce It is what requests of this name are priced with now
+	InForce   bool  `json:"in_force"`
+	InputNano int64 `json:"input_nano"`
+
+	// Model A name, or the beginning of names followed by *; behind it @fast, @priority, @flex or @us for how it was served, and >272000 for prompts of more tokens than that
+	Model      string `json:"model"`
+	OutputNano int64  `json:"output_nano"`
+}
+
+// ModelPriceList defines model for ModelPriceList.
+type ModelPriceList struct {
+	Items []ModelPrice `json:"items"`
+}
+
+// ModelRequest One question to a model. null = unknown.
+type ModelRequest struct {
+	Agent string `json:"agent"`
+
+	// Api messages, responses, chat_completions
+	Api string `json:"api"`
+
+	// At When it began
+	At                   int64  `json:"at"`
+	Attempts             int    `json:"attempts"`
+	CacheReadTokens      *int64 `json:"cache_read_tokens"`
+	CacheWriteHourTokens *int64 `json:"cache_write_hour_tokens"`
+	CacheWriteTokens     *int64 `json:"cache_write_tokens"`
+	CostNano             *int64 `json:"cost_nano"`
+	DurationMs           int64  `json:"duration_ms"`
+
+	// Error "" = answered; under_way, budget_exceeded, rate_limited, model_not_allowed, upstream_unreachable, upstream_timeout, upstream_error, cut, client_gone
+	Error       string `json:"error"`
+	FirstByteMs int64  `json:"first_byte_ms"`
+	Id          string `json:"id"`
+
+	// Included A subscription pays for it
+	Included bool `json:"included"`
+
+	// InputTokens Neither read from a cache nor written to one
+	InputTokens *int64 `json:"input_tokens"`
+	Model       string `json:"model"`
+
+	// OutputTokens With reasoning
+	OutputTokens    *int64 `json:"output_tokens"`
+	ProjectId       string `json:"project_id"`
+	ReasoningTokens *int64 `json:"reasoning_tokens"`
+	SessionId       string `json:"session_id"`
+
+	// Source gateway, transcript or telemetry
+	Source string `json:"source"`
+
+	// Status HTTP; 0 = no answer
+	Status int `json:"status"`
+
+	// Upstream The provider's host
+	Upstream    string `json:"upstream"`
+	UserId      string `json:"user_id"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// ModelRequestList defines model for ModelRequestList.
+type ModelRequestList struct {
+	Items      []ModelRequest `json:"items"`
+	NextCursor *string        `json:"next_cursor"`
+}
+
 // MySignIn defines model for MySignIn.
 type MySignIn struct {
 	HasPassword       bool       `json:"has_password"`
@@ -4102,6 +4276,24 @@ type NewInvite struct {
 type NewMember struct {
 	Email string `json:"email"`
 	Role  Role   `json:"role"`
+}
+
+// NewModelLimits defines model for NewModelLimits.
+type NewModelLimits struct {
+	Items []ModelLimit `json:"items"`
+}
+
+// NewModelPrice defines model for NewModelPrice.
+type NewModelPrice struct {
+	CacheReadNano      *int64 `json:"cache_read_nano,omitempty"`
+	CacheWriteHourNano *int64 `json:"cache_write_hour_nano,omitempty"`
+	CacheWriteNano     *int64 `json:"cache_write_nano,omitempty"`
+
+	// EffectiveFrom ms UTC; without it now. A time in the past changes nothing that was answered already
+	EffectiveFrom *int64 `json:"effective_from,omitempty"`
+	InputNano     int64  `json:"input_nano"`
+	Model         string `json:"model"`
+	OutputNano    int64  `json:"output_nano"`
 }
 
 // NewPasskey defines model for NewPasskey.
@@ -6690,6 +6882,12 @@ type GetJournalParams struct {
 	Kinds *string `form:"kinds,omitempty" json:"kinds,omitempty"`
 }
 
+// ListModelRequestsParams defines parameters for ListModelRequests.
+type ListModelRequestsParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // GetMomentParams defines parameters for GetMoment.
 type GetMomentParams struct {
 	At int64 `form:"at" json:"at"`
@@ -6818,6 +7016,21 @@ type BrowseFoldersParams struct {
 // SearchFoldersParams defines parameters for SearchFolders.
 type SearchFoldersParams struct {
 	Q string `form:"q" json:"q"`
+}
+
+// ListTeamModelRequestsParams defines parameters for ListTeamModelRequests.
+type ListTeamModelRequestsParams struct {
+	// From Begun at this time or later
+	From *int64 `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Begun before this time
+	To    *int64  `form:"to,omitempty" json:"to,omitempty"`
+	Model *string `form:"model,omitempty" json:"model,omitempty"`
+
+	// Error Only those with this error; any = with one
+	Error  *string `form:"error,omitempty" json:"error,omitempty"`
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListProjectsParams defines parameters for ListProjects.
@@ -7000,6 +7213,12 @@ type AcceptDiscrepancyJSONRequestBody = DiscrepancyKey
 // TestMailJSONRequestBody defines body for TestMail for application/json ContentType.
 type TestMailJSONRequestBody = MailTest
 
+// SetInstanceModelLimitsJSONRequestBody defines body for SetInstanceModelLimits for application/json ContentType.
+type SetInstanceModelLimitsJSONRequestBody = NewModelLimits
+
+// AddModelPriceJSONRequestBody defines body for AddModelPrice for application/json ContentType.
+type AddModelPriceJSONRequestBody = NewModelPrice
+
 // SetInstancePlacesJSONRequestBody defines body for SetInstancePlaces for application/json ContentType.
 type SetInstancePlacesJSONRequestBody = InstancePlacesPatch
 
@@ -7144,6 +7363,9 @@ type AddMemberJSONRequestBody = NewMember
 // UpdateMemberJSONRequestBody defines body for UpdateMember for application/json ContentType.
 type UpdateMemberJSONRequestBody = MemberPatch
 
+// SetModelLimitsJSONRequestBody defines body for SetModelLimits for application/json ContentType.
+type SetModelLimitsJSONRequestBody = NewModelLimits
+
 // SetTeamPlacesJSONRequestBody defines body for SetTeamPlaces for application/json ContentType.
 type SetTeamPlacesJSONRequestBody = TeamPlacesPatch
 
@@ -7263,6 +7485,9 @@ type ServerInterface interface {
 	// SyncTeamBilling Ask the payment service how a team stands; operators
 	// (POST /instance/billing/teams/{id}/sync)
 	SyncTeamBilling(ctx echo.Context, id Id) error
+	// GetGateway How the model gateway does; operators
+	// (GET /instance/gateway)
+	GetGateway(ctx echo.Context) error
 	// GetMail Whether this server sends mail, and how that goes; operators
 	// (GET /instance/mail)
 	GetMail(ctx echo.Context) error
@@ -7272,6 +7497,18 @@ type ServerInterface interface {
 	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
 	// (GET /instance/metrics)
 	GetInstanceMetrics(ctx echo.Context) error
+	// GetInstanceModelLimits Which models every team may ask and how much; operators
+	// (GET /instance/model-limits)
+	GetInstanceModelLimits(ctx echo.Context) error
+	// SetInstanceModelLimits Replace which models every team may ask and how much; operators
+	// (PUT /instance/model-limits)
+	SetInstanceModelLimits(ctx echo.Context) error
+	// ListModelPrices What models cost from when on, every row there is; operators
+	// (GET /instance/model-prices)
+	ListModelPrices(ctx echo.Context) error
+	// AddModelPrice Add what a model costs from a time on; operators
+	// (POST /instance/model-prices)
+	AddModelPrice(ctx echo.Context) error
 	// GetInstancePlaces What operators say about this server's places; operators
 	// (GET /instance/places)
 	GetInstancePlaces(ctx echo.Context) error
@@ -7569,6 +7806,9 @@ type ServerInterface interface {
 	// CreateWatchLink Make a link with which somebody without a login watches this session
 	// (POST /sessions/{id}/links)
 	CreateWatchLink(ctx echo.Context, id Id) error
+	// ListModelRequests What the session's agent asked of models, newest first
+	// (GET /sessions/{id}/model-requests)
+	ListModelRequests(ctx echo.Context, id Id, params ListModelRequestsParams) error
 	// GetMoment The screen as it was at an offset of the output
 	// (GET /sessions/{id}/moment)
 	GetMoment(ctx echo.Context, id Id, params GetMomentParams) error
@@ -7692,6 +7932,15 @@ type ServerInterface interface {
 	// UpdateMember Change a member's role
 	// (PATCH /teams/{team}/members/{id})
 	UpdateMember(ctx echo.Context, team TeamSlug, id Id) error
+	// GetModelLimits Which models the team may ask and how much
+	// (GET /teams/{team}/model-limits)
+	GetModelLimits(ctx echo.Context, team TeamSlug) error
+	// SetModelLimits Replace which models the team may ask and how much
+	// (PUT /teams/{team}/model-limits)
+	SetModelLimits(ctx echo.Context, team TeamSlug) error
+	// ListTeamModelRequests What the team's agents asked of models, newest first
+	// (GET /teams/{team}/model-requests)
+	ListTeamModelRequests(ctx echo.Context, team TeamSlug, params ListTeamModelRequestsParams) error
 	// GetTeamPlaces What the team says about its places
 	// (GET /teams/{team}/places)
 	GetTeamPlaces(ctx echo.Context, team TeamSlug) error
@@ -8325,6 +8574,15 @@ func (w *ServerInterfaceWrapper) SyncTeamBilling(ctx echo.Context) error {
 	return err
 }
 
+// GetGateway converts echo context to params.
+func (w *ServerInterfaceWrapper) GetGateway(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetGateway(ctx)
+	return err
+}
+
 // GetMail converts echo context to params.
 func (w *ServerInterfaceWrapper) GetMail(ctx echo.Context) error {
 	var err error
@@ -8349,6 +8607,42 @@ func (w *ServerInterfaceWrapper) GetInstanceMetrics(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetInstanceMetrics(ctx)
+	return err
+}
+
+// GetInstanceModelLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) GetInstanceModelLimits(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetInstanceModelLimits(ctx)
+	return err
+}
+
+// SetInstanceModelLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) SetInstanceModelLimits(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetInstanceModelLimits(ctx)
+	return err
+}
+
+// ListModelPrices converts echo context to params.
+func (w *ServerInterfaceWrapper) ListModelPrices(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListModelPrices(ctx)
+	return err
+}
+
+// AddModelPrice converts echo context to params.
+func (w *ServerInterfaceWrapper) AddModelPrice(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AddModelPrice(ctx)
 	return err
 }
 
@@ -9906,6 +10200,38 @@ func (w *ServerInterfaceWrapper) CreateWatchLink(ctx echo.Context) error {
 	return err
 }
 
+// ListModelRequests converts echo context to params.
+func (w *ServerInterfaceWrapper) ListModelRequests(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListModelRequestsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListModelRequests(ctx, id, params)
+	return err
+}
+
 // GetMoment converts echo context to params.
 func (w *ServerInterfaceWrapper) GetMoment(ctx echo.Context) error {
 	var err error
@@ -10821,6 +11147,98 @@ func (w *ServerInterfaceWrapper) UpdateMember(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdateMember(ctx, team, id)
+	return err
+}
+
+// GetModelLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) GetModelLimits(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetModelLimits(ctx, team)
+	return err
+}
+
+// SetModelLimits converts echo context to params.
+func (w *ServerInterfaceWrapper) SetModelLimits(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetModelLimits(ctx, team)
+	return err
+}
+
+// ListTeamModelRequests converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTeamModelRequests(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTeamModelRequestsParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "model" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "model", ctx.QueryParams(), &params.Model, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter model: %s", err))
+	}
+
+	// ------------- Optional query parameter "error" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "error", ctx.QueryParams(), &params.Error, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter error: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTeamModelRequests(ctx, team, params)
 	return err
 }
 
@@ -12485,6 +12903,15 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.PUT(options.BaseURL+"/teams/:team/places", wrapper.SetTeamPlaces, options.OperationMiddlewares["setTeamPlaces"]...)
 	router.GET(options.BaseURL+"/instance/places", wrapper.GetInstancePlaces, options.OperationMiddlewares["getInstancePlaces"]...)
 	router.PUT(options.BaseURL+"/instance/places", wrapper.SetInstancePlaces, options.OperationMiddlewares["setInstancePlaces"]...)
+	router.GET(options.BaseURL+"/instance/gateway", wrapper.GetGateway, options.OperationMiddlewares["getGateway"]...)
+	router.GET(options.BaseURL+"/instance/model-prices", wrapper.ListModelPrices, options.OperationMiddlewares["listModelPrices"]...)
+	router.POST(options.BaseURL+"/instance/model-prices", wrapper.AddModelPrice, options.OperationMiddlewares["addModelPrice"]...)
+	router.GET(options.BaseURL+"/instance/model-limits", wrapper.GetInstanceModelLimits, options.OperationMiddlewares["getInstanceModelLimits"]...)
+	router.PUT(options.BaseURL+"/instance/model-limits", wrapper.SetInstanceModelLimits, options.OperationMiddlewares["setInstanceModelLimits"]...)
+	router.GET(options.BaseURL+"/teams/:team/model-limits", wrapper.GetModelLimits, options.OperationMiddlewares["getModelLimits"]...)
+	router.PUT(options.BaseURL+"/teams/:team/model-limits", wrapper.SetModelLimits, options.OperationMiddlewares["setModelLimits"]...)
+	router.GET(options.BaseURL+"/teams/:team/model-requests", wrapper.ListTeamModelRequests, options.OperationMiddlewares["listTeamModelRequests"]...)
+	router.GET(options.BaseURL+"/sessions/:id/model-requests", wrapper.ListModelRequests, options.OperationMiddlewares["listModelRequests"]...)
 	router.GET(options.BaseURL+"/instance/metrics", wrapper.GetInstanceMetrics, options.OperationMiddlewares["getInstanceMetrics"]...)
 	router.GET(options.BaseURL+"/metrics", wrapper.GetMetrics, options.OperationMiddlewares["getMetrics"]...)
 	router.POST(options.BaseURL+"/instance/places/e2b/test", wrapper.TestE2B, options.OperationMiddlewares["testE2B"]...)
@@ -13447,6 +13874,44 @@ func (response SyncTeamBillingdefaultApplicationProblemPlusJSONResponse) VisitSy
 	return err
 }
 
+type GetGatewayRequestObject struct {
+}
+
+type GetGatewayResponseObject interface {
+	VisitGetGatewayResponse(w http.ResponseWriter) error
+}
+
+type GetGateway200JSONResponse GatewayReport
+
+func (response GetGateway200JSONResponse) VisitGetGatewayResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetGatewaydefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetGatewaydefaultApplicationProblemPlusJSONResponse) VisitGetGatewayResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetMailRequestObject struct {
 }
 
@@ -13551,6 +14016,160 @@ type GetInstanceMetricsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetInstanceMetricsdefaultApplicationProblemPlusJSONResponse) VisitGetInstanceMetricsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceModelLimitsRequestObject struct {
+}
+
+type GetInstanceModelLimitsResponseObject interface {
+	VisitGetInstanceModelLimitsResponse(w http.ResponseWriter) error
+}
+
+type GetInstanceModelLimits200JSONResponse ModelLimitList
+
+func (response GetInstanceModelLimits200JSONResponse) VisitGetInstanceModelLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceModelLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetInstanceModelLimitsdefaultApplicationProblemPlusJSONResponse) VisitGetInstanceModelLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetInstanceModelLimitsRequestObject struct {
+	Body *SetInstanceModelLimitsJSONRequestBody
+}
+
+type SetInstanceModelLimitsResponseObject interface {
+	VisitSetInstanceModelLimitsResponse(w http.ResponseWriter) error
+}
+
+type SetInstanceModelLimits200JSONResponse ModelLimitList
+
+func (response SetInstanceModelLimits200JSONResponse) VisitSetInstanceModelLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetInstanceModelLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetInstanceModelLimitsdefaultApplicationProblemPlusJSONResponse) VisitSetInstanceModelLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListModelPricesRequestObject struct {
+}
+
+type ListModelPricesResponseObject interface {
+	VisitListModelPricesResponse(w http.ResponseWriter) error
+}
+
+type ListModelPrices200JSONResponse ModelPriceList
+
+func (response ListModelPrices200JSONResponse) VisitListModelPricesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListModelPricesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListModelPricesdefaultApplicationProblemPlusJSONResponse) VisitListModelPricesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddModelPriceRequestObject struct {
+	Body *AddModelPriceJSONRequestBody
+}
+
+type AddModelPriceResponseObject interface {
+	VisitAddModelPriceResponse(w http.ResponseWriter) error
+}
+
+type AddModelPrice201JSONResponse ModelPrice
+
+func (response AddModelPrice201JSONResponse) VisitAddModelPriceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AddModelPricedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AddModelPricedefaultApplicationProblemPlusJSONResponse) VisitAddModelPriceResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -17373,6 +17992,46 @@ func (response CreateWatchLinkdefaultApplicationProblemPlusJSONResponse) VisitCr
 	return err
 }
 
+type ListModelRequestsRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListModelRequestsParams
+}
+
+type ListModelRequestsResponseObject interface {
+	VisitListModelRequestsResponse(w http.ResponseWriter) error
+}
+
+type ListModelRequests200JSONResponse ModelRequestList
+
+func (response ListModelRequests200JSONResponse) VisitListModelRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListModelRequestsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListModelRequestsdefaultApplicationProblemPlusJSONResponse) VisitListModelRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetMomentRequestObject struct {
 	Id     Id `json:"id"`
 	Params GetMomentParams
@@ -19028,6 +19687,125 @@ type UpdateMemberdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdateMemberdefaultApplicationProblemPlusJSONResponse) VisitUpdateMemberResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetModelLimitsRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetModelLimitsResponseObject interface {
+	VisitGetModelLimitsResponse(w http.ResponseWriter) error
+}
+
+type GetModelLimits200JSONResponse ModelLimitList
+
+func (response GetModelLimits200JSONResponse) VisitGetModelLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetModelLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetModelLimitsdefaultApplicationProblemPlusJSONResponse) VisitGetModelLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetModelLimitsRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *SetModelLimitsJSONRequestBody
+}
+
+type SetModelLimitsResponseObject interface {
+	VisitSetModelLimitsResponse(w http.ResponseWriter) error
+}
+
+type SetModelLimits200JSONResponse ModelLimitList
+
+func (response SetModelLimits200JSONResponse) VisitSetModelLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetModelLimitsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetModelLimitsdefaultApplicationProblemPlusJSONResponse) VisitSetModelLimitsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamModelRequestsRequestObject struct {
+	Team   TeamSlug `json:"team"`
+	Params ListTeamModelRequestsParams
+}
+
+type ListTeamModelRequestsResponseObject interface {
+	VisitListTeamModelRequestsResponse(w http.ResponseWriter) error
+}
+
+type ListTeamModelRequests200JSONResponse ModelRequestList
+
+func (response ListTeamModelRequests200JSONResponse) VisitListTeamModelRequestsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTeamModelRequestsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTeamModelRequestsdefaultApplicationProblemPlusJSONResponse) VisitListTeamModelRequestsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -21786,6 +22564,9 @@ type StrictServerInterface interface {
 	// SyncTeamBilling Ask the payment service how a team stands; operators
 	// (POST /instance/billing/teams/{id}/sync)
 	SyncTeamBilling(ctx context.Context, request SyncTeamBillingRequestObject) (SyncTeamBillingResponseObject, error)
+	// GetGateway How the model gateway does; operators
+	// (GET /instance/gateway)
+	GetGateway(ctx context.Context, request GetGatewayRequestObject) (GetGatewayResponseObject, error)
 	// GetMail Whether this server sends mail, and how that goes; operators
 	// (GET /instance/mail)
 	GetMail(ctx context.Context, request GetMailRequestObject) (GetMailResponseObject, error)
@@ -21795,6 +22576,18 @@ type StrictServerInterface interface {
 	// GetInstanceMetrics How this server's places do, and what they cost this month; operators
 	// (GET /instance/metrics)
 	GetInstanceMetrics(ctx context.Context, request GetInstanceMetricsRequestObject) (GetInstanceMetricsResponseObject, error)
+	// GetInstanceModelLimits Which models every team may ask and how much; operators
+	// (GET /instance/model-limits)
+	GetInstanceModelLimits(ctx context.Context, request GetInstanceModelLimitsRequestObject) (GetInstanceModelLimitsResponseObject, error)
+	// SetInstanceModelLimits Replace which models every team may ask and how much; operators
+	// (PUT /instance/model-limits)
+	SetInstanceModelLimits(ctx context.Context, request SetInstanceModelLimitsRequestObject) (SetInstanceModelLimitsResponseObject, error)
+	// ListModelPrices What models cost from when on, every row there is; operators
+	// (GET /instance/model-prices)
+	ListModelPrices(ctx context.Context, request ListModelPricesRequestObject) (ListModelPricesResponseObject, error)
+	// AddModelPrice Add what a model costs from a time on; operators
+	// (POST /instance/model-prices)
+	AddModelPrice(ctx context.Context, request AddModelPriceRequestObject) (AddModelPriceResponseObject, error)
 	// GetInstancePlaces What operators say about this server's places; operators
 	// (GET /instance/places)
 	GetInstancePlaces(ctx context.Context, request GetInstancePlacesRequestObject) (GetInstancePlacesResponseObject, error)
@@ -22092,6 +22885,9 @@ type StrictServerInterface interface {
 	// CreateWatchLink Make a link with which somebody without a login watches this session
 	// (POST /sessions/{id}/links)
 	CreateWatchLink(ctx context.Context, request CreateWatchLinkRequestObject) (CreateWatchLinkResponseObject, error)
+	// ListModelRequests What the session's agent asked of models, newest first
+	// (GET /sessions/{id}/model-requests)
+	ListModelRequests(ctx context.Context, request ListModelRequestsRequestObject) (ListModelRequestsResponseObject, error)
 	// GetMoment The screen as it was at an offset of the output
 	// (GET /sessions/{id}/moment)
 	GetMoment(ctx context.Context, request GetMomentRequestObject) (GetMomentResponseObject, error)
@@ -22215,6 +23011,15 @@ type StrictServerInterface interface {
 	// UpdateMember Change a member's role
 	// (PATCH /teams/{team}/members/{id})
 	UpdateMember(ctx context.Context, request UpdateMemberRequestObject) (UpdateMemberResponseObject, error)
+	// GetModelLimits Which models the team may ask and how much
+	// (GET /teams/{team}/model-limits)
+	GetModelLimits(ctx context.Context, request GetModelLimitsRequestObject) (GetModelLimitsResponseObject, error)
+	// SetModelLimits Replace which models the team may ask and how much
+	// (PUT /teams/{team}/model-limits)
+	SetModelLimits(ctx context.Context, request SetModelLimitsRequestObject) (SetModelLimitsResponseObject, error)
+	// ListTeamModelRequests What the team's agents asked of models, newest first
+	// (GET /teams/{team}/model-requests)
+	ListTeamModelRequests(ctx context.Context, request ListTeamModelRequestsRequestObject) (ListTeamModelRequestsResponseObject, error)
 	// GetTeamPlaces What the team says about its places
 	// (GET /teams/{team}/places)
 	GetTeamPlaces(ctx context.Context, request GetTeamPlacesRequestObject) (GetTeamPlacesResponseObject, error)
@@ -23039,6 +23844,29 @@ func (sh *strictHandler) SyncTeamBilling(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// GetGateway operation middleware
+func (sh *strictHandler) GetGateway(ctx echo.Context) error {
+	var request GetGatewayRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetGateway(ctx.Request().Context(), request.(GetGatewayRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetGateway")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetGatewayResponseObject); ok {
+		return validResponse.VisitGetGatewayResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetMail operation middleware
 func (sh *strictHandler) GetMail(ctx echo.Context) error {
 	var request GetMailRequestObject
@@ -23125,6 +23953,144 @@ func (sh *strictHandler) GetInstanceMetrics(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetInstanceMetricsResponseObject); ok {
 		return validResponse.VisitGetInstanceMetricsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetInstanceModelLimits operation middleware
+func (sh *strictHandler) GetInstanceModelLimits(ctx echo.Context) error {
+	var request GetInstanceModelLimitsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetInstanceModelLimits(ctx.Request().Context(), request.(GetInstanceModelLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetInstanceModelLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetInstanceModelLimitsResponseObject); ok {
+		return validResponse.VisitGetInstanceModelLimitsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetInstanceModelLimits operation middleware
+func (sh *strictHandler) SetInstanceModelLimits(ctx echo.Context) error {
+	var request SetInstanceModelLimitsRequestObject
+
+	var body SetInstanceModelLimitsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetInstanceModelLimits(ctx.Request().Context(), request.(SetInstanceModelLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetInstanceModelLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetInstanceModelLimitsResponseObject); ok {
+		return validResponse.VisitSetInstanceModelLimitsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListModelPrices operation middleware
+func (sh *strictHandler) ListModelPrices(ctx echo.Context) error {
+	var request ListModelPricesRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListModelPrices(ctx.Request().Context(), request.(ListModelPricesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListModelPrices")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListModelPricesResponseObject); ok {
+		return validResponse.VisitListModelPricesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AddModelPrice operation middleware
+func (sh *strictHandler) AddModelPrice(ctx echo.Context) error {
+	var request AddModelPriceRequestObject
+
+	var body AddModelPriceJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AddModelPrice(ctx.Request().Context(), request.(AddModelPriceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AddModelPrice")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AddModelPriceResponseObject); ok {
+		return validResponse.VisitAddModelPriceResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -26363,6 +27329,32 @@ func (sh *strictHandler) CreateWatchLink(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// ListModelRequests operation middleware
+func (sh *strictHandler) ListModelRequests(ctx echo.Context, id Id, params ListModelRequestsParams) error {
+	var request ListModelRequestsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListModelRequests(ctx.Request().Context(), request.(ListModelRequestsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListModelRequests")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListModelRequestsResponseObject); ok {
+		return validResponse.VisitListModelRequestsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetMoment operation middleware
 func (sh *strictHandler) GetMoment(ctx echo.Context, id Id, params GetMomentParams) error {
 	var request GetMomentRequestObject
@@ -27667,6 +28659,105 @@ func (sh *strictHandler) UpdateMember(ctx echo.Context, team TeamSlug, id Id) er
 		return err
 	} else if validResponse, ok := response.(UpdateMemberResponseObject); ok {
 		return validResponse.VisitUpdateMemberResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetModelLimits operation middleware
+func (sh *strictHandler) GetModelLimits(ctx echo.Context, team TeamSlug) error {
+	var request GetModelLimitsRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetModelLimits(ctx.Request().Context(), request.(GetModelLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetModelLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetModelLimitsResponseObject); ok {
+		return validResponse.VisitGetModelLimitsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetModelLimits operation middleware
+func (sh *strictHandler) SetModelLimits(ctx echo.Context, team TeamSlug) error {
+	var request SetModelLimitsRequestObject
+
+	request.Team = team
+
+	var body SetModelLimitsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetModelLimits(ctx.Request().Context(), request.(SetModelLimitsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetModelLimits")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetModelLimitsResponseObject); ok {
+		return validResponse.VisitSetModelLimitsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListTeamModelRequests operation middleware
+func (sh *strictHandler) ListTeamModelRequests(ctx echo.Context, team TeamSlug, params ListTeamModelRequestsParams) error {
+	var request ListTeamModelRequestsRequestObject
+
+	request.Team = team
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTeamModelRequests(ctx.Request().Context(), request.(ListTeamModelRequestsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTeamModelRequests")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListTeamModelRequestsResponseObject); ok {
+		return validResponse.VisitListTeamModelRequestsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -359,6 +359,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/gateway": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How the model gateway does; operators */
+        get: operations["getGateway"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/instance/mail": {
         parameters: {
             query?: never;
@@ -410,6 +427,45 @@ export interface paths {
         get: operations["getInstanceMetrics"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/model-limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Which models every team may ask and how much; operators */
+        get: operations["getInstanceModelLimits"];
+        /** Replace which models every team may ask and how much; operators */
+        put: operations["setInstanceModelLimits"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/model-prices": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What models cost from when on, every row there is; operators
+         * @description By name, the latest first. Rows never change; what was answered keeps what it cost.
+         */
+        get: operations["listModelPrices"];
+        put?: never;
+        /** Add what a model costs from a time on; operators */
+        post: operations["addModelPrice"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1990,6 +2046,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/sessions/{id}/model-requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What the session's agent asked of models, newest first */
+        get: operations["listModelRequests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sessions/{id}/moment": {
         parameters: {
             query?: never;
@@ -2708,6 +2783,50 @@ export interface paths {
         head?: never;
         /** Change a member's role */
         patch: operations["updateMember"];
+        trace?: never;
+    };
+    "/teams/{team}/model-limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** Which models the team may ask and how much */
+        get: operations["getModelLimits"];
+        /** Replace which models the team may ask and how much */
+        put: operations["setModelLimits"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/model-requests": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What the team's agents asked of models, newest first
+         * @description Without those of private workspaces the caller may not see.
+         */
+        get: operations["listTeamModelRequests"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/teams/{team}/places": {
@@ -4605,6 +4724,82 @@ export interface components {
         ForgotPassword: {
             email: string;
         };
+        GatewayError: {
+            /** Format: int64 */
+            count: number;
+            /** @description budget_exceeded, rate_limited, model_not_allowed, upstream_unreachable, upstream_timeout, upstream_error, cut, client_gone; others may come */
+            error: string;
+            /** @description HTTP, as the agent saw it; 0 = it saw none */
+            status: number;
+        };
+        GatewayLine: {
+            /**
+             * Format: int64
+             * @description Without an answer
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description null = nothing was answered
+             */
+            first_byte_p50_ms: number | null;
+            /** Format: int64 */
+            first_byte_p95_ms: number | null;
+            name: string;
+            /**
+             * Format: int64
+             * @description By a budget or a rule of the team
+             */
+            refused: number;
+            /** Format: int64 */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Further tries before the first byte
+             */
+            retries: number;
+        };
+        GatewayReport: {
+            day: components["schemas"]["GatewaySpan"];
+            /** @description Whether agents are pointed at it */
+            enabled: boolean;
+            hour: components["schemas"]["GatewaySpan"];
+            /**
+             * Format: int64
+             * @description Requests under way now
+             */
+            in_flight: number;
+            /**
+             * Format: int64
+             * @description What the gateway itself took of the time to the first byte, µs: half took at most this
+             */
+            own_p50_us: number | null;
+            /**
+             * Format: int64
+             * @description Of 95 in 100
+             */
+            own_p95_us: number | null;
+            /**
+             * Format: int64
+             * @description Since when the next three are counted
+             */
+            since: number;
+        };
+        GatewaySpan: {
+            all: components["schemas"]["GatewayLine"];
+            /** @description The most frequent first */
+            errors: components["schemas"]["GatewayError"][];
+            /** Format: int64 */
+            from: number;
+            /** @description The busiest first */
+            models: components["schemas"]["GatewayLine"][];
+            /** Format: int64 */
+            to: number;
+            /** @description By host */
+            upstreams: components["schemas"]["GatewayLine"][];
+            /** @description false: only the newest 50,000 requests were looked at */
+            whole: boolean;
+        };
         /** @description Work that reached a limit. It goes on until ends_at, then everything is brought home and its sandbox stands still; it goes on by itself when the limit allows it */
         Grace: {
             /** Format: int64 */
@@ -5191,6 +5386,117 @@ export interface components {
             /** @description What is measured, and what is asked for */
             words: string;
         };
+        ModelLimit: {
+            allowed: boolean;
+            /** @description A name, the beginning of names followed by *, or * for all. The most exact one that fits says whether a model is allowed */
+            model: string;
+            /**
+             * Format: int64
+             * @description null = no bound
+             */
+            requests_minute: number | null;
+            /**
+             * Format: int64
+             * @description What goes in and comes out; reads of a cache do not count. null = no bound
+             */
+            tokens_minute: number | null;
+        };
+        ModelLimitList: {
+            /** @description The server's own */
+            instance: components["schemas"]["ModelLimit"][];
+            items: components["schemas"]["ModelLimit"][];
+        };
+        /** @description Nano-USD for a million tokens. null = not told apart, like input. */
+        ModelPrice: {
+            /** @description It came with the program */
+            built_in: boolean;
+            /** Format: int64 */
+            cache_read_nano: number | null;
+            /**
+             * Format: int64
+             * @description Kept for an hour
+             */
+            cache_write_hour_nano: number | null;
+            /**
+             * Format: int64
+             * @description Kept for five minutes
+             */
+            cache_write_nano: number | null;
+            /** Format: int64 */
+            created_at: number;
+            /** @description The operator's id */
+            created_by: string;
+            /** Format: int64 */
+            effective_from: number;
+            id: string;
+            /** @description It is what requests of this name are priced with now */
+            in_force: boolean;
+            /** Format: int64 */
+            input_nano: number;
+            /** @description A name, or the beginning of names followed by *; behind it @fast, @priority, @flex or @us for how it was served, and >272000 for prompts of more tokens than that */
+            model: string;
+            /** Format: int64 */
+            output_nano: number;
+        };
+        ModelPriceList: {
+            items: components["schemas"]["ModelPrice"][];
+        };
+        /** @description One question to a model. null = unknown. */
+        ModelRequest: {
+            agent: string;
+            /** @description messages, responses, chat_completions */
+            api: string;
+            /**
+             * Format: int64
+             * @description When it began
+             */
+            at: number;
+            attempts: number;
+            /** Format: int64 */
+            cache_read_tokens: number | null;
+            /** Format: int64 */
+            cache_write_hour_tokens: number | null;
+            /** Format: int64 */
+            cache_write_tokens: number | null;
+            /** Format: int64 */
+            cost_nano: number | null;
+            /** Format: int64 */
+            duration_ms: number;
+            /** @description "" = answered; under_way, budget_exceeded, rate_limited, model_not_allowed, upstream_unreachable, upstream_timeout, upstream_error, cut, client_gone */
+            error: string;
+            /** Format: int64 */
+            first_byte_ms: number;
+            id: string;
+            /** @description A subscription pays for it */
+            included: boolean;
+            /**
+             * Format: int64
+             * @description Neither read from a cache nor written to one
+             */
+            input_tokens: number | null;
+            model: string;
+            /**
+             * Format: int64
+             * @description With reasoning
+             */
+            output_tokens: number | null;
+            project_id: string;
+            /** Format: int64 */
+            reasoning_tokens: number | null;
+            session_id: string;
+            /** @description gateway, transcript or telemetry */
+            source: string;
+            /** @description HTTP; 0 = no answer */
+            status: number;
+            /** @description The provider's host */
+            upstream: string;
+            user_id: string;
+            workspace_id: string;
+        };
+        ModelRequestList: {
+            items: components["schemas"]["ModelRequest"][];
+            next_cursor: string | null;
+        };
         MySignIn: {
             has_password: boolean;
             identities: components["schemas"]["Identity"][];
@@ -5274,6 +5580,27 @@ export interface components {
         NewMember: {
             email: string;
             role: components["schemas"]["Role"];
+        };
+        NewModelLimits: {
+            items: components["schemas"]["ModelLimit"][];
+        };
+        NewModelPrice: {
+            /** Format: int64 */
+            cache_read_nano?: number | null;
+            /** Format: int64 */
+            cache_write_hour_nano?: number | null;
+            /** Format: int64 */
+            cache_write_nano?: number | null;
+            /**
+             * Format: int64
+             * @description ms UTC; without it now. A time in the past changes nothing that was answered already
+             */
+            effective_from?: number;
+            /** Format: int64 */
+            input_nano: number;
+            model: string;
+            /** Format: int64 */
+            output_nano: number;
         };
         NewPasskey: {
             /** @description The JSON form of what the browser made */
@@ -7861,6 +8188,27 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getGateway: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The last hour and day */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GatewayReport"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getMail: {
         parameters: {
             query?: never;
@@ -7923,6 +8271,98 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["InstanceMetrics"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getInstanceModelLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rules */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelLimitList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setInstanceModelLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewModelLimits"];
+            };
+        };
+        responses: {
+            /** @description The rules */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelLimitList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listModelPrices: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Prices */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelPriceList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    addModelPrice: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewModelPrice"];
+            };
+        };
+        responses: {
+            /** @description Added */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelPrice"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -10331,6 +10771,32 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listModelRequests: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Requests */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelRequestList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getMoment: {
         parameters: {
             query: {
@@ -11448,6 +11914,92 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Member"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getModelLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The team's rules, and those of the server */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelLimitList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setModelLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewModelLimits"];
+            };
+        };
+        responses: {
+            /** @description The rules */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelLimitList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTeamModelRequests: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                /** @description Only those with this error; any = with one */
+                error?: string;
+                /** @description Begun at this time or later */
+                from?: number;
+                limit?: components["parameters"]["Limit"];
+                model?: string;
+                /** @description Begun before this time */
+                to?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Requests */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelRequestList"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/billing/tokens"
+	"github.com/parawork/parawork/gateway"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/server/api"
+)
+
+// GetGateway tells how the model gateway does.
+func (h handlers) GetGateway(ctx context.Context, _ api.GetGatewayRequestObject) (api.GetGatewayResponseObject, error) {
+	hour, day, err := h.cfg.Gateway.Report(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := h.cfg.Gateway.Counts()
+	return api.GetGateway200JSONResponse{Enabled: h.cfg.GatewayEnabled, Hour: gatewaySpan(hour), Day: gatewaySpan(day), Since: c.Since, InFlight: c.InFlight,
+		OwnP50Us: c.Own.Below(gateway.OwnBounds[:], 50), OwnP95Us: c.Own.Below(gateway.OwnBounds[:], 95)}, nil
+}
+
+func gatewaySpan(s gateway.Span) api.GatewaySpan {
+	return api.GatewaySpan{From: s.From, To: s.To, Whole: s.Whole, All: gatewayLine(s.All), Upstreams: list(s.Upstreams, gatewayLine), Models: list(s.Models, gatewayLine),
+		Errors: list(s.Errors, func(e gateway.ErrorCount) api.GatewayError {
+			return api.GatewayError{Error: e.Error, Status: e.Status, Count: e.Count}
+		})}
+}
+
+func gatewayLine(l gateway.Line) api.GatewayLine {
+	return api.GatewayLine{Name: l.Name, Requests: l.Requests, Failed: l.Failed, Refused: l.Refused, Retries: l.Retries, FirstByteP50Ms: l.FirstByteP50Ms, FirstByteP95Ms: l.FirstByteP95Ms}
+}
+
+// ListModelPrices lists what models cost.
+func (h handlers) ListModelPrices(ctx context.Context, _ api.ListModelPricesRequestObject) (api.ListModelPricesResponseObject, error) {
+	all, err := h.cfg.Tokens.Prices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	inForce := tokens.InForce(all, h.cfg.Now().UnixMilli())
+	return api.ListModelPrices200JSONResponse{Items: list(all, func(p tokens.Price) api.ModelPrice { return modelPrice(p, inForce[p.ID]) })}, nil
+}
+
+func modelPrice(p tokens.Price, inForce bool) api.ModelPrice {
+	return api.ModelPrice{Id: p.ID, Model: p.Model, InputNano: p.InputNano, OutputNano: p.OutputNano, CacheReadNano: p.CacheReadNano, CacheWriteNano: p.CacheWriteNano,
+		CacheWriteHourNano: p.CacheWriteHourNano, EffectiveFrom: p.EffectiveFrom, BuiltIn: p.CreatedBy == "", InForce: inForce, CreatedBy: p.CreatedBy, CreatedAt: p.CreatedAt}
+}
+
+// AddModelPrice adds what a model costs from a time on.
+func (h handlers) AddModelPrice(ctx context.Context, req api.AddModelPriceRequestObject) (api.AddModelPriceResponseObject, error) {
+	b := req.Body
+	p, err := h.cfg.Tokens.AddPrice(ctx, callOf(ctx).actor.User.ID, tokens.Price{Model: b.Model, InputNano: b.InputNano, OutputNano: b.OutputNano, CacheReadNano: b.CacheReadNano,
+		CacheWriteNano: b.CacheWriteNano, CacheWriteHourNano: b.CacheWriteHourNano, EffectiveFrom: val(b.EffectiveFrom)})
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, "model_price", p.ID, p.Model)
+	all, err := h.cfg.Tokens.Prices(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return api.AddModelPrice201JSONResponse(modelPrice(p, tokens.InForce(all, h.cfg.Now().UnixMilli())[p.ID])), nil
+}
+
+func modelLimit(l gateway.Limit) api.ModelLimit {
+	return api.ModelLimit{Model: l.Model, Allowed: l.Allowed, RequestsMinute: l.RequestsMinute, TokensMinute: l.TokensMinute}
+}
+
+// modelLimits are the rules of a team, "" = of every team, with the server's own.
+func (h handlers) modelLimits(ctx context.Context, teamID string) (api.ModelLimitList, error) {
+	own, err := h.cfg.Gateway.Limits(ctx, teamID)
+	if err != nil {
+		return api.ModelLimitList{}, err
+	}
+	servers := own
+	if teamID != "" {
+		if servers, err = h.cfg.Gateway.Limits(ctx, ""); err != nil {
+			return api.ModelLimitList{}, err
+		}
+	}
+	return api.ModelLimitList{Items: list(own, modelLimit), Instance: list(servers, modelLimit)}, nil
+}
+
+func (h handlers) setModelLimits(ctx context.Context, teamID string, items []api.ModelLimit) (api.ModelLimitList, error) {
+	limits := list(items, func(l api.ModelLimit) gateway.Limit {
+		return gateway.Limit{Model: l.Model, Allowed: l.Allowed, RequestsMinute: l.RequestsMinute, TokensMinute: l.TokensMinute}
+	})
+	if err := h.cfg.Gateway.SetLimits(ctx, teamID, callOf(ctx).actor.User.ID, limits); err != nil {
+		return api.ModelLimitList{}, err
+	}
+	audit.Note(ctx, "rules", gateway.Words(limits))
+	return h.modelLimits(ctx, teamID)
+}
+
+// GetInstanceModelLimits tells which models every team may ask.
+func (h handlers) GetInstanceModelLimits(ctx context.Context, _ api.GetInstanceModelLimitsRequestObject) (api.GetInstanceModelLimitsResponseObject, error) {
+	out, err := h.modelLimits(ctx, "")
+	return api.GetInstanceModelLimits200JSONResponse(out), err
+}
+
+// SetInstanceModelLimits replaces them.
+func (h handlers) SetInstanceModelLimits(ctx context.Context, req api.SetInstanceModelLimitsRequestObject) (api.SetInstanceModelLimitsResponseObject, error) {
+	out, err := h.setModelLimits(ctx, "", req.Body.Items)
+	return api.SetInstanceModelLimits200JSONResponse(out), err
+}
+
+// GetModelLimits tells which models a team may ask.
+func (h handlers) GetModelLimits(ctx context.Context, _ api.GetModelLimitsRequestObject) (api.GetModelLimitsResponseObject, error) {
+	out, err := h.modelLimits(ctx, callOf(ctx).team.ID)
+	return api.GetModelLimits200JSONResponse(out), err
+}
+
+// SetModelLimits replaces them.
+func (h handlers) SetModelLimits(ctx context.Context, req api.SetModelLimitsRequestObject) (api.SetModelLimitsResponseObject, error) {
+	out, err := h.setModelLimits(ctx, callOf(ctx).team.ID, req.Body.Items)
+	return api.SetModelLimits200JSONResponse(out), err
+}
+
+func modelRequest(r tokens.Request) api.ModelRequest {
+	return api.ModelRequest{Id: r.ID, SessionId: r.SessionID, WorkspaceId: r.WorkspaceID, ProjectId: r.ProjectID, UserId: r.UserID, Agent: r.Agent, Source: r.Source, Api: r.API,
+		Model: r.Model, Upstream: r.Upstream, Status: r.Status, Error: r.Error, Attempts: r.Attempts, InputTokens: r.Input, OutputTokens: r.Output, CacheReadTokens: r.CacheRead,
+		CacheWriteTokens: r.CacheWrite, CacheWriteHourTokens: r.CacheWriteHour, ReasoningTokens: r.Reasoning, CostNano: r.CostNano, Included: r.PriceID == tokens.Included,
+		FirstByteMs: r.FirstByteMs, DurationMs: r.DurationMs, At: r.At}
+}
+
+func (h handlers) modelRequests(ctx context.Context, f tokens.Filter, limit *int, cursor *string) (api.ModelRequestList, error) {
+	items, next, err := h.cfg.Tokens.Requests(ctx, f, page.Page{Limit: val(limit), Cursor: val(cursor)})
+	return api.ModelRequestList{Items: list(items, modelRequest), NextCursor: text(next)}, err
+}
+
+// ListTeamModelRequests lists what a team's agents asked, without what the caller may not see.
+func (h handlers) ListTeamModelRequests(ctx context.Context, req api.ListTeamModelRequestsRequestObject) (api.ListTeamModelRequestsResponseObject, error) {
+	p, call := req.Params, callOf(ctx)
+	f := tokens.Filter{TeamID: call.team.ID, Model: val(p.Model), Error: val(p.Error), From: val(p.From), Until: val(p.To)}
+	hidden, err := h.veiled(ctx, call.actor, call.team.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range hidden {
+		f.NotIn = append(f.NotIn, w.ID)
+	}
+	out, err := h.modelRequests(ctx, f, p.Limit, p.Cursor)
+	return api.ListTeamModelRequests200JSONResponse(out), err
+}
+
+// ListModelRequests lists what a session's agent asked.
+func (h handlers) ListModelRequests(ctx context.Context, req api.ListModelRequestsRequestObject) (api.ListModelRequestsResponseObject, error) {
+	out, err := h.modelRequests(ctx, tokens.Filter{TeamID: callOf(ctx).team.ID, SessionID: req.Id}, req.Params.Limit, req.Params.Cursor)
+	return api.ListModelRequests200JSONResponse(out), err
+}
