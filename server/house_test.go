@@ -25,6 +25,7 @@ import (
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/price"
+	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
@@ -129,6 +130,9 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
 		return billing.Budget{LimitNano: 500 * billing.Nano, Limited: true}, nil
 	}})
+	quotas := quota.New(quota.Config{Store: store.NewQuota(h.db), Now: ledger.Now, Events: h.bus, DefaultPlan: func(ctx context.Context) string {
+		return h.cfg.Settings.Values(ctx).DefaultPlan
+	}})
 	far := fake.NewWorld(filepath.Join(h.dir, "machines"), nil)
 	t.Cleanup(far.Close)
 	h.family = fake.NewFamily(far)
@@ -158,7 +162,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
-	h.cfg.Secrets = sec
+	h.cfg.Secrets, h.cfg.Quota = sec, quotas
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),

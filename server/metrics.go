@@ -31,6 +31,9 @@ func (h handlers) executorsOf(ctx context.Context) func(executors.Standing) api.
 	case b.Limited:
 		left = new(b.LeftNano())
 	}
+	if own := h.teamLeft(ctx); own != nil && (left == nil || *own < *left) {
+		left = own
+	}
 	return func(s executors.Standing) api.Executor {
 		out := executorOf(s)
 		if s.PriceNano > 0 || len(s.Sizes) > 0 && s.Sizes[len(s.Sizes)-1].PriceNano > 0 {

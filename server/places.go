@@ -36,7 +36,7 @@ func executorOf(s executors.Standing) api.Executor {
 
 func sizeOf(s executors.Size) api.PlaceSize {
 	return api.PlaceSize{Cpus: s.CPUs, MemoryMb: s.MemoryMB, PriceNanoPerHour: s.PriceNano, Available: s.Available, Reason: s.Reason,
-		Cure: s.Cure, Default: s.Default}
+		Cure: s.Cure, Default: s.Default, Refused: refusalOf(s)}
 }
 
 func boundaryName(b executors.Boundary) string {

@@ -42,6 +42,8 @@ var auditWords = map[string]string{
 	"endOtherLoginSessions": "login_session.end_others",
 	"createMySecret":        "secret.create",
 	"createInstanceTeam":    "team.create",
+	"setInstanceTeamPlan":   "team_plan.set",
+	"setInstanceTeamQuotas": "team_quotas.set",
 	"redeliver":             "webhook.redeliver",
 	"fallBack":              "workspace.fall_back",
 	"testE2B":               "e2b.test",

@@ -22,6 +22,7 @@ import (
 	"github.com/parawork/parawork/accounts/watch"
 	"github.com/parawork/parawork/billing"
 	"github.com/parawork/parawork/billing/price"
+	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
@@ -64,6 +65,7 @@ type Config struct {
 	Reports    *stripe.Reporter
 	Tokens     *tokens.Meter
 	Gateway    *gateway.Service
+	Quota      *quota.Service
 	Commands   *executors.Commands
 	Files      *filesync.Service
 	Sessions   *sessions.Service
@@ -103,8 +105,8 @@ func (c *Config) Validate() error {
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}
-	if c.Secrets == nil || c.Mail == nil || c.Payments == nil || c.Reports == nil {
-		return errors.New("server: Secrets, Mail, Payments and Reports are needed")
+	if c.Secrets == nil || c.Mail == nil || c.Payments == nil || c.Quota == nil || c.Reports == nil {
+		return errors.New("server: Secrets, Mail, Quota, Payments and Reports are needed")
 	}
 	if c.Tokens == nil || c.Gateway == nil {
 		return errors.New("server: Tokens and Gateway are needed")

@@ -361,7 +361,7 @@ func (s *Service) SetPlan(ctx context.Context, teamID, planID, source string, se
 	}
 	if was.PlanID != is.PlanID {
 		if source == ByStripe && s.cfg.Audit != nil {
-			err := s.cfg.Audit.Append(ctx, audit.Entry{Chain: teamID, Action: "team.plan", TargetKind: "team", TargetID: teamID, Result: audit.Done,
+			err := s.cfg.Audit.Append(ctx, audit.Entry{Chain: teamID, Action: "team_plan.set", TargetKind: "team", TargetID: teamID, Result: audit.Done,
 				Data: map[string]string{"from": was.PlanID, "to": is.PlanID, "source": source}})
 			if err != nil {
 				s.cfg.Log.Error("a change of plan could not be recorded", "team_id", teamID, "error", err)

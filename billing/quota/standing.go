@@ -223,7 +223,13 @@ func (s *Service) UserStanding(ctx context.Context, teamID, userID string) (User
 	if err != nil {
 		return UserStanding{}, err
 	}
-	return s.userStanding(ctx, teamID, userID, q, plan, monthOf(s.cfg.Now()), "")
+	out, err := s.userStanding(ctx, teamID, userID, q, plan, monthOf(s.cfg.Now()), "")
+	if err == nil && userID != "" {
+		if out.ByHand, err = s.cfg.Store.UserByHand(ctx, teamID, userID); err != nil {
+			err = fmt.Errorf("reading a user's quota: %w", err)
+		}
+	}
+	return out, err
 }
 
 // userStanding leaves out a sandbox that is asked for.

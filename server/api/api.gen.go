@@ -311,6 +311,33 @@ func (e Boundary) Valid() bool {
 	}
 }
 
+// Defines values for BudgetStandingState.
+const (
+	BudgetStandingStateGrace   BudgetStandingState = "grace"
+	BudgetStandingStateOk      BudgetStandingState = "ok"
+	BudgetStandingStateOverage BudgetStandingState = "overage"
+	BudgetStandingStateStopped BudgetStandingState = "stopped"
+	BudgetStandingStateWarned  BudgetStandingState = "warned"
+)
+
+// Valid indicates whether the value is a known member of the BudgetStandingState enum.
+func (e BudgetStandingState) Valid() bool {
+	switch e {
+	case BudgetStandingStateGrace:
+		return true
+	case BudgetStandingStateOk:
+		return true
+	case BudgetStandingStateOverage:
+		return true
+	case BudgetStandingStateStopped:
+		return true
+	case BudgetStandingStateWarned:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ChangeStatus.
 const (
 	Added       ChangeStatus = "added"
@@ -2796,6 +2823,23 @@ type BranchName struct {
 	Branch string `json:"branch"`
 }
 
+// BudgetAlert defines model for BudgetAlert.
+type BudgetAlert struct {
+	Limit   int64  `json:"limit"`
+	NotedAt int64  `json:"noted_at"`
+	Percent int64  `json:"percent"`
+	Period  string `json:"period"`
+
+	// Scope user_hours, team_budget or team_overage
+	Scope string `json:"scope"`
+
+	// ScopeId Of the user or the team
+	ScopeId string `json:"scope_id"`
+
+	// Used Nano-USD, or ms of user_hours
+	Used int64 `json:"used"`
+}
+
 // BudgetMetrics defines model for BudgetMetrics.
 type BudgetMetrics struct {
 	LeftNano *int64 `json:"left_nano"`
@@ -2804,6 +2848,70 @@ type BudgetMetrics struct {
 	LimitNano *int64 `json:"limit_nano"`
 	SpentNano int64  `json:"spent_nano"`
 }
+
+// BudgetOfTeam defines model for BudgetOfTeam.
+type BudgetOfTeam struct {
+	// Alerts Of this month, the newest first
+	Alerts []BudgetAlert `json:"alerts"`
+
+	// CountTokens What models cost counts in it
+	CountTokens bool `json:"count_tokens"`
+
+	// GraceSeconds For how long work goes on once nothing is left
+	GraceSeconds int64 `json:"grace_seconds"`
+
+	// LimitNano Nano-USD a month; null = without bound
+	LimitNano *int64 `json:"limit_nano"`
+
+	// Overage At 100 % work goes on, up to the cap
+	Overage bool `json:"overage"`
+
+	// OverageCapNano Beyond the limit; null = without bound
+	OverageCapNano *int64 `json:"overage_cap_nano"`
+
+	// Standing Of this month (UTC), up to now. Money in nano-USD
+	Standing BudgetStanding `json:"standing"`
+	Tell     TellWays       `json:"tell"`
+
+	// Thresholds Percent, ascending: people are told once when each is passed
+	Thresholds []int64 `json:"thresholds"`
+}
+
+// BudgetStanding Of this month (UTC), up to now. Money in nano-USD
+type BudgetStanding struct {
+	// ExhaustedAt When nothing is left at this rate; null = not this month
+	ExhaustedAt *int64 `json:"exhausted_at"`
+
+	// LeftNano What may still be spent, overage included; null = without bound
+	LeftNano *int64 `json:"left_nano"`
+
+	// Percent Of the limit; null = without bound
+	Percent *int64 `json:"percent"`
+
+	// Period Such as 2026-11
+	Period string `json:"period"`
+
+	// RateNanoPerHour Of what runs now, and of models by their last hour where they count
+	RateNanoPerHour int64 `json:"rate_nano_per_hour"`
+
+	// ReservedNano Held back for sandboxes that are starting
+	ReservedNano int64 `json:"reserved_nano"`
+	ResetsAt     int64 `json:"resets_at"`
+	SandboxNano  int64 `json:"sandbox_nano"`
+
+	// SpentNano What counts in the budget
+	SpentNano int64               `json:"spent_nano"`
+	State     BudgetStandingState `json:"state"`
+
+	// TokensNano What models cost, as far as it is known
+	TokensNano int64 `json:"tokens_nano"`
+
+	// TokensUnknown Answers of models whose cost nobody knows
+	TokensUnknown int64 `json:"tokens_unknown"`
+}
+
+// BudgetStandingState defines model for BudgetStanding.State.
+type BudgetStandingState string
 
 // Change defines model for Change.
 type Change struct {
@@ -3848,6 +3956,19 @@ type KeepRequest struct {
 	AttemptId string `json:"attempt_id"`
 }
 
+// KillSwitchState defines model for KillSwitchState.
+type KillSwitchState struct {
+	// At When it was last set
+	At *int64 `json:"at"`
+
+	// On No paid sandbox begins
+	On     bool   `json:"on"`
+	Reason string `json:"reason"`
+
+	// Stop What runs is stopped, too
+	Stop bool `json:"stop"`
+}
+
 // Limits defines model for Limits.
 type Limits struct {
 	// ExistingLogin Whether you may use the server user's own agent logins
@@ -4155,6 +4276,33 @@ type ModelRequestList struct {
 	NextCursor *string        `json:"next_cursor"`
 }
 
+// MyQuota defines model for MyQuota.
+type MyQuota struct {
+	// ByHand What was said of one user. A name that is absent is the plan's; null is without bound
+	ByHand QuotaByHand `json:"by_hand"`
+
+	// Effective What may be used of metered places; null is without bound
+	Effective   Quota  `json:"effective"`
+	ExhaustedAt *int64 `json:"exhausted_at"`
+	Percent     *int64 `json:"percent"`
+
+	// Plan What may be used of metered places; null is without bound
+	Plan     Quota  `json:"plan"`
+	PlanName string `json:"plan_name"`
+	ResetsAt int64  `json:"resets_at"`
+	Team     struct {
+		Id   string `json:"id"`
+		Name string `json:"name"`
+		Slug string `json:"slug"`
+	} `json:"team"`
+	Used QuotaUsed `json:"used"`
+}
+
+// MyQuotas defines model for MyQuotas.
+type MyQuotas struct {
+	Items []MyQuota `json:"items"`
+}
+
 // MySignIn defines model for MySignIn.
 type MySignIn struct {
 	HasPassword       bool       `json:"has_password"`
@@ -4301,6 +4449,28 @@ type NewPasskey struct {
 	// Credential The JSON form of what the browser made
 	Credential json.RawMessage `json:"credential"`
 	Name       string          `json:"name"`
+}
+
+// NewPlan defines model for NewPlan.
+type NewPlan struct {
+	Concurrent     Maybe   `json:"concurrent,omitempty"`
+	ConcurrentTeam Maybe   `json:"concurrent_team,omitempty"`
+	Cpus           Maybe   `json:"cpus,omitempty"`
+	CreationsHour  Maybe   `json:"creations_hour,omitempty"`
+	Description    *string `json:"description,omitempty"`
+	HoursMonth     Maybe   `json:"hours_month,omitempty"`
+
+	// Id A slug: a-z, 0-9 and -
+	Id             string `json:"id"`
+	MemoryMb       Maybe  `json:"memory_mb,omitempty"`
+	MeteredUsage   *bool  `json:"metered_usage,omitempty"`
+	Name           string `json:"name"`
+	Offered        *bool  `json:"offered,omitempty"`
+	Position       *int64 `json:"position,omitempty"`
+	SeatMonthNano  *int64 `json:"seat_month_nano,omitempty"`
+	Seats          Maybe  `json:"seats,omitempty"`
+	SessionMinutes Maybe  `json:"session_minutes,omitempty"`
+	TrialDays      *int64 `json:"trial_days,omitempty"`
 }
 
 // NewPrice defines model for NewPrice.
@@ -4690,6 +4860,9 @@ type PlaceSize struct {
 
 	// Reason Why it cannot be had, in words
 	Reason string `json:"reason"`
+
+	// Refused Why who asks may not have the size
+	Refused *SizeRefusal `json:"refused,omitempty"`
 }
 
 // PlaceTest defines model for PlaceTest.
@@ -4701,6 +4874,69 @@ type PlaceTest struct {
 
 	// Reason In words, when not ok
 	Reason string `json:"reason"`
+}
+
+// Plan defines model for Plan.
+type Plan struct {
+	Concurrent     *int64 `json:"concurrent"`
+	ConcurrentTeam *int64 `json:"concurrent_team"`
+	Cpus           *int64 `json:"cpus"`
+	CreationsHour  *int64 `json:"creations_hour"`
+	Description    string `json:"description"`
+	HoursMonth     *int64 `json:"hours_month"`
+	Id             string `json:"id"`
+	MemoryMb       *int64 `json:"memory_mb"`
+
+	// MeteredUsage Usage is billed on top
+	MeteredUsage bool   `json:"metered_usage"`
+	Name         string `json:"name"`
+
+	// Offered Teams may choose it themselves
+	Offered bool `json:"offered"`
+
+	// Position Among the plans
+	Position int64 `json:"position"`
+
+	// SeatMonthNano Price of a seat a month, whole cents
+	SeatMonthNano  int64  `json:"seat_month_nano"`
+	Seats          *int64 `json:"seats"`
+	SessionMinutes *int64 `json:"session_minutes"`
+	TrialDays      int64  `json:"trial_days"`
+}
+
+// PlanList defines model for PlanList.
+type PlanList struct {
+	// DefaultLocked config.json says it
+	DefaultLocked bool `json:"default_locked"`
+
+	// DefaultPlan What teams have that nobody gave one
+	DefaultPlan string `json:"default_plan"`
+	Items       []Plan `json:"items"`
+}
+
+// PlanPatch What is left out stays; of a new plan it is without bound, 0 or false
+type PlanPatch struct {
+	Concurrent     Maybe   `json:"concurrent,omitempty"`
+	ConcurrentTeam Maybe   `json:"concurrent_team,omitempty"`
+	Cpus           Maybe   `json:"cpus,omitempty"`
+	CreationsHour  Maybe   `json:"creations_hour,omitempty"`
+	Description    *string `json:"description,omitempty"`
+	HoursMonth     Maybe   `json:"hours_month,omitempty"`
+	MemoryMb       Maybe   `json:"memory_mb,omitempty"`
+	MeteredUsage   *bool   `json:"metered_usage,omitempty"`
+	Name           *string `json:"name,omitempty"`
+	Offered        *bool   `json:"offered,omitempty"`
+	Position       *int64  `json:"position,omitempty"`
+	SeatMonthNano  *int64  `json:"seat_month_nano,omitempty"`
+	Seats          Maybe   `json:"seats,omitempty"`
+	SessionMinutes Maybe   `json:"session_minutes,omitempty"`
+	TrialDays      *int64  `json:"trial_days,omitempty"`
+}
+
+// PlanRef defines model for PlanRef.
+type PlanRef struct {
+	Id   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // PoolMetrics Sandboxes made ahead of time
@@ -5028,6 +5264,66 @@ type QuestionOption struct {
 
 // QuestionOptionRole defines model for QuestionOption.Role.
 type QuestionOptionRole string
+
+// Quota What may be used of metered places; null is without bound
+type Quota struct {
+	// Concurrent Sandboxes at once, of a user
+	Concurrent *int64 `json:"concurrent"`
+
+	// ConcurrentTeam Sandboxes at once, of the team
+	ConcurrentTeam *int64 `json:"concurrent_team"`
+
+	// Cpus Largest size
+	Cpus *int64 `json:"cpus"`
+
+	// CreationsHour Sandboxes made in an hour, of a user; of a team five times as many
+	CreationsHour *int64 `json:"creations_hour"`
+
+	// HoursMonth Hours a month
+	HoursMonth *int64 `json:"hours_month"`
+
+	// MemoryMb Largest size
+	MemoryMb *int64 `json:"memory_mb"`
+
+	// Seats Members of the team
+	Seats *int64 `json:"seats"`
+
+	// SessionMinutes Longest run of a sandbox
+	SessionMinutes *int64 `json:"session_minutes"`
+}
+
+// QuotaByHand What was said of one user. A name that is absent is the plan's; null is without bound
+type QuotaByHand map[string]*int64
+
+// QuotaChange defines model for QuotaChange.
+type QuotaChange struct {
+	Concurrent Maybe `json:"concurrent,omitempty"`
+	Cpus       Maybe `json:"cpus,omitempty"`
+	HoursMonth Maybe `json:"hours_month,omitempty"`
+
+	// Inherit Names of those that are the plan's again
+	Inherit        *[]string `json:"inherit,omitempty"`
+	MemoryMb       Maybe     `json:"memory_mb,omitempty"`
+	SessionMinutes Maybe     `json:"session_minutes,omitempty"`
+	UserId         string    `json:"user_id"`
+}
+
+// QuotaChanges defines model for QuotaChanges.
+type QuotaChanges struct {
+	Items []QuotaChange `json:"items"`
+}
+
+// QuotaUsed defines model for QuotaUsed.
+type QuotaUsed struct {
+	// HoursMs How long sandboxes of metered places ran this month
+	HoursMs int64 `json:"hours_ms"`
+
+	// ReservedMs Held back for sandboxes that are starting
+	ReservedMs int64 `json:"reserved_ms"`
+
+	// Running Sandboxes of metered places now, starts among them
+	Running int64 `json:"running"`
+}
 
 // RecoveryCodes defines model for RecoveryCodes.
 type RecoveryCodes struct {
@@ -5824,6 +6120,14 @@ type SizeMark struct {
 	Rows   int   `json:"rows"`
 }
 
+// SizeRefusal Why who asks may not have the size
+type SizeRefusal struct {
+	// Code As of the error that a start would get
+	Code   string `json:"code"`
+	Cure   string `json:"cure"`
+	Reason string `json:"reason"`
+}
+
 // Snapshot defines model for Snapshot.
 type Snapshot struct {
 	Commit      string `json:"commit"`
@@ -5975,6 +6279,17 @@ type TeamBill struct {
 	Team         BilledTeam `json:"team"`
 }
 
+// TeamBudgetPatch defines model for TeamBudgetPatch.
+type TeamBudgetPatch struct {
+	CountTokens    *bool     `json:"count_tokens,omitempty"`
+	GraceSeconds   *int64    `json:"grace_seconds,omitempty"`
+	LimitNano      Maybe     `json:"limit_nano,omitempty"`
+	Overage        *bool     `json:"overage,omitempty"`
+	OverageCapNano Maybe     `json:"overage_cap_nano,omitempty"`
+	Tell           *TellWays `json:"tell,omitempty"`
+	Thresholds     *[]int64  `json:"thresholds,omitempty"`
+}
+
 // TeamCache defines model for TeamCache.
 type TeamCache struct {
 	Bytes int64 `json:"bytes"`
@@ -6054,6 +6369,22 @@ type TeamPlacesPatch struct {
 	WeakestBoundary *Boundary `json:"weakest_boundary,omitempty"`
 }
 
+// TeamPlan defines model for TeamPlan.
+type TeamPlan struct {
+	// PaidPlanId What the team pays for
+	PaidPlanId *string `json:"paid_plan_id"`
+	Plan       Plan    `json:"plan"`
+
+	// Source operator or stripe; empty for the default plan
+	Source string `json:"source"`
+}
+
+// TeamQuotas defines model for TeamQuotas.
+type TeamQuotas struct {
+	Items []UserQuota `json:"items"`
+	Plan  PlanRef     `json:"plan"`
+}
+
 // TeamStorage defines model for TeamStorage.
 type TeamStorage struct {
 	// Bytes On disk
@@ -6080,6 +6411,16 @@ type TeamStorageWorkspace struct {
 	Name     string `json:"name"`
 	Printed  int64  `json:"printed"`
 	Sessions int    `json:"sessions"`
+}
+
+// TellWays defines model for TellWays.
+type TellWays struct {
+	// App In the app
+	App bool `json:"app"`
+
+	// Mail By e-mail to owners and admins
+	Mail     bool `json:"mail"`
+	Webhooks bool `json:"webhooks"`
 }
 
 // TextSetting defines model for TextSetting.
@@ -6307,6 +6648,30 @@ type UserCost struct {
 
 	// UserId Empty = the server
 	UserId string `json:"user_id"`
+}
+
+// UserQuota defines model for UserQuota.
+type UserQuota struct {
+	// ByHand What was said of one user. A name that is absent is the plan's; null is without bound
+	ByHand QuotaByHand `json:"by_hand"`
+
+	// ByOperator Those by hand that an operator gave
+	ByOperator []string `json:"by_operator"`
+
+	// Effective What may be used of metered places; null is without bound
+	Effective Quota `json:"effective"`
+
+	// ExhaustedAt When the hours are used up if all goes on as now; null = not this month
+	ExhaustedAt *int64 `json:"exhausted_at"`
+
+	// Percent Of the hours; null = without bound
+	Percent *int64 `json:"percent"`
+
+	// Plan What may be used of metered places; null is without bound
+	Plan     Quota     `json:"plan"`
+	ResetsAt int64     `json:"resets_at"`
+	Used     QuotaUsed `json:"used"`
+	User     Person    `json:"user"`
 }
 
 // WatchLink defines model for WatchLink.
@@ -6758,6 +7123,22 @@ type ExportInstanceAuditParamsFormat string
 // ExportInstanceAuditParamsResult defines parameters for ExportInstanceAudit.
 type ExportInstanceAuditParamsResult string
 
+// SetKillSwitchJSONBody defines parameters for SetKillSwitch.
+type SetKillSwitchJSONBody struct {
+	On bool `json:"on"`
+
+	// Reason Told to who is refused
+	Reason *string `json:"reason,omitempty"`
+
+	// Stop What runs is stopped
+	Stop *bool `json:"stop,omitempty"`
+}
+
+// SetDefaultPlanJSONBody defines parameters for SetDefaultPlan.
+type SetDefaultPlanJSONBody struct {
+	DefaultPlan string `json:"default_plan"`
+}
+
 // ListInstanceRunnersParams defines parameters for ListInstanceRunners.
 type ListInstanceRunnersParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -6770,6 +7151,11 @@ type ListInstanceTeamsParams struct {
 	Q      *string `form:"q,omitempty" json:"q,omitempty"`
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// SetInstanceTeamPlanJSONBody defines parameters for SetInstanceTeamPlan.
+type SetInstanceTeamPlanJSONBody struct {
+	PlanId *string `json:"plan_id"`
 }
 
 // GetInstanceUsageParams defines parameters for GetInstanceUsage.
@@ -7210,6 +7596,9 @@ type SnoozeInboxItemJSONRequestBody = SnoozeRequest
 // AcceptDiscrepancyJSONRequestBody defines body for AcceptDiscrepancy for application/json ContentType.
 type AcceptDiscrepancyJSONRequestBody = DiscrepancyKey
 
+// SetKillSwitchJSONRequestBody defines body for SetKillSwitch for application/json ContentType.
+type SetKillSwitchJSONRequestBody SetKillSwitchJSONBody
+
 // TestMailJSONRequestBody defines body for TestMail for application/json ContentType.
 type TestMailJSONRequestBody = MailTest
 
@@ -7225,11 +7614,26 @@ type SetInstancePlacesJSONRequestBody = InstancePlacesPatch
 // TestE2BJSONRequestBody defines body for TestE2B for application/json ContentType.
 type TestE2BJSONRequestBody = E2BTrial
 
+// CreatePlanJSONRequestBody defines body for CreatePlan for application/json ContentType.
+type CreatePlanJSONRequestBody = NewPlan
+
+// SetDefaultPlanJSONRequestBody defines body for SetDefaultPlan for application/json ContentType.
+type SetDefaultPlanJSONRequestBody SetDefaultPlanJSONBody
+
+// UpdatePlanJSONRequestBody defines body for UpdatePlan for application/json ContentType.
+type UpdatePlanJSONRequestBody = PlanPatch
+
 // AddPriceJSONRequestBody defines body for AddPrice for application/json ContentType.
 type AddPriceJSONRequestBody = NewPrice
 
 // CreateInstanceTeamJSONRequestBody defines body for CreateInstanceTeam for application/json ContentType.
 type CreateInstanceTeamJSONRequestBody = NewInstanceTeam
+
+// SetInstanceTeamPlanJSONRequestBody defines body for SetInstanceTeamPlan for application/json ContentType.
+type SetInstanceTeamPlanJSONRequestBody SetInstanceTeamPlanJSONBody
+
+// SetInstanceTeamQuotasJSONRequestBody defines body for SetInstanceTeamQuotas for application/json ContentType.
+type SetInstanceTeamQuotasJSONRequestBody = QuotaChanges
 
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = NewInstanceUser
@@ -7354,6 +7758,9 @@ type BeginCheckoutJSONRequestBody = CheckoutRequest
 // SyncBillingJSONRequestBody defines body for SyncBilling for application/json ContentType.
 type SyncBillingJSONRequestBody = BillingSync
 
+// SetTeamBudgetJSONRequestBody defines body for SetTeamBudget for application/json ContentType.
+type SetTeamBudgetJSONRequestBody = TeamBudgetPatch
+
 // CreateInviteJSONRequestBody defines body for CreateInvite for application/json ContentType.
 type CreateInviteJSONRequestBody = NewInvite
 
@@ -7371,6 +7778,9 @@ type SetTeamPlacesJSONRequestBody = TeamPlacesPatch
 
 // CreateProjectJSONRequestBody defines body for CreateProject for application/json ContentType.
 type CreateProjectJSONRequestBody = NewProject
+
+// SetTeamQuotasJSONRequestBody defines body for SetTeamQuotas for application/json ContentType.
+type SetTeamQuotasJSONRequestBody = QuotaChanges
 
 // CreateRunnerJSONRequestBody defines body for CreateRunner for application/json ContentType.
 type CreateRunnerJSONRequestBody = NewRunner
@@ -7488,6 +7898,12 @@ type ServerInterface interface {
 	// GetGateway How the model gateway does; operators
 	// (GET /instance/gateway)
 	GetGateway(ctx echo.Context) error
+	// GetKillSwitch Whether paid sandboxes may begin at all; operators
+	// (GET /instance/kill-switch)
+	GetKillSwitch(ctx echo.Context) error
+	// SetKillSwitch Keep paid sandboxes of everybody from beginning, or let them begin again; operators
+	// (PUT /instance/kill-switch)
+	SetKillSwitch(ctx echo.Context) error
 	// GetMail Whether this server sends mail, and how that goes; operators
 	// (GET /instance/mail)
 	GetMail(ctx echo.Context) error
@@ -7518,6 +7934,21 @@ type ServerInterface interface {
 	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
 	// (POST /instance/places/e2b/test)
 	TestE2B(ctx echo.Context) error
+	// ListPlans All plans, and the one teams have that nobody gave one; operators
+	// (GET /instance/plans)
+	ListPlans(ctx echo.Context) error
+	// CreatePlan Make a plan; operators
+	// (POST /instance/plans)
+	CreatePlan(ctx echo.Context) error
+	// SetDefaultPlan Choose the plan of teams that nobody gave one; operators
+	// (PUT /instance/plans)
+	SetDefaultPlan(ctx echo.Context) error
+	// DeletePlan Delete a plan nobody has; operators
+	// (DELETE /instance/plans/{id})
+	DeletePlan(ctx echo.Context, id Id) error
+	// UpdatePlan Change a plan, at once for all teams that have it; operators
+	// (PATCH /instance/plans/{id})
+	UpdatePlan(ctx echo.Context, id Id) error
 	// ListPrices The price book, what holds and what held; operators
 	// (GET /instance/prices)
 	ListPrices(ctx echo.Context) error
@@ -7536,6 +7967,18 @@ type ServerInterface interface {
 	// CreateInstanceTeam Make a team for a user, who owns it; operators
 	// (POST /instance/teams)
 	CreateInstanceTeam(ctx echo.Context) error
+	// GetInstanceTeamPlan Which plan a team has, and who gave it; operators
+	// (GET /instance/teams/{id}/plan)
+	GetInstanceTeamPlan(ctx echo.Context, id Id) error
+	// SetInstanceTeamPlan Give a team a plan, or take it back; operators
+	// (PUT /instance/teams/{id}/plan)
+	SetInstanceTeamPlan(ctx echo.Context, id Id) error
+	// GetInstanceTeamQuotas What each member of a team may use, and what they have used this month; operators
+	// (GET /instance/teams/{id}/quotas)
+	GetInstanceTeamQuotas(ctx echo.Context, id Id) error
+	// SetInstanceTeamQuotas Say by hand what members may use, also beyond the plan; operators
+	// (PUT /instance/teams/{id}/quotas)
+	SetInstanceTeamQuotas(ctx echo.Context, id Id) error
 	// RestoreTeam Let a suspended team work again; operators
 	// (POST /instance/teams/{id}/restore)
 	RestoreTeam(ctx echo.Context, id Id) error
@@ -7671,6 +8114,9 @@ type ServerInterface interface {
 	// TestPushSubscription Send a message to one of your browsers now
 	// (POST /me/push-subscriptions/{id}/test)
 	TestPushSubscription(ctx echo.Context, id Id) error
+	// GetMyQuotas What you may use in each of your teams, and what you have used this month
+	// (GET /me/quotas)
+	GetMyQuotas(ctx echo.Context) error
 	// RenewRecoveryCodes Make new recovery codes; those before stop working
 	// (POST /me/recovery-codes)
 	RenewRecoveryCodes(ctx echo.Context) error
@@ -7896,6 +8342,12 @@ type ServerInterface interface {
 	// SyncBilling Read from the payment service now how the team stands; owners and admins
 	// (POST /teams/{team}/billing/sync)
 	SyncBilling(ctx echo.Context, team TeamSlug) error
+	// GetTeamBudget What the team may spend in a month, and how that stands
+	// (GET /teams/{team}/budget)
+	GetTeamBudget(ctx echo.Context, team TeamSlug) error
+	// SetTeamBudget Change it; what is left out stays; owners and admins
+	// (PUT /teams/{team}/budget)
+	SetTeamBudget(ctx echo.Context, team TeamSlug) error
 	// EmptyTeamCaches Empty the team's caches; owners and admins
 	// (DELETE /teams/{team}/caches)
 	EmptyTeamCaches(ctx echo.Context, team TeamSlug) error
@@ -7953,6 +8405,12 @@ type ServerInterface interface {
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx echo.Context, team TeamSlug, params CreateProjectParams) error
+	// GetTeamQuotas What each member may use, by plan or by hand, and what they have used this month
+	// (GET /teams/{team}/quotas)
+	GetTeamQuotas(ctx echo.Context, team TeamSlug) error
+	// SetTeamQuotas Say by hand what members may use, all or nothing; owners and admins
+	// (PUT /teams/{team}/quotas)
+	SetTeamQuotas(ctx echo.Context, team TeamSlug) error
 	// ListRunnerTokens Tokens that can enrol a machine now
 	// (GET /teams/{team}/runner-tokens)
 	ListRunnerTokens(ctx echo.Context, team TeamSlug) error
@@ -8583,6 +9041,24 @@ func (w *ServerInterfaceWrapper) GetGateway(ctx echo.Context) error {
 	return err
 }
 
+// GetKillSwitch converts echo context to params.
+func (w *ServerInterfaceWrapper) GetKillSwitch(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetKillSwitch(ctx)
+	return err
+}
+
+// SetKillSwitch converts echo context to params.
+func (w *ServerInterfaceWrapper) SetKillSwitch(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetKillSwitch(ctx)
+	return err
+}
+
 // GetMail converts echo context to params.
 func (w *ServerInterfaceWrapper) GetMail(ctx echo.Context) error {
 	var err error
@@ -8670,6 +9146,65 @@ func (w *ServerInterfaceWrapper) TestE2B(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.TestE2B(ctx)
+	return err
+}
+
+// ListPlans converts echo context to params.
+func (w *ServerInterfaceWrapper) ListPlans(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListPlans(ctx)
+	return err
+}
+
+// CreatePlan converts echo context to params.
+func (w *ServerInterfaceWrapper) CreatePlan(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreatePlan(ctx)
+	return err
+}
+
+// SetDefaultPlan converts echo context to params.
+func (w *ServerInterfaceWrapper) SetDefaultPlan(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetDefaultPlan(ctx)
+	return err
+}
+
+// DeletePlan converts echo context to params.
+func (w *ServerInterfaceWrapper) DeletePlan(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeletePlan(ctx, id)
+	return err
+}
+
+// UpdatePlan converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdatePlan(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdatePlan(ctx, id)
 	return err
 }
 
@@ -8770,6 +9305,70 @@ func (w *ServerInterfaceWrapper) CreateInstanceTeam(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateInstanceTeam(ctx)
+	return err
+}
+
+// GetInstanceTeamPlan converts echo context to params.
+func (w *ServerInterfaceWrapper) GetInstanceTeamPlan(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetInstanceTeamPlan(ctx, id)
+	return err
+}
+
+// SetInstanceTeamPlan converts echo context to params.
+func (w *ServerInterfaceWrapper) SetInstanceTeamPlan(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetInstanceTeamPlan(ctx, id)
+	return err
+}
+
+// GetInstanceTeamQuotas converts echo context to params.
+func (w *ServerInterfaceWrapper) GetInstanceTeamQuotas(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetInstanceTeamQuotas(ctx, id)
+	return err
+}
+
+// SetInstanceTeamQuotas converts echo context to params.
+func (w *ServerInterfaceWrapper) SetInstanceTeamQuotas(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetInstanceTeamQuotas(ctx, id)
 	return err
 }
 
@@ -9416,6 +10015,15 @@ func (w *ServerInterfaceWrapper) TestPushSubscription(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.TestPushSubscription(ctx, id)
+	return err
+}
+
+// GetMyQuotas converts echo context to params.
+func (w *ServerInterfaceWrapper) GetMyQuotas(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetMyQuotas(ctx)
 	return err
 }
 
@@ -10915,6 +11523,38 @@ func (w *ServerInterfaceWrapper) SyncBilling(ctx echo.Context) error {
 	return err
 }
 
+// GetTeamBudget converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTeamBudget(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTeamBudget(ctx, team)
+	return err
+}
+
+// SetTeamBudget converts echo context to params.
+func (w *ServerInterfaceWrapper) SetTeamBudget(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetTeamBudget(ctx, team)
+	return err
+}
+
 // EmptyTeamCaches converts echo context to params.
 func (w *ServerInterfaceWrapper) EmptyTeamCaches(ctx echo.Context) error {
 	var err error
@@ -11339,6 +11979,38 @@ func (w *ServerInterfaceWrapper) CreateProject(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.CreateProject(ctx, team, params)
+	return err
+}
+
+// GetTeamQuotas converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTeamQuotas(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTeamQuotas(ctx, team)
+	return err
+}
+
+// SetTeamQuotas converts echo context to params.
+func (w *ServerInterfaceWrapper) SetTeamQuotas(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetTeamQuotas(ctx, team)
 	return err
 }
 
@@ -13033,6 +13705,22 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/inbox/:id/done", wrapper.FinishInboxItem, options.OperationMiddlewares["finishInboxItem"]...)
 	router.GET(options.BaseURL+"/teams/:team/storage", wrapper.GetTeamStorage, options.OperationMiddlewares["getTeamStorage"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/storage", wrapper.GetWorkspaceStorage, options.OperationMiddlewares["getWorkspaceStorage"]...)
+	router.GET(options.BaseURL+"/teams/:team/quotas", wrapper.GetTeamQuotas, options.OperationMiddlewares["getTeamQuotas"]...)
+	router.PUT(options.BaseURL+"/teams/:team/quotas", wrapper.SetTeamQuotas, options.OperationMiddlewares["setTeamQuotas"]...)
+	router.GET(options.BaseURL+"/me/quotas", wrapper.GetMyQuotas, options.OperationMiddlewares["getMyQuotas"]...)
+	router.GET(options.BaseURL+"/teams/:team/budget", wrapper.GetTeamBudget, options.OperationMiddlewares["getTeamBudget"]...)
+	router.PUT(options.BaseURL+"/teams/:team/budget", wrapper.SetTeamBudget, options.OperationMiddlewares["setTeamBudget"]...)
+	router.GET(options.BaseURL+"/instance/plans", wrapper.ListPlans, options.OperationMiddlewares["listPlans"]...)
+	router.POST(options.BaseURL+"/instance/plans", wrapper.CreatePlan, options.OperationMiddlewares["createPlan"]...)
+	router.PUT(options.BaseURL+"/instance/plans", wrapper.SetDefaultPlan, options.OperationMiddlewares["setDefaultPlan"]...)
+	router.DELETE(options.BaseURL+"/instance/plans/:id", wrapper.DeletePlan, options.OperationMiddlewares["deletePlan"]...)
+	router.PATCH(options.BaseURL+"/instance/plans/:id", wrapper.UpdatePlan, options.OperationMiddlewares["updatePlan"]...)
+	router.GET(options.BaseURL+"/instance/teams/:id/plan", wrapper.GetInstanceTeamPlan, options.OperationMiddlewares["getInstanceTeamPlan"]...)
+	router.PUT(options.BaseURL+"/instance/teams/:id/plan", wrapper.SetInstanceTeamPlan, options.OperationMiddlewares["setInstanceTeamPlan"]...)
+	router.GET(options.BaseURL+"/instance/teams/:id/quotas", wrapper.GetInstanceTeamQuotas, options.OperationMiddlewares["getInstanceTeamQuotas"]...)
+	router.PUT(options.BaseURL+"/instance/teams/:id/quotas", wrapper.SetInstanceTeamQuotas, options.OperationMiddlewares["setInstanceTeamQuotas"]...)
+	router.GET(options.BaseURL+"/instance/kill-switch", wrapper.GetKillSwitch, options.OperationMiddlewares["getKillSwitch"]...)
+	router.PUT(options.BaseURL+"/instance/kill-switch", wrapper.SetKillSwitch, options.OperationMiddlewares["setKillSwitch"]...)
 
 }
 
@@ -13912,6 +14600,83 @@ func (response GetGatewaydefaultApplicationProblemPlusJSONResponse) VisitGetGate
 	return err
 }
 
+type GetKillSwitchRequestObject struct {
+}
+
+type GetKillSwitchResponseObject interface {
+	VisitGetKillSwitchResponse(w http.ResponseWriter) error
+}
+
+type GetKillSwitch200JSONResponse KillSwitchState
+
+func (response GetKillSwitch200JSONResponse) VisitGetKillSwitchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetKillSwitchdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetKillSwitchdefaultApplicationProblemPlusJSONResponse) VisitGetKillSwitchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetKillSwitchRequestObject struct {
+	Body *SetKillSwitchJSONRequestBody
+}
+
+type SetKillSwitchResponseObject interface {
+	VisitSetKillSwitchResponse(w http.ResponseWriter) error
+}
+
+type SetKillSwitch200JSONResponse KillSwitchState
+
+func (response SetKillSwitch200JSONResponse) VisitSetKillSwitchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetKillSwitchdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetKillSwitchdefaultApplicationProblemPlusJSONResponse) VisitSetKillSwitchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetMailRequestObject struct {
 }
 
@@ -14297,6 +15062,195 @@ func (response TestE2BdefaultApplicationProblemPlusJSONResponse) VisitTestE2BRes
 	return err
 }
 
+type ListPlansRequestObject struct {
+}
+
+type ListPlansResponseObject interface {
+	VisitListPlansResponse(w http.ResponseWriter) error
+}
+
+type ListPlans200JSONResponse PlanList
+
+func (response ListPlans200JSONResponse) VisitListPlansResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPlansdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListPlansdefaultApplicationProblemPlusJSONResponse) VisitListPlansResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePlanRequestObject struct {
+	Body *CreatePlanJSONRequestBody
+}
+
+type CreatePlanResponseObject interface {
+	VisitCreatePlanResponse(w http.ResponseWriter) error
+}
+
+type CreatePlan201JSONResponse Plan
+
+func (response CreatePlan201JSONResponse) VisitCreatePlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreatePlandefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreatePlandefaultApplicationProblemPlusJSONResponse) VisitCreatePlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetDefaultPlanRequestObject struct {
+	Body *SetDefaultPlanJSONRequestBody
+}
+
+type SetDefaultPlanResponseObject interface {
+	VisitSetDefaultPlanResponse(w http.ResponseWriter) error
+}
+
+type SetDefaultPlan200JSONResponse PlanList
+
+func (response SetDefaultPlan200JSONResponse) VisitSetDefaultPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetDefaultPlandefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetDefaultPlandefaultApplicationProblemPlusJSONResponse) VisitSetDefaultPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeletePlanRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeletePlanResponseObject interface {
+	VisitDeletePlanResponse(w http.ResponseWriter) error
+}
+
+type DeletePlan204Response struct {
+}
+
+func (response DeletePlan204Response) VisitDeletePlanResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeletePlandefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeletePlandefaultApplicationProblemPlusJSONResponse) VisitDeletePlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdatePlanRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdatePlanJSONRequestBody
+}
+
+type UpdatePlanResponseObject interface {
+	VisitUpdatePlanResponse(w http.ResponseWriter) error
+}
+
+type UpdatePlan200JSONResponse Plan
+
+func (response UpdatePlan200JSONResponse) VisitUpdatePlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdatePlandefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdatePlandefaultApplicationProblemPlusJSONResponse) VisitUpdatePlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListPricesRequestObject struct {
 }
 
@@ -14513,6 +15467,164 @@ type CreateInstanceTeamdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateInstanceTeamdefaultApplicationProblemPlusJSONResponse) VisitCreateInstanceTeamResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceTeamPlanRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetInstanceTeamPlanResponseObject interface {
+	VisitGetInstanceTeamPlanResponse(w http.ResponseWriter) error
+}
+
+type GetInstanceTeamPlan200JSONResponse TeamPlan
+
+func (response GetInstanceTeamPlan200JSONResponse) VisitGetInstanceTeamPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceTeamPlandefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetInstanceTeamPlandefaultApplicationProblemPlusJSONResponse) VisitGetInstanceTeamPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetInstanceTeamPlanRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SetInstanceTeamPlanJSONRequestBody
+}
+
+type SetInstanceTeamPlanResponseObject interface {
+	VisitSetInstanceTeamPlanResponse(w http.ResponseWriter) error
+}
+
+type SetInstanceTeamPlan200JSONResponse TeamPlan
+
+func (response SetInstanceTeamPlan200JSONResponse) VisitSetInstanceTeamPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetInstanceTeamPlandefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetInstanceTeamPlandefaultApplicationProblemPlusJSONResponse) VisitSetInstanceTeamPlanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceTeamQuotasRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetInstanceTeamQuotasResponseObject interface {
+	VisitGetInstanceTeamQuotasResponse(w http.ResponseWriter) error
+}
+
+type GetInstanceTeamQuotas200JSONResponse TeamQuotas
+
+func (response GetInstanceTeamQuotas200JSONResponse) VisitGetInstanceTeamQuotasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetInstanceTeamQuotasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetInstanceTeamQuotasdefaultApplicationProblemPlusJSONResponse) VisitGetInstanceTeamQuotasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetInstanceTeamQuotasRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SetInstanceTeamQuotasJSONRequestBody
+}
+
+type SetInstanceTeamQuotasResponseObject interface {
+	VisitSetInstanceTeamQuotasResponse(w http.ResponseWriter) error
+}
+
+type SetInstanceTeamQuotas200JSONResponse TeamQuotas
+
+func (response SetInstanceTeamQuotas200JSONResponse) VisitSetInstanceTeamQuotasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetInstanceTeamQuotasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetInstanceTeamQuotasdefaultApplicationProblemPlusJSONResponse) VisitSetInstanceTeamQuotasResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -16266,6 +17378,44 @@ type TestPushSubscriptiondefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response TestPushSubscriptiondefaultApplicationProblemPlusJSONResponse) VisitTestPushSubscriptionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMyQuotasRequestObject struct {
+}
+
+type GetMyQuotasResponseObject interface {
+	VisitGetMyQuotasResponse(w http.ResponseWriter) error
+}
+
+type GetMyQuotas200JSONResponse MyQuotas
+
+func (response GetMyQuotas200JSONResponse) VisitGetMyQuotasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetMyQuotasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetMyQuotasdefaultApplicationProblemPlusJSONResponse) VisitGetMyQuotasResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -19228,6 +20378,85 @@ func (response SyncBillingdefaultApplicationProblemPlusJSONResponse) VisitSyncBi
 	return err
 }
 
+type GetTeamBudgetRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetTeamBudgetResponseObject interface {
+	VisitGetTeamBudgetResponse(w http.ResponseWriter) error
+}
+
+type GetTeamBudget200JSONResponse BudgetOfTeam
+
+func (response GetTeamBudget200JSONResponse) VisitGetTeamBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamBudgetdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTeamBudgetdefaultApplicationProblemPlusJSONResponse) VisitGetTeamBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamBudgetRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *SetTeamBudgetJSONRequestBody
+}
+
+type SetTeamBudgetResponseObject interface {
+	VisitSetTeamBudgetResponse(w http.ResponseWriter) error
+}
+
+type SetTeamBudget200JSONResponse BudgetOfTeam
+
+func (response SetTeamBudget200JSONResponse) VisitSetTeamBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamBudgetdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetTeamBudgetdefaultApplicationProblemPlusJSONResponse) VisitSetTeamBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type EmptyTeamCachesRequestObject struct {
 	Team TeamSlug `json:"team"`
 }
@@ -19966,6 +21195,85 @@ type CreateProjectdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response CreateProjectdefaultApplicationProblemPlusJSONResponse) VisitCreateProjectResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamQuotasRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetTeamQuotasResponseObject interface {
+	VisitGetTeamQuotasResponse(w http.ResponseWriter) error
+}
+
+type GetTeamQuotas200JSONResponse TeamQuotas
+
+func (response GetTeamQuotas200JSONResponse) VisitGetTeamQuotasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTeamQuotasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTeamQuotasdefaultApplicationProblemPlusJSONResponse) VisitGetTeamQuotasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamQuotasRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *SetTeamQuotasJSONRequestBody
+}
+
+type SetTeamQuotasResponseObject interface {
+	VisitSetTeamQuotasResponse(w http.ResponseWriter) error
+}
+
+type SetTeamQuotas200JSONResponse TeamQuotas
+
+func (response SetTeamQuotas200JSONResponse) VisitSetTeamQuotasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetTeamQuotasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetTeamQuotasdefaultApplicationProblemPlusJSONResponse) VisitSetTeamQuotasResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -22567,6 +23875,12 @@ type StrictServerInterface interface {
 	// GetGateway How the model gateway does; operators
 	// (GET /instance/gateway)
 	GetGateway(ctx context.Context, request GetGatewayRequestObject) (GetGatewayResponseObject, error)
+	// GetKillSwitch Whether paid sandboxes may begin at all; operators
+	// (GET /instance/kill-switch)
+	GetKillSwitch(ctx context.Context, request GetKillSwitchRequestObject) (GetKillSwitchResponseObject, error)
+	// SetKillSwitch Keep paid sandboxes of everybody from beginning, or let them begin again; operators
+	// (PUT /instance/kill-switch)
+	SetKillSwitch(ctx context.Context, request SetKillSwitchRequestObject) (SetKillSwitchResponseObject, error)
 	// GetMail Whether this server sends mail, and how that goes; operators
 	// (GET /instance/mail)
 	GetMail(ctx context.Context, request GetMailRequestObject) (GetMailResponseObject, error)
@@ -22597,6 +23911,21 @@ type StrictServerInterface interface {
 	// TestE2B Try the key and addresses of E2B, those that are kept or others, without spending; operators
 	// (POST /instance/places/e2b/test)
 	TestE2B(ctx context.Context, request TestE2BRequestObject) (TestE2BResponseObject, error)
+	// ListPlans All plans, and the one teams have that nobody gave one; operators
+	// (GET /instance/plans)
+	ListPlans(ctx context.Context, request ListPlansRequestObject) (ListPlansResponseObject, error)
+	// CreatePlan Make a plan; operators
+	// (POST /instance/plans)
+	CreatePlan(ctx context.Context, request CreatePlanRequestObject) (CreatePlanResponseObject, error)
+	// SetDefaultPlan Choose the plan of teams that nobody gave one; operators
+	// (PUT /instance/plans)
+	SetDefaultPlan(ctx context.Context, request SetDefaultPlanRequestObject) (SetDefaultPlanResponseObject, error)
+	// DeletePlan Delete a plan nobody has; operators
+	// (DELETE /instance/plans/{id})
+	DeletePlan(ctx context.Context, request DeletePlanRequestObject) (DeletePlanResponseObject, error)
+	// UpdatePlan Change a plan, at once for all teams that have it; operators
+	// (PATCH /instance/plans/{id})
+	UpdatePlan(ctx context.Context, request UpdatePlanRequestObject) (UpdatePlanResponseObject, error)
 	// ListPrices The price book, what holds and what held; operators
 	// (GET /instance/prices)
 	ListPrices(ctx context.Context, request ListPricesRequestObject) (ListPricesResponseObject, error)
@@ -22615,6 +23944,18 @@ type StrictServerInterface interface {
 	// CreateInstanceTeam Make a team for a user, who owns it; operators
 	// (POST /instance/teams)
 	CreateInstanceTeam(ctx context.Context, request CreateInstanceTeamRequestObject) (CreateInstanceTeamResponseObject, error)
+	// GetInstanceTeamPlan Which plan a team has, and who gave it; operators
+	// (GET /instance/teams/{id}/plan)
+	GetInstanceTeamPlan(ctx context.Context, request GetInstanceTeamPlanRequestObject) (GetInstanceTeamPlanResponseObject, error)
+	// SetInstanceTeamPlan Give a team a plan, or take it back; operators
+	// (PUT /instance/teams/{id}/plan)
+	SetInstanceTeamPlan(ctx context.Context, request SetInstanceTeamPlanRequestObject) (SetInstanceTeamPlanResponseObject, error)
+	// GetInstanceTeamQuotas What each member of a team may use, and what they have used this month; operators
+	// (GET /instance/teams/{id}/quotas)
+	GetInstanceTeamQuotas(ctx context.Context, request GetInstanceTeamQuotasRequestObject) (GetInstanceTeamQuotasResponseObject, error)
+	// SetInstanceTeamQuotas Say by hand what members may use, also beyond the plan; operators
+	// (PUT /instance/teams/{id}/quotas)
+	SetInstanceTeamQuotas(ctx context.Context, request SetInstanceTeamQuotasRequestObject) (SetInstanceTeamQuotasResponseObject, error)
 	// RestoreTeam Let a suspended team work again; operators
 	// (POST /instance/teams/{id}/restore)
 	RestoreTeam(ctx context.Context, request RestoreTeamRequestObject) (RestoreTeamResponseObject, error)
@@ -22750,6 +24091,9 @@ type StrictServerInterface interface {
 	// TestPushSubscription Send a message to one of your browsers now
 	// (POST /me/push-subscriptions/{id}/test)
 	TestPushSubscription(ctx context.Context, request TestPushSubscriptionRequestObject) (TestPushSubscriptionResponseObject, error)
+	// GetMyQuotas What you may use in each of your teams, and what you have used this month
+	// (GET /me/quotas)
+	GetMyQuotas(ctx context.Context, request GetMyQuotasRequestObject) (GetMyQuotasResponseObject, error)
 	// RenewRecoveryCodes Make new recovery codes; those before stop working
 	// (POST /me/recovery-codes)
 	RenewRecoveryCodes(ctx context.Context, request RenewRecoveryCodesRequestObject) (RenewRecoveryCodesResponseObject, error)
@@ -22975,6 +24319,12 @@ type StrictServerInterface interface {
 	// SyncBilling Read from the payment service now how the team stands; owners and admins
 	// (POST /teams/{team}/billing/sync)
 	SyncBilling(ctx context.Context, request SyncBillingRequestObject) (SyncBillingResponseObject, error)
+	// GetTeamBudget What the team may spend in a month, and how that stands
+	// (GET /teams/{team}/budget)
+	GetTeamBudget(ctx context.Context, request GetTeamBudgetRequestObject) (GetTeamBudgetResponseObject, error)
+	// SetTeamBudget Change it; what is left out stays; owners and admins
+	// (PUT /teams/{team}/budget)
+	SetTeamBudget(ctx context.Context, request SetTeamBudgetRequestObject) (SetTeamBudgetResponseObject, error)
 	// EmptyTeamCaches Empty the team's caches; owners and admins
 	// (DELETE /teams/{team}/caches)
 	EmptyTeamCaches(ctx context.Context, request EmptyTeamCachesRequestObject) (EmptyTeamCachesResponseObject, error)
@@ -23032,6 +24382,12 @@ type StrictServerInterface interface {
 	// CreateProject Add a repository
 	// (POST /teams/{team}/projects)
 	CreateProject(ctx context.Context, request CreateProjectRequestObject) (CreateProjectResponseObject, error)
+	// GetTeamQuotas What each member may use, by plan or by hand, and what they have used this month
+	// (GET /teams/{team}/quotas)
+	GetTeamQuotas(ctx context.Context, request GetTeamQuotasRequestObject) (GetTeamQuotasResponseObject, error)
+	// SetTeamQuotas Say by hand what members may use, all or nothing; owners and admins
+	// (PUT /teams/{team}/quotas)
+	SetTeamQuotas(ctx context.Context, request SetTeamQuotasRequestObject) (SetTeamQuotasResponseObject, error)
 	// ListRunnerTokens Tokens that can enrol a machine now
 	// (GET /teams/{team}/runner-tokens)
 	ListRunnerTokens(ctx context.Context, request ListRunnerTokensRequestObject) (ListRunnerTokensResponseObject, error)
@@ -23867,6 +25223,75 @@ func (sh *strictHandler) GetGateway(ctx echo.Context) error {
 	return nil
 }
 
+// GetKillSwitch operation middleware
+func (sh *strictHandler) GetKillSwitch(ctx echo.Context) error {
+	var request GetKillSwitchRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetKillSwitch(ctx.Request().Context(), request.(GetKillSwitchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetKillSwitch")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetKillSwitchResponseObject); ok {
+		return validResponse.VisitGetKillSwitchResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetKillSwitch operation middleware
+func (sh *strictHandler) SetKillSwitch(ctx echo.Context) error {
+	var request SetKillSwitchRequestObject
+
+	var body SetKillSwitchJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetKillSwitch(ctx.Request().Context(), request.(SetKillSwitchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetKillSwitch")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetKillSwitchResponseObject); ok {
+		return validResponse.VisitSetKillSwitchResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetMail operation middleware
 func (sh *strictHandler) GetMail(ctx echo.Context) error {
 	var request GetMailRequestObject
@@ -24212,6 +25637,194 @@ func (sh *strictHandler) TestE2B(ctx echo.Context) error {
 	return nil
 }
 
+// ListPlans operation middleware
+func (sh *strictHandler) ListPlans(ctx echo.Context) error {
+	var request ListPlansRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPlans(ctx.Request().Context(), request.(ListPlansRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPlans")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListPlansResponseObject); ok {
+		return validResponse.VisitListPlansResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreatePlan operation middleware
+func (sh *strictHandler) CreatePlan(ctx echo.Context) error {
+	var request CreatePlanRequestObject
+
+	var body CreatePlanJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreatePlan(ctx.Request().Context(), request.(CreatePlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreatePlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreatePlanResponseObject); ok {
+		return validResponse.VisitCreatePlanResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetDefaultPlan operation middleware
+func (sh *strictHandler) SetDefaultPlan(ctx echo.Context) error {
+	var request SetDefaultPlanRequestObject
+
+	var body SetDefaultPlanJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetDefaultPlan(ctx.Request().Context(), request.(SetDefaultPlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetDefaultPlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetDefaultPlanResponseObject); ok {
+		return validResponse.VisitSetDefaultPlanResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeletePlan operation middleware
+func (sh *strictHandler) DeletePlan(ctx echo.Context, id Id) error {
+	var request DeletePlanRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeletePlan(ctx.Request().Context(), request.(DeletePlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeletePlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeletePlanResponseObject); ok {
+		return validResponse.VisitDeletePlanResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdatePlan operation middleware
+func (sh *strictHandler) UpdatePlan(ctx echo.Context, id Id) error {
+	var request UpdatePlanRequestObject
+
+	request.Id = id
+
+	var body UpdatePlanJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdatePlan(ctx.Request().Context(), request.(UpdatePlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdatePlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdatePlanResponseObject); ok {
+		return validResponse.VisitUpdatePlanResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListPrices operation middleware
 func (sh *strictHandler) ListPrices(ctx echo.Context) error {
 	var request ListPricesRequestObject
@@ -24396,6 +26009,152 @@ func (sh *strictHandler) CreateInstanceTeam(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(CreateInstanceTeamResponseObject); ok {
 		return validResponse.VisitCreateInstanceTeamResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetInstanceTeamPlan operation middleware
+func (sh *strictHandler) GetInstanceTeamPlan(ctx echo.Context, id Id) error {
+	var request GetInstanceTeamPlanRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetInstanceTeamPlan(ctx.Request().Context(), request.(GetInstanceTeamPlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetInstanceTeamPlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetInstanceTeamPlanResponseObject); ok {
+		return validResponse.VisitGetInstanceTeamPlanResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetInstanceTeamPlan operation middleware
+func (sh *strictHandler) SetInstanceTeamPlan(ctx echo.Context, id Id) error {
+	var request SetInstanceTeamPlanRequestObject
+
+	request.Id = id
+
+	var body SetInstanceTeamPlanJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetInstanceTeamPlan(ctx.Request().Context(), request.(SetInstanceTeamPlanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetInstanceTeamPlan")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetInstanceTeamPlanResponseObject); ok {
+		return validResponse.VisitSetInstanceTeamPlanResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetInstanceTeamQuotas operation middleware
+func (sh *strictHandler) GetInstanceTeamQuotas(ctx echo.Context, id Id) error {
+	var request GetInstanceTeamQuotasRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetInstanceTeamQuotas(ctx.Request().Context(), request.(GetInstanceTeamQuotasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetInstanceTeamQuotas")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetInstanceTeamQuotasResponseObject); ok {
+		return validResponse.VisitGetInstanceTeamQuotasResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetInstanceTeamQuotas operation middleware
+func (sh *strictHandler) SetInstanceTeamQuotas(ctx echo.Context, id Id) error {
+	var request SetInstanceTeamQuotasRequestObject
+
+	request.Id = id
+
+	var body SetInstanceTeamQuotasJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetInstanceTeamQuotas(ctx.Request().Context(), request.(SetInstanceTeamQuotasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetInstanceTeamQuotas")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetInstanceTeamQuotasResponseObject); ok {
+		return validResponse.VisitSetInstanceTeamQuotasResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -25846,6 +27605,29 @@ func (sh *strictHandler) TestPushSubscription(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(TestPushSubscriptionResponseObject); ok {
 		return validResponse.VisitTestPushSubscriptionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetMyQuotas operation middleware
+func (sh *strictHandler) GetMyQuotas(ctx echo.Context) error {
+	var request GetMyQuotasRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetMyQuotas(ctx.Request().Context(), request.(GetMyQuotasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetMyQuotas")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetMyQuotasResponseObject); ok {
+		return validResponse.VisitGetMyQuotasResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -28291,6 +30073,79 @@ func (sh *strictHandler) SyncBilling(ctx echo.Context, team TeamSlug) error {
 	return nil
 }
 
+// GetTeamBudget operation middleware
+func (sh *strictHandler) GetTeamBudget(ctx echo.Context, team TeamSlug) error {
+	var request GetTeamBudgetRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTeamBudget(ctx.Request().Context(), request.(GetTeamBudgetRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTeamBudget")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTeamBudgetResponseObject); ok {
+		return validResponse.VisitGetTeamBudgetResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetTeamBudget operation middleware
+func (sh *strictHandler) SetTeamBudget(ctx echo.Context, team TeamSlug) error {
+	var request SetTeamBudgetRequestObject
+
+	request.Team = team
+
+	var body SetTeamBudgetJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetTeamBudget(ctx.Request().Context(), request.(SetTeamBudgetRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetTeamBudget")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetTeamBudgetResponseObject); ok {
+		return validResponse.VisitSetTeamBudgetResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // EmptyTeamCaches operation middleware
 func (sh *strictHandler) EmptyTeamCaches(ctx echo.Context, team TeamSlug) error {
 	var request EmptyTeamCachesRequestObject
@@ -28906,6 +30761,79 @@ func (sh *strictHandler) CreateProject(ctx echo.Context, team TeamSlug, params C
 		return err
 	} else if validResponse, ok := response.(CreateProjectResponseObject); ok {
 		return validResponse.VisitCreateProjectResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetTeamQuotas operation middleware
+func (sh *strictHandler) GetTeamQuotas(ctx echo.Context, team TeamSlug) error {
+	var request GetTeamQuotasRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTeamQuotas(ctx.Request().Context(), request.(GetTeamQuotasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTeamQuotas")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTeamQuotasResponseObject); ok {
+		return validResponse.VisitGetTeamQuotasResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetTeamQuotas operation middleware
+func (sh *strictHandler) SetTeamQuotas(ctx echo.Context, team TeamSlug) error {
+	var request SetTeamQuotasRequestObject
+
+	request.Team = team
+
+	var body SetTeamQuotasJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetTeamQuotas(ctx.Request().Context(), request.(SetTeamQuotasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetTeamQuotas")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetTeamQuotasResponseObject); ok {
+		return validResponse.VisitSetTeamQuotasResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

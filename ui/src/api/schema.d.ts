@@ -376,6 +376,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/kill-switch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Whether paid sandboxes may begin at all; operators */
+        get: operations["getKillSwitch"];
+        /**
+         * Keep paid sandboxes of everybody from beginning, or let them begin again; operators
+         * @description What runs goes on, unless `stop` is set. Then it is brought home and stands still after a grace, and goes on once the switch is off.
+         */
+        put: operations["setKillSwitch"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/instance/mail": {
         parameters: {
             query?: never;
@@ -513,6 +534,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/instance/plans": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All plans, and the one teams have that nobody gave one; operators */
+        get: operations["listPlans"];
+        /** Choose the plan of teams that nobody gave one; operators */
+        put: operations["setDefaultPlan"];
+        /** Make a plan; operators */
+        post: operations["createPlan"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/plans/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Delete a plan nobody has; operators */
+        delete: operations["deletePlan"];
+        options?: never;
+        head?: never;
+        /** Change a plan, at once for all teams that have it; operators */
+        patch: operations["updatePlan"];
+        trace?: never;
+    };
     "/instance/prices": {
         parameters: {
             query?: never;
@@ -585,6 +645,49 @@ export interface paths {
         put?: never;
         /** Make a team for a user, who owns it; operators */
         post: operations["createInstanceTeam"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/teams/{id}/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Which plan a team has, and who gave it; operators */
+        get: operations["getInstanceTeamPlan"];
+        /**
+         * Give a team a plan, or take it back; operators
+         * @description What an operator gives goes before what the team pays for. With null the paid plan holds again, else the default one.
+         */
+        put: operations["setInstanceTeamPlan"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/instance/teams/{id}/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What each member of a team may use, and what they have used this month; operators */
+        get: operations["getInstanceTeamQuotas"];
+        /** Say by hand what members may use, also beyond the plan; operators */
+        put: operations["setInstanceTeamQuotas"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1309,6 +1412,23 @@ export interface paths {
         put?: never;
         /** Send a message to one of your browsers now */
         post: operations["testPushSubscription"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What you may use in each of your teams, and what you have used this month */
+        get: operations["getMyQuotas"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2589,6 +2709,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** What the team may spend in a month, and how that stands */
+        get: operations["getTeamBudget"];
+        /** Change it; what is left out stays; owners and admins */
+        put: operations["setTeamBudget"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/caches": {
         parameters: {
             query?: never;
@@ -2871,6 +3012,30 @@ export interface paths {
          * @description A URL is cloned in the background (state `cloning`, with progress); a folder must lie below an allowed root.
          */
         post: operations["createProject"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** What each member may use, by plan or by hand, and what they have used this month */
+        get: operations["getTeamQuotas"];
+        /**
+         * Say by hand what members may use, all or nothing; owners and admins
+         * @description What is left out of an item stays as it is; null is without bound; names in `inherit` are the plan's again. What the plan allows is the most (`quota_above_plan`), but for what an operator has allowed.
+         */
+        put: operations["setTeamQuotas"];
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -4295,6 +4460,24 @@ export interface components {
         BranchName: {
             branch: string;
         };
+        BudgetAlert: {
+            /** Format: int64 */
+            limit: number;
+            /** Format: int64 */
+            noted_at: number;
+            /** Format: int64 */
+            percent: number;
+            period: string;
+            /** @description user_hours, team_budget or team_overage */
+            scope: string;
+            /** @description Of the user or the team */
+            scope_id: string;
+            /**
+             * Format: int64
+             * @description Nano-USD, or ms of user_hours
+             */
+            used: number;
+        };
         BudgetMetrics: {
             /** Format: int64 */
             left_nano: number | null;
@@ -4305,6 +4488,84 @@ export interface components {
             limit_nano: number | null;
             /** Format: int64 */
             spent_nano: number;
+        };
+        BudgetOfTeam: {
+            /** @description Of this month, the newest first */
+            alerts: components["schemas"]["BudgetAlert"][];
+            /** @description What models cost counts in it */
+            count_tokens: boolean;
+            /**
+             * Format: int64
+             * @description For how long work goes on once nothing is left
+             */
+            grace_seconds: number;
+            /**
+             * Format: int64
+             * @description Nano-USD a month; null = without bound
+             */
+            limit_nano: number | null;
+            /** @description At 100 % work goes on, up to the cap */
+            overage: boolean;
+            /**
+             * Format: int64
+             * @description Beyond the limit; null = without bound
+             */
+            overage_cap_nano: number | null;
+            standing: components["schemas"]["BudgetStanding"];
+            tell: components["schemas"]["TellWays"];
+            /** @description Percent, ascending: people are told once when each is passed */
+            thresholds: number[];
+        };
+        /** @description Of this month (UTC), up to now. Money in nano-USD */
+        BudgetStanding: {
+            /**
+             * Format: int64
+             * @description When nothing is left at this rate; null = not this month
+             */
+            exhausted_at: number | null;
+            /**
+             * Format: int64
+             * @description What may still be spent, overage included; null = without bound
+             */
+            left_nano: number | null;
+            /**
+             * Format: int64
+             * @description Of the limit; null = without bound
+             */
+            percent: number | null;
+            /** @description Such as 2026-11 */
+            period: string;
+            /**
+             * Format: int64
+             * @description Of what runs now, and of models by their last hour where they count
+             */
+            rate_nano_per_hour: number;
+            /**
+             * Format: int64
+             * @description Held back for sandboxes that are starting
+             */
+            reserved_nano: number;
+            /** Format: int64 */
+            resets_at: number;
+            /** Format: int64 */
+            sandbox_nano: number;
+            /**
+             * Format: int64
+             * @description What counts in the budget
+             */
+            spent_nano: number;
+            /** @enum {string} */
+            state: "ok" | "warned" | "grace" | "stopped" | "overage";
+            /**
+             * Format: int64
+             * @description What models cost, as far as it is known
+             */
+            tokens_nano: number;
+            /**
+             * Format: int64
+             * @description Answers of models whose cost nobody knows
+             */
+            tokens_unknown: number;
         };
         Change: {
             additions: number;
@@ -5221,6 +5482,18 @@ export interface components {
         KeepRequest: {
             attempt_id: string;
         };
+        KillSwitchState: {
+            /**
+             * Format: int64
+             * @description When it was last set
+             */
+            at: number | null;
+            /** @description No paid sandbox begins */
+            on: boolean;
+            reason: string;
+            /** @description What runs is stopped, too */
+            stop: boolean;
+        };
         Limits: {
             /** @description Whether you may use the server user's own agent logins */
             existing_login: boolean;
@@ -5497,6 +5770,27 @@ export interface components {
             items: components["schemas"]["ModelRequest"][];
             next_cursor: string | null;
         };
+        MyQuota: {
+            by_hand: components["schemas"]["QuotaByHand"];
+            effective: components["schemas"]["Quota"];
+            /** Format: int64 */
+            exhausted_at: number | null;
+            /** Format: int64 */
+            percent: number | null;
+            plan: components["schemas"]["Quota"];
+            plan_name: string;
+            /** Format: int64 */
+            resets_at: number;
+            team: {
+                id: string;
+                name: string;
+                slug: string;
+            };
+            used: components["schemas"]["QuotaUsed"];
+        };
+        MyQuotas: {
+            items: components["schemas"]["MyQuota"][];
+        };
         MySignIn: {
             has_password: boolean;
             identities: components["schemas"]["Identity"][];
@@ -5608,6 +5902,10 @@ export interface components {
                 [key: string]: unknown;
             };
             name: string;
+        };
+        NewPlan: components["schemas"]["PlanPatch"] & {
+            /** @description A slug: a-z, 0-9 and - */
+            id: string;
         };
         NewPrice: {
             /**
@@ -5942,6 +6240,7 @@ export interface components {
             price_nano_per_hour: number;
             /** @description Why it cannot be had, in words */
             reason: string;
+            refused?: components["schemas"]["SizeRefusal"];
         };
         PlaceTest: {
             /** @description Whose key it is, or what it may do, in words */
@@ -5950,6 +6249,83 @@ export interface components {
             ok: boolean;
             /** @description In words, when not ok */
             reason: string;
+        };
+        Plan: {
+            /** Format: int64 */
+            concurrent: number | null;
+            /** Format: int64 */
+            concurrent_team: number | null;
+            /** Format: int64 */
+            cpus: number | null;
+            /** Format: int64 */
+            creations_hour: number | null;
+            description: string;
+            /** Format: int64 */
+            hours_month: number | null;
+            id: string;
+            /** Format: int64 */
+            memory_mb: number | null;
+            /** @description Usage is billed on top */
+            metered_usage: boolean;
+            name: string;
+            /** @description Teams may choose it themselves */
+            offered: boolean;
+            /**
+             * Format: int64
+             * @description Among the plans
+             */
+            position: number;
+            /**
+             * Format: int64
+             * @description Price of a seat a month, whole cents
+             */
+            seat_month_nano: number;
+            /** Format: int64 */
+            seats: number | null;
+            /** Format: int64 */
+            session_minutes: number | null;
+            /** Format: int64 */
+            trial_days: number;
+        };
+        PlanList: {
+            /** @description config.json says it */
+            default_locked: boolean;
+            /** @description What teams have that nobody gave one */
+            default_plan: string;
+            items: components["schemas"]["Plan"][];
+        };
+        /** @description What is left out stays; of a new plan it is without bound, 0 or false */
+        PlanPatch: {
+            /** Format: int64 */
+            concurrent?: number | null;
+            /** Format: int64 */
+            concurrent_team?: number | null;
+            /** Format: int64 */
+            cpus?: number | null;
+            /** Format: int64 */
+            creations_hour?: number | null;
+            description?: string;
+            /** Format: int64 */
+            hours_month?: number | null;
+            /** Format: int64 */
+            memory_mb?: number | null;
+            metered_usage?: boolean;
+            name?: string;
+            offered?: boolean;
+            /** Format: int64 */
+            position?: number;
+            /** Format: int64 */
+            seat_month_nano?: number;
+            /** Format: int64 */
+            seats?: number | null;
+            /** Format: int64 */
+            session_minutes?: number | null;
+            /** Format: int64 */
+            trial_days?: number;
+        };
+        PlanRef: {
+            id: string;
+            name: string;
         };
         /** @description Sandboxes made ahead of time */
         PoolMetrics: {
@@ -6204,6 +6580,88 @@ export interface components {
             label: string;
             /** @enum {string} */
             role: "allow" | "allow_session" | "deny" | "option";
+        };
+        /** @description What may be used of metered places; null is without bound */
+        Quota: {
+            /**
+             * Format: int64
+             * @description Sandboxes at once, of a user
+             */
+            concurrent: number | null;
+            /**
+             * Format: int64
+             * @description Sandboxes at once, of the team
+             */
+            concurrent_team: number | null;
+            /**
+             * Format: int64
+             * @description Largest size
+             */
+            cpus: number | null;
+            /**
+             * Format: int64
+             * @description Sandboxes made in an hour, of a user; of a team five times as many
+             */
+            creations_hour: number | null;
+            /**
+             * Format: int64
+             * @description Hours a month
+             */
+            hours_month: number | null;
+            /**
+             * Format: int64
+             * @description Largest size
+             */
+            memory_mb: number | null;
+            /**
+             * Format: int64
+             * @description Members of the team
+             */
+            seats: number | null;
+            /**
+             * Format: int64
+             * @description Longest run of a sandbox
+             */
+            session_minutes: number | null;
+        };
+        /** @description What was said of one user. A name that is absent is the plan's; null is without bound */
+        QuotaByHand: {
+            [key: string]: number | null;
+        };
+        QuotaChange: {
+            /** Format: int64 */
+            concurrent?: number | null;
+            /** Format: int64 */
+            cpus?: number | null;
+            /** Format: int64 */
+            hours_month?: number | null;
+            /** @description Names of those that are the plan's again */
+            inherit?: string[];
+            /** Format: int64 */
+            memory_mb?: number | null;
+            /** Format: int64 */
+            session_minutes?: number | null;
+            user_id: string;
+        };
+        QuotaChanges: {
+            items: components["schemas"]["QuotaChange"][];
+        };
+        QuotaUsed: {
+            /**
+             * Format: int64
+             * @description How long sandboxes of metered places ran this month
+             */
+            hours_ms: number;
+            /**
+             * Format: int64
+             * @description Held back for sandboxes that are starting
+             */
+            reserved_ms: number;
+            /**
+             * Format: int64
+             * @description Sandboxes of metered places now, starts among them
+             */
+            running: number;
         };
         RecoveryCodes: {
             recovery_codes: string[];
@@ -6896,6 +7354,13 @@ export interface components {
             offset: number;
             rows: number;
         };
+        /** @description Why who asks may not have the size */
+        SizeRefusal: {
+            /** @description As of the error that a start would get */
+            code: string;
+            cure: string;
+            reason: string;
+        };
         Snapshot: {
             commit: string;
             head: string;
@@ -7032,6 +7497,18 @@ export interface components {
             synced_at: number | null;
             team: components["schemas"]["BilledTeam"];
         };
+        TeamBudgetPatch: {
+            count_tokens?: boolean;
+            /** Format: int64 */
+            grace_seconds?: number;
+            /** Format: int64 */
+            limit_nano?: number | null;
+            overage?: boolean;
+            /** Format: int64 */
+            overage_cap_nano?: number | null;
+            tell?: components["schemas"]["TellWays"];
+            thresholds?: number[];
+        };
         TeamCache: {
             /** Format: int64 */
             bytes: number;
@@ -7093,6 +7570,17 @@ export interface components {
             default_executor?: string;
             weakest_boundary?: components["schemas"]["Boundary"];
         };
+        TeamPlan: {
+            /** @description What the team pays for */
+            paid_plan_id: string | null;
+            plan: components["schemas"]["Plan"];
+            /** @description operator or stripe; empty for the default plan */
+            source: string;
+        };
+        TeamQuotas: {
+            items: components["schemas"]["UserQuota"][];
+            plan: components["schemas"]["PlanRef"];
+        };
         TeamStorage: {
             /**
              * Format: int64
@@ -7119,6 +7607,13 @@ export interface components {
             /** Format: int64 */
             printed: number;
             sessions: number;
+        };
+        TellWays: {
+            /** @description In the app */
+            app: boolean;
+            /** @description By e-mail to owners and admins */
+            mail: boolean;
+            webhooks: boolean;
         };
         TextSetting: {
             /** @description config.json says it */
@@ -7335,6 +7830,27 @@ export interface components {
             name: string;
             /** @description Empty = the server */
             user_id: string;
+        };
+        UserQuota: {
+            by_hand: components["schemas"]["QuotaByHand"];
+            /** @description Those by hand that an operator gave */
+            by_operator: string[];
+            effective: components["schemas"]["Quota"];
+            /**
+             * Format: int64
+             * @description When the hours are used up if all goes on as now; null = not this month
+             */
+            exhausted_at: number | null;
+            /**
+             * Format: int64
+             * @description Of the hours; null = without bound
+             */
+            percent: number | null;
+            plan: components["schemas"]["Quota"];
+            /** Format: int64 */
+            resets_at: number;
+            used: components["schemas"]["QuotaUsed"];
+            user: components["schemas"]["Person"];
         };
         Watched: {
             /** Format: int64 */
@@ -8209,6 +8725,58 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getKillSwitch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The switch */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KillSwitchState"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setKillSwitch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    on: boolean;
+                    /** @description Told to who is refused */
+                    reason?: string;
+                    /** @description What runs is stopped */
+                    stop?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description The switch as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KillSwitchState"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getMail: {
         parameters: {
             query?: never;
@@ -8439,6 +9007,127 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    listPlans: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The plans */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setDefaultPlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    default_plan: string;
+                };
+            };
+        };
+        responses: {
+            /** @description The plans */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createPlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPlan"];
+            };
+        };
+        responses: {
+            /** @description The plan */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Plan"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deletePlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updatePlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlanPatch"];
+            };
+        };
+        responses: {
+            /** @description The plan */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Plan"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listPrices: {
         parameters: {
             query?: never;
@@ -8576,6 +9265,108 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["InstanceTeam"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getInstanceTeamPlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The plan */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamPlan"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setInstanceTeamPlan: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    plan_id: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description The plan as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamPlan"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getInstanceTeamQuotas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The quotas */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamQuotas"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setInstanceTeamQuotas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QuotaChanges"];
+            };
+        };
+        responses: {
+            /** @description The quotas as they are now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamQuotas"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -9640,6 +10431,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getMyQuotas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One for each team */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MyQuotas"];
+                };
             };
             default: components["responses"]["Problem"];
         };
@@ -11587,6 +12399,58 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getTeamBudget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The budget */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetOfTeam"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setTeamBudget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TeamBudgetPatch"];
+            };
+        };
+        responses: {
+            /** @description The budget as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetOfTeam"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getTeamCaches: {
         parameters: {
             query?: never;
@@ -12109,6 +12973,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Project"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTeamQuotas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The quotas */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamQuotas"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setTeamQuotas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QuotaChanges"];
+            };
+        };
+        responses: {
+            /** @description The quotas as they are now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamQuotas"];
                 };
             };
             default: components["responses"]["Problem"];
