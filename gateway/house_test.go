@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -236,4 +237,10 @@ func wants(t *testing.T, r tokens.Request, want string) {
 // budget is what a quota's room says.
 func budget() error {
 	return fault.New(fault.Quota, "budget_exceeded", "The team's budget of $5.00 is spent.")
+}
+
+func pack(w io.Writer, text string) {
+	z := gzip.NewWriter(w)
+	_, _ = io.WriteString(z, text)
+	_ = z.Close()
 }

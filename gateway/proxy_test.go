@@ -15,6 +15,7 @@ import (
 )
 
 func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Set-Cookie", "a=b")
@@ -58,6 +59,7 @@ func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
 }
 
 func TestEachPieceGoesOnAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	next := make(chan struct{})
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
@@ -97,6 +99,7 @@ func TestEachPieceGoesOnAtOnce(t *testing.T) {
 }
 
 func TestWhatIsNoStream(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -109,6 +112,7 @@ func TestWhatIsNoStream(t *testing.T) {
 }
 
 func TestWhoAsksLeavesInTheMiddle(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	gone := make(chan struct{})
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
@@ -137,6 +141,7 @@ func TestWhoAsksLeavesInTheMiddle(t *testing.T) {
 }
 
 func TestAnAnswerThatIsCutIsNoWholeOne(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		sse(w, opus[:3]...)
@@ -152,6 +157,7 @@ func TestAnAnswerThatIsCutIsNoWholeOne(t *testing.T) {
 }
 
 func TestAProviderThatFailsInTheMiddle(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		sse(w, opus[0], `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`)
@@ -163,6 +169,7 @@ func TestAProviderThatFailsInTheMiddle(t *testing.T) {
 }
 
 func TestErrorsOfTheProviderGoOnButItsKeyDoesNot(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "7")
@@ -177,6 +184,7 @@ func TestErrorsOfTheProviderGoOnButItsKeyDoesNot(t *testing.T) {
 }
 
 func TestBusyProvidersAreAskedAgainBeforeTheFirstByte(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{502, 503, 529} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			h := newHouse(t)
@@ -235,6 +243,7 @@ func TestBusyProvidersAreAskedAgainBeforeTheFirstByte(t *testing.T) {
 }
 
 func TestNobodyIsThere(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.use(func(a *gateway.Account) { a.BaseURL = "http://127.0.0.1:1" })
 	resp, text := h.post("/anthropic/v1/messages", ask)
@@ -249,6 +258,7 @@ func TestNobodyIsThere(t *testing.T) {
 }
 
 func TestAnAnswerThatDoesNotBegin(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, func(c *gateway.Config) { c.FirstByte = 50 * time.Millisecond })
 	h.answers(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	resp, text := h.post("/openai/v1/responses", `{"model":"gpt-5.5","stream":true}`)

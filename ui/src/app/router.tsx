@@ -232,12 +232,14 @@ export const SECTIONS = [
   "team-secrets",
   "links",
   "places",
+  "models",
   "billing",
   "audit",
   "users",
   "teams",
   "server-audit",
   "metrics",
+  "gateway",
   "about",
 ] as const;
 export type Section = (typeof SECTIONS)[number];

@@ -22,12 +22,14 @@ const NAMES: Record<Section, string> = {
   "team-secrets": "Team's secrets",
   links: "Shared links",
   places: "Places",
+  models: "Models",
   billing: "Billing",
   audit: "Audit",
   users: "Users",
   teams: "Teams",
   "server-audit": "Server's audit",
   metrics: "Metrics",
+  gateway: "Gateway",
   about: "About",
 };
 
@@ -45,12 +47,14 @@ const VIEWS = {
   "team-secrets": lazy(() => import("./settings/team-secrets")),
   links: lazy(() => import("./settings/links")),
   places: lazy(() => import("./settings/places")),
+  models: lazy(() => import("./settings/models")),
   billing: lazy(() => import("./settings/billing")),
   audit: lazy(() => import("./settings/audit")),
   users: lazy(() => import("./settings/users")),
   teams: lazy(() => import("./settings/teams")),
   "server-audit": lazy(() => import("./settings/server-audit")),
   metrics: lazy(() => import("./settings/metrics")),
+  gateway: lazy(() => import("./settings/gateway")),
   about: lazy(() => import("./settings/about")),
 } satisfies Record<Section, unknown>;
 
@@ -68,10 +72,10 @@ function groupOf(section: Section): string {
 }
 
 /** Sections of the whole server: for operators. */
-const SERVER: readonly Section[] = ["users", "teams", "server-audit", "metrics"];
+const SERVER: readonly Section[] = ["users", "teams", "server-audit", "metrics", "gateway"];
 
 /** Sections that need more room. */
-const WIDE: readonly Section[] = ["metrics", "audit", "server-audit", "users", "teams"];
+const WIDE: readonly Section[] = ["metrics", "gateway", "models", "audit", "server-audit", "users", "teams"];
 
 const route = getRouteApi("/$team/settings/{-$section}");
 
