@@ -33,6 +33,7 @@ var parts = []part{
 	{"e2b", (*bench).cloud},
 	{"runner", (*bench).runner},
 	{"identity", (*bench).identity},
+	{"webhook", (*bench).webhook},
 }
 
 func main() {
@@ -43,7 +44,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	machine := flag.String("machine", "bin/parawork-runner", "the program of a member's own machine")
