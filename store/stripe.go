@@ -173,6 +173,17 @@ func (s *Stripe) SetMark(ctx context.Context, name, value string) error {
 	return err
 }
 
+// Release makes everything due at a time that waits for later.
+func (s *Stripe) Release(ctx context.Context, at int64) error {
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if _, err := s.db.Exec(ctx, `UPDATE stripe_events SET try_at = ? WHERE state = 'new' AND try_at > ?`, at, at); err != nil {
+			return err
+		}
+		_, err := s.db.Exec(ctx, `UPDATE stripe_outbox SET try_at = ? WHERE state = 'pending' AND try_at > ? AND {team}`, at, at)
+		return err
+	})
+}
+
 // Objects returns the ids of our objects at the payment service by their names.
 func (s *Stripe) Objects(ctx context.Context, livemode bool) (map[string]string, error) {
 	rows, err := s.db.Query(ctx, `SELECT name, object_id FROM stripe_objects WHERE livemode = ?`, livemode)

@@ -311,6 +311,9 @@ func (s *Service) Sync(ctx context.Context, teamID, checkoutID string) (Account,
 	if a, err = s.SyncCustomer(ctx, a.CustomerID); err != nil {
 		return a, s.asked("reading a customer", err)
 	}
+	if err := s.countSeats(ctx); err != nil { // of this team: the caller's scope
+		return a, err
+	}
 	if checkoutID == "" {
 		return a, nil
 	}

@@ -32,6 +32,10 @@ func (s *Service) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+	// What a server that was killed had in hand is taken up at once. Another one that works on it does no harm: each call has its key.
+	if err := s.cfg.Store.Release(ctx, s.now()); err != nil && ctx.Err() == nil {
+		s.cfg.Log.Warn("what an earlier server had in hand waits until its claim ends", "error", err)
+	}
 	var all sync.WaitGroup
 	all.Go(func() { s.work(ctx) })
 	all.Go(func() { s.sweep(ctx) })

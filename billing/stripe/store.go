@@ -148,6 +148,9 @@ type Store interface {
 	OutboxStore
 	CheckoutStore
 
+	// Release makes everything due at a time that waits for later: events and rows of the outbox.
+	Release(ctx context.Context, at int64) error
+
 	// Mark is what was remembered under a name, "" = nothing.
 	Mark(ctx context.Context, name string) (string, error)
 	SetMark(ctx context.Context, name, value string) error
