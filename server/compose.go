@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/server/api"
@@ -21,8 +22,9 @@ type parts struct {
 	changes   map[string]filesync.Summary
 	sandboxes map[string]executors.Record
 	runs      map[string]string
-	costs     map[string]int64  // nil = who asks may not see any
-	names     map[string]string // of the team's members
+	costs     map[string]int64      // nil = who asks may not see any
+	tokens    map[string]tokens.Sum // of models; nil likewise
+	names     map[string]string     // of the team's members
 	outlook   func(kind string, running bool) outlook
 	machine   func(executors.Kind) (machines.Machine, bool)
 	grace     func(workspaceID string) *api.Grace
@@ -76,6 +78,9 @@ func (h handlers) compose(ctx context.Context, teamID string, items []workspaces
 		if p.costs, err = h.cfg.Ledger.Costs(ctx, ids); err != nil {
 			return nil, err
 		}
+		if p.tokens, err = h.cfg.Tokens.OfWorkspaces(ctx, ids...); err != nil {
+			return nil, err
+		}
 	}
 	return list(items, p.workspace), nil
 }
@@ -98,6 +103,10 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	out.Executor, out.RunnerId, out.RunnerName = runnerOn(w, p.machine)
 	if p.costs != nil {
 		out.CostNano = new(p.costs[w.ID])
+	}
+	if p.tokens != nil {
+		sum := p.tokens[w.ID]
+		out.TokensCostNano, out.TokensUnknown = costOf(sum), &sum.Unknown
 	}
 	out.Grace = p.grace(w.ID)
 	out.Private = w.Private

@@ -45,7 +45,8 @@ func (h handlers) ListSessions(ctx context.Context, req api.ListSessionsRequestO
 		return nil, err
 	}
 	boundary := h.boundaryOf(ctx, req.Id)
-	return api.ListSessions200JSONResponse{Items: list(all, func(s sessions.Session) api.Session { return inPlace(sessionOf(s), boundary) })}, nil
+	items, err := h.spent(ctx, list(all, func(s sessions.Session) api.Session { return inPlace(sessionOf(s), boundary) })...)
+	return api.ListSessions200JSONResponse{Items: items}, err
 }
 
 // maxCells bounds columns and rows of a terminal.
@@ -94,7 +95,11 @@ func (h handlers) CreateSession(ctx context.Context, req api.CreateSessionReques
 
 func (h handlers) GetSession(ctx context.Context, _ api.GetSessionRequestObject) (api.GetSessionResponseObject, error) {
 	s := callOf(ctx).session
-	return api.GetSession200JSONResponse(inPlace(sessionOf(s), h.boundaryOf(ctx, s.WorkspaceID))), nil
+	out, err := h.spentBy(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetSession200JSONResponse(inPlace(out, h.boundaryOf(ctx, s.WorkspaceID))), nil
 }
 
 // maxGrace is the longest a session may be given between TERM and KILL.
@@ -113,7 +118,8 @@ func (h handlers) StopSession(ctx context.Context, req api.StopSessionRequestObj
 	if err != nil {
 		return nil, err
 	}
-	return api.StopSession200JSONResponse(sessionOf(s)), nil
+	out, err := h.spentBy(ctx, s)
+	return api.StopSession200JSONResponse(out), err
 }
 
 func (h handlers) ResumeSession(ctx context.Context, req api.ResumeSessionRequestObject) (api.ResumeSessionResponseObject, error) {

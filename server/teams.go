@@ -101,7 +101,7 @@ func (h handlers) ListAgents(ctx context.Context, _ api.ListAgentsRequestObject)
 	return api.ListAgents200JSONResponse{Items: list(infos, func(a sessions.AgentInfo) api.Agent {
 		out := api.Agent{Agent: a.Agent, Name: a.Name, Enabled: a.Enabled, Installed: a.Installed, Version: a.Version, Path: a.Path,
 			Install: a.Install, TakesAccount: a.Accounts, TakesPermissions: a.Permissions, DefaultPermissions: api.AgentDefaultPermissions(h.cfg.Sessions.DefaultPermissions(a.Agent)), InImages: a.InImages,
-			NeedsAccount: a.NeedsAccount, Accounts: list(a.Usable, agentAccountOf)}
+			NeedsAccount: a.NeedsAccount, Gateway: a.Gateway, Accounts: list(a.Usable, agentAccountOf)}
 		if a.Account != nil {
 			account := agentAccountOf(*a.Account)
 			out.Account = &account

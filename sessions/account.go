@@ -55,6 +55,7 @@ func (s *Service) Agents(ctx context.Context, actor accounts.Actor, teamID strin
 	for _, info := range s.cfg.Agents.List(ctx) {
 		a := AgentInfo{Info: info, InImages: images && !info.Installed}
 		if info.Accounts {
+			a.Gateway = s.cfg.Gateway != nil && s.cfg.Agents.Dialect(info.Agent, agents.Account{Kind: agents.APIKey}) != ""
 			a.Usable = slices.Collect(func(yield func(accounts.AgentAccount) bool) {
 				for _, u := range usable {
 					if u.Agent == info.Agent && !yield(u) {

@@ -137,6 +137,9 @@ type reading struct {
 	told   string
 	moment conversation.Moment
 	marks  []outputMark // how far output had come at each of the last passes
+
+	project   string               // of the workspace, once it is known
+	uncounted []conversation.Reply // the meter did not take
 }
 
 // outputMark is the end of the log at a time.
@@ -273,6 +276,7 @@ func (r *reading) finish(ctx context.Context) {
 // keep appends items to the session's timeline and says so.
 func (r *reading) keep(ctx context.Context, items []conversation.Item) {
 	l := r.live
+	r.count(ctx)
 	if r.reader.Again() {
 		// Whoever replaces the record again and again is not read each time.
 		r.again, r.rest = true, time.Now().Add(restAfter)

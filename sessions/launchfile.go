@@ -22,6 +22,7 @@ type launch struct {
 	Args    []string          `json:"args,omitempty"`    // extra arguments, for resume
 	Env     map[string]string `json:"env,omitempty"`     // of the request, for resume
 	NoWall  bool              `json:"no_wall,omitempty"` // somebody confirmed all permissions where nothing keeps the agent in
+	ByKey   bool              `json:"by_key,omitempty"`  // its agent was given an account's key itself
 	Inside  bool              `json:"inside,omitempty"`  // its home is the place's own
 	Secrets []string          `json:"secrets,omitempty"` // to mask; dropped when the session has ended
 	Uses    []secrets.Use     `json:"uses,omitempty"`    // which secrets it was given; likewise

@@ -22,6 +22,7 @@ type live struct {
 
 	workspaceID string
 	explicit    bool
+	byKey       bool   // its agent was given an account's key itself
 	token       string // what its agent shows to the model gateway; "" = it does not go through it
 	log         *bytelog.Log
 	notes       *journal.Journal

@@ -57,6 +57,7 @@ func (s *Service) recoverOne(ctx context.Context, row Session) error {
 		return err
 	}
 	l.uses, l.files, l.token = kept.Uses, kept.Files, kept.Token
+	l.byKey = kept.ByKey
 	if err != nil || len(s.cfg.Key) == 0 {
 		l.talk.since = s.now() // what the record told before could not be masked any more
 	}

@@ -100,6 +100,8 @@ type Config struct {
 	// Grace says how long the work of a workspace still goes on that reached a limit; false when it did not. Nil: none ever does. It must not
 	// block.
 	Grace func(workspaceID string) (Grace, bool)
+	// Meter counts what models are asked by agents that do not go through it. Nil: nobody does.
+	Meter Meter
 	// Exclude keeps files of a worktree out of what git sees in its repository. Nil: there is nothing to keep out.
 	Exclude func(ctx context.Context, workspaceID string, names []string) error
 	// Key seals the secrets of running sessions on disk, so that they are still masked after a restart: at least 16 bytes.

@@ -145,14 +145,14 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 	to := placement{svc: s, place: place, in: in, user: row.CreatedBy}
 	files, skipped := planFiles(g.Files, to)
 	if err := s.keepLaunch(row.ID, launch{Args: req.Argv, Env: req.Env, Secrets: hidden, Uses: g.Uses, Files: files, Inside: in != nil, NoWall: req.ConfirmNoBoundary,
-		Token: plan.Secrets[guest.EnvGatewayToken]}); err != nil {
+		Token: plan.Secrets[guest.EnvGatewayToken], ByKey: plan.ByKey}); err != nil {
 		return Session{}, diskFull(err)
 	}
 	l, err := s.newLive(row, hidden)
 	if err != nil {
 		return Session{}, diskFull(err)
 	}
-	l.uses, l.files, l.token = g.Uses, files, plan.Secrets[guest.EnvGatewayToken]
+	l.uses, l.files, l.token, l.byKey = g.Uses, files, plan.Secrets[guest.EnvGatewayToken], plan.ByKey
 	if skipped {
 		l.notice = "Files of secrets that belong below the home were not written: the home here is the machine owner's own."
 	}

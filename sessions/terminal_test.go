@@ -344,8 +344,9 @@ func TestOneSizeOwner(t *testing.T) {
 	h := newHouse(t)
 	h.tune = func(c *sessions.Config) { c.SizeHold = 400 * time.Millisecond }
 	s := h.start()
-	row := s.begin(t, sessions.StartRequest{Agent: agents.Command, Argv: []string{"sh", "-c", "trap 'stty size' WINCH; while :; do sleep 0.05; done"}})
+	row := s.begin(t, sessions.StartRequest{Agent: agents.Command, Argv: []string{"sh", "-c", "trap 'stty size' WINCH; echo trapped; while :; do sleep 0.05; done"}})
 	a := s.watch(t, row.ID, sessions.Attach{UserID: "a", Name: "A", Writer: true})
+	a.shows(t, "trapped") // a size that changes before goes unnoticed
 	b := s.watch(t, row.ID, sessions.Attach{UserID: "b", Name: "B", Writer: true})
 	eventually(t, "the first size", func() bool { return a.cells() == [2]uint16{120, 32} })
 	a.Wish(guest.Size{Cols: 159, Rows: 72})

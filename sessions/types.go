@@ -80,6 +80,7 @@ type AgentInfo struct {
 	Account      *accounts.AgentAccount  // the default; nil: none chosen yet
 	Usable       []accounts.AgentAccount // all it may be started with: the person's own, then the team's
 	InImages     bool                    // it is not on this machine, but a place with programs of its own may have it
+	Gateway      bool                    // accounts that are keys go through the model gateway
 	NeedsAccount bool                    // the agent talks to a model and no account was chosen
 }
 

@@ -288,8 +288,12 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 		return err
 	}
 	h.agents = reg
+	var way sessions.Gateway
+	if h.cfg.Gateway.Enabled {
+		way = h.gateway
+	}
 	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: h.workspaces, Accounts: h.accounts,
-		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Exclude: h.workspaces.Exclude, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
+		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Gateway: way, Meter: h.tokens, Exclude: h.workspaces.Exclude, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
 	return nil
 }
 

@@ -89,6 +89,7 @@ func messages(w http.ResponseWriter, r *http.Request) {
 	usage := map[string]any{"input_tokens": 100, "output_tokens": 10, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
 	id := nextID("msg")
 	if !req.Stream {
+		billed.add(scriptUsage{In: 100, Out: 10})
 		reply(w, map[string]any{"id": id, "type": "message", "role": "assistant", "model": req.Model, "stop_reason": "end_turn",
 			"content": []any{map[string]any{"type": "text", "text": text}}, "usage": usage})
 		return
@@ -112,4 +113,5 @@ func messages(w http.ResponseWriter, r *http.Request) {
 	s.send("content_block_stop", map[string]any{"index": 0})
 	s.send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil}, "usage": usage})
 	s.send("message_stop", map[string]any{})
+	billed.add(scriptUsage{In: 100, Out: 10})
 }

@@ -10,7 +10,7 @@
 //	#script [{"thinking":"Hm.","text":"I look.","tools":[{"name":"Bash","input":{"command":"ls"}}],"usage":{"in":100,"out":7}},{"text":"Seen."}]
 //
 // makes it answer step by step; a step may also be an error ({"error":{"status":400,"type":"invalid_request_error","message":"No."}})
-// and may wait first ("delay_ms"). Any other message is answered with "Understood.". The bound address is printed as one line.
+// and may wait first ("delay_ms") or in the middle ("hold_ms"). GET /billed tells what all whole answers used. Any other message is answered with "Understood.". The bound address is printed as one line.
 package main
 
 import (
@@ -34,6 +34,7 @@ func main() {
 	}
 	fmt.Printf("listening on http://%s\n", ln.Addr())
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /billed", billed.show)
 	mux.HandleFunc("POST /v1/messages", messages)
 	mux.HandleFunc("POST /v1/messages/count_tokens", func(w http.ResponseWriter, _ *http.Request) { reply(w, map[string]any{"input_tokens": 100}) })
 	mux.HandleFunc("POST /v1/responses", responses)
@@ -107,6 +108,7 @@ type stream struct {
 }
 
 func newStream(w http.ResponseWriter) stream {
+	billed.begin()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
 	return stream{w}

@@ -90,6 +90,7 @@ func responses(w http.ResponseWriter, r *http.Request) {
 	s.send("response.output_item.added", map[string]any{"output_index": 0, "item": item})
 	s.send("response.output_item.done", map[string]any{"output_index": 0, "item": item})
 	s.send("response.completed", map[string]any{"response": map[string]any{"id": id, "usage": usage, "output": []any{item}}})
+	billed.add(scriptUsage{In: 100, Out: 10})
 }
 
 func hasTool(tools []json.RawMessage, name string) bool {

@@ -21,6 +21,7 @@ type step struct {
 		Times   int    `json:"times"` // after so many the answer is given; 0 = always
 	} `json:"error"`
 	DelayMS int         `json:"delay_ms"` // before the answer
+	HoldMS  int         `json:"hold_ms"`  // after the answer has begun
 	Usage   scriptUsage `json:"usage"`
 }
 
@@ -110,12 +111,17 @@ func (s step) fails(w http.ResponseWriter, key string, body func(typ, message st
 }
 
 // wait holds the answer back; false when the caller left.
-func (s step) wait(r *http.Request) bool {
-	if s.DelayMS <= 0 {
+func (s step) wait(r *http.Request) bool { return pause(r, s.DelayMS) }
+
+// hold stops in an answer that has begun; false when the caller left.
+func (s step) hold(r *http.Request) bool { return pause(r, s.HoldMS) }
+
+func pause(r *http.Request, ms int) bool {
+	if ms <= 0 {
 		return true
 	}
 	select {
-	case <-time.After(time.Duration(s.DelayMS) * time.Millisecond):
+	case <-time.After(time.Duration(ms) * time.Millisecond):
 		return true
 	case <-r.Context().Done():
 		return false
@@ -134,6 +140,9 @@ func anthropicStep(w http.ResponseWriter, r *http.Request, model string, st step
 	s := newStream(w)
 	s.send("message_start", map[string]any{"message": map[string]any{"id": nextID("msg"), "type": "message", "role": "assistant",
 		"model": model, "content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage}})
+	if !st.hold(r) {
+		return
+	}
 	index := 0
 	block := func(start map[string]any, deltas ...map[string]any) {
 		s.send("content_block_start", map[string]any{"index": index, "content_block": start})
@@ -158,6 +167,7 @@ func anthropicStep(w http.ResponseWriter, r *http.Request, model string, st step
 	}
 	s.send("message_delta", map[string]any{"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil}, "usage": usage})
 	s.send("message_stop", map[string]any{})
+	billed.add(u)
 }
 
 // responsesStep answers a step as a stream of the Responses API.
@@ -190,9 +200,44 @@ func responsesStep(w http.ResponseWriter, r *http.Request, st step, key string) 
 	id := nextID("resp")
 	s := newStream(w)
 	s.send("response.created", map[string]any{"response": map[string]any{"id": id}})
+	if !st.hold(r) {
+		return
+	}
 	for i, item := range items {
 		s.send("response.output_item.added", map[string]any{"output_index": i, "item": item})
 		s.send("response.output_item.done", map[string]any{"output_index": i, "item": item})
 	}
 	s.send("response.completed", map[string]any{"response": map[string]any{"id": id, "usage": usage, "output": items}})
+	billed.add(u)
+}
+
+// bill adds up what whole answers used.
+type bill struct {
+	mu                                  sync.Mutex
+	begun                               int // answers, also those that were cut
+	answers, in, out, cacheRead, writes int
+}
+
+var billed bill //nolint:gochecknoglobals // of the program
+
+func (b *bill) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.begun++
+}
+
+func (b *bill) add(u scriptUsage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answers++
+	b.in += u.In
+	b.out += u.Out
+	b.cacheRead += u.CacheRead
+	b.writes += u.CacheWrite
+}
+
+func (b *bill) show(w http.ResponseWriter, _ *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	reply(w, map[string]int{"begun": b.begun, "answers": b.answers, "input": b.in, "output": b.out, "cache_read": b.cacheRead, "cache_write": b.writes})
 }

@@ -18,6 +18,7 @@ describe("agents", () => {
     if (!haveChromium || !(claude || codex)) return;
     model = await modelServer();
     house = await House.start({
+      outgoing: { allow: ["127.0.0.0/8"] }, // the model listens here
       agents: {
         "claude-code": { enabled: true, command: claude, defaultArgs: ["--permission-mode", "acceptEdits"] },
         codex: { enabled: true, command: codex, defaultArgs: ["-m", "gpt-5.5", "-s", "danger-full-access", "-a", "never"] },

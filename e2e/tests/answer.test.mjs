@@ -19,7 +19,7 @@ describe("answers", { skip }, () => {
   before(async () => {
     if (skip) return;
     model = await modelServer();
-    house = await House.start({ agents: { "claude-code": { enabled: true, command: claude } } });
+    house = await House.start({ outgoing: { allow: ["127.0.0.0/8"] }, agents: { "claude-code": { enabled: true, command: claude } } });
     await house.setUp();
     await house.api("PUT", "/me/agent-accounts/claude-code", {
       kind: "api_key",

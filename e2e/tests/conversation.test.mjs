@@ -29,6 +29,7 @@ describe("conversation", { skip }, () => {
   before(async () => {
     model = await modelServer();
     house = await House.start({
+      outgoing: { allow: ["127.0.0.0/8"] }, // the model listens here
       agents: { "claude-code": { enabled: true, command: claude, defaultArgs: ["--permission-mode", "acceptEdits", "--allowedTools", "Bash,Read,Edit,Write"] } },
     });
     await house.setUp();

@@ -33,6 +33,9 @@ func script(t *testing.T, steps ...map[string]any) string {
 	return "#script " + string(b)
 }
 
+// modelsHere lets the model gateway ask the scripted model, which listens on this machine.
+const modelsHere = `"outgoing":{"allow":["127.0.0.0/8"]}`
+
 // agentHouse boots a house in which a real agent works under the scripted model.
 func agentHouse(t *testing.T, agent string, extra ...string) *testkit.House {
 	t.Helper()
@@ -50,6 +53,9 @@ func agentHouseAt(t *testing.T, host, agent string, extra ...string) *testkit.Ho
 	}
 	if !strings.Contains(strings.Join(extra, ""), `"sandboxing"`) {
 		extra = append(extra, testkit.Local)
+	}
+	if !strings.Contains(strings.Join(extra, ""), `"outgoing"`) {
+		extra = append(extra, modelsHere)
 	}
 	h := testkit.Start(t, append(extra, fmt.Sprintf(`"agents":{%q:{"enabled":true,"command":%q,"defaultArgs":%s}}`, agent, realAgent(t, program), args))...)
 	h.API("PUT", "/me/agent-accounts/"+agent, map[string]any{"kind": "api_key", "api_key": key, "base_url": scriptedAt(t, host) + base}, nil)

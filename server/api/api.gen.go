@@ -1817,6 +1817,27 @@ func (e SessionState) Valid() bool {
 	}
 }
 
+// Defines values for SessionTokensSource.
+const (
+	SessionTokensSourceGateway    SessionTokensSource = "gateway"
+	SessionTokensSourceTelemetry  SessionTokensSource = "telemetry"
+	SessionTokensSourceTranscript SessionTokensSource = "transcript"
+)
+
+// Valid indicates whether the value is a known member of the SessionTokensSource enum.
+func (e SessionTokensSource) Valid() bool {
+	switch e {
+	case SessionTokensSourceGateway:
+		return true
+	case SessionTokensSourceTelemetry:
+		return true
+	case SessionTokensSourceTranscript:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SignInMethod.
 const (
 	SignInMethodPasskey      SignInMethod = "passkey"
@@ -2445,6 +2466,9 @@ type Agent struct {
 	// DefaultPermissions How it is started in a place that keeps it in when nobody says otherwise
 	DefaultPermissions AgentDefaultPermissions `json:"default_permissions"`
 	Enabled            bool                    `json:"enabled"`
+
+	// Gateway Its accounts that are keys go through the model gateway: the key never enters a sandbox
+	Gateway bool `json:"gateway"`
 
 	// InImages Not installed on the server, but a place with programs of its own may have it
 	InImages bool `json:"in_images"`
@@ -6021,6 +6045,9 @@ type Session struct {
 	StateSource SessionStateSource `json:"state_source"`
 	Title       string             `json:"title"`
 
+	// Tokens What it asked of models so far; null while it asked nothing, and for who sees no costs
+	Tokens *SessionTokens `json:"tokens,omitempty"`
+
 	// Watchers Who is at its terminal now
 	Watchers    []Watcher `json:"watchers"`
 	WorkspaceId string    `json:"workspace_id"`
@@ -6068,6 +6095,32 @@ type SessionStorage struct {
 	Printed   int64  `json:"printed"`
 	StartedAt int64  `json:"started_at"`
 }
+
+// SessionTokens defines model for SessionTokens.
+type SessionTokens struct {
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
+
+	// CostNano Nano-USD, of the requests whose cost is known; null when that is none
+	CostNano *int64 `json:"cost_nano"`
+
+	// IncludedRequests Requests by somebody's own login, which pays by itself
+	IncludedRequests int64 `json:"included_requests"`
+
+	// Input Neither read from a cache nor written to one
+	Input    int64 `json:"input"`
+	Output   int64 `json:"output"`
+	Requests int64 `json:"requests"`
+
+	// Source Where the newest is known from
+	Source SessionTokensSource `json:"source"`
+
+	// UnknownRequests Requests whose cost nobody knows
+	UnknownRequests int64 `json:"unknown_requests"`
+}
+
+// SessionTokensSource Where the newest is known from
+type SessionTokensSource string
 
 // SetupRequest defines model for SetupRequest.
 type SetupRequest struct {
@@ -6894,7 +6947,13 @@ type Workspace struct {
 	State       WorkspaceState  `json:"state"`
 	StateReason string          `json:"state_reason"`
 	Steps       []Step          `json:"steps"`
-	UpdatedAt   int64           `json:"updated_at"`
+
+	// TokensCostNano What models cost in it so far, nano-USD, of the requests whose cost is known; null when that is none, absent for who sees no costs
+	TokensCostNano *int64 `json:"tokens_cost_nano,omitempty"`
+
+	// TokensUnknown Requests to models whose cost nobody knows; absent for who sees no costs
+	TokensUnknown *int64 `json:"tokens_unknown,omitempty"`
+	UpdatedAt     int64  `json:"updated_at"`
 }
 
 // WorkspaceState defines model for Workspace.State.

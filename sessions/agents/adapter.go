@@ -59,6 +59,7 @@ type Plan struct {
 	Argv         []string          // without secrets
 	Env          map[string]string // without secrets
 	Secrets      map[string]string // environment too; the values must be masked in what is printed
+	ByKey        bool              // an account's key is among Secrets
 	Drops        []string          // variables it must not be given by anybody else but the person who starts it
 	Conversation string            // the agent's own id of the conversation where it is known beforehand
 	Resumed      bool              // the agent goes on with its conversation; false where it had to start again

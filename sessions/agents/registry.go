@@ -315,6 +315,7 @@ func (r *Registry) Plan(name string, l Launch) (Plan, error) {
 	maps.Copy(env, s.Env)
 	p.Env = env
 	p.showGateway(l.Account.Gateway)
+	p.ByKey = l.Account.Gateway == nil && l.Account.keyed() && !strings.HasPrefix(l.Account.Secret, subscriptionToken)
 	return p, nil
 }
 

@@ -19,6 +19,9 @@ type claude struct {
 	model map[string]Usage // usage by message of this turn, which comes again with each of its lines
 	begun int64
 
+	asked Reply  // told of in lines that may change yet
+	told  string // ID of the newest answer that was told
+
 	compacted string // what the last compaction was told with
 }
 
@@ -62,6 +65,9 @@ type claudeMessage struct {
 		Output     int64 `json:"output_tokens"`
 		CacheRead  int64 `json:"cache_read_input_tokens"`
 		CacheWrite int64 `json:"cache_creation_input_tokens"`
+		Writes     struct {
+			Hour int64 `json:"ephemeral_1h_input_tokens"`
+		} `json:"cache_creation"`
 	} `json:"usage"`
 }
 
@@ -337,6 +343,7 @@ func (c *claude) count(s *sink, l *claudeLine) {
 		c.early = true
 	}
 	key := l.Message.ID + "/" + l.RequestID
+	c.answer(s, strings.Trim(l.Message.ID+"."+l.RequestID, "."), l, u)
 	if len(c.model) >= maxMessages {
 		return
 	}
@@ -347,6 +354,27 @@ func (c *claude) count(s *sink, l *claudeLine) {
 	}
 	spent := c.spent
 	s.put(Item{ID: "usage-" + s.file + c.usage, Kind: Spent, Usage: &spent, Duration: max(s.at-c.begun, 0)})
+}
+
+// answer takes what a line says of its answer. Its count may still grow while nothing says how it ended.
+func (c *claude) answer(s *sink, key string, l *claudeLine, u Usage) {
+	if c.asked.ID != key {
+		c.rest(s)
+	}
+	if c.told == key {
+		return
+	}
+	c.asked = Reply{ID: key, Model: u.Model, Usage: u, Hour: l.Message.Usage.Writes.Hour, At: s.at}
+	if l.Message.Stop != "" {
+		c.rest(s)
+	}
+}
+
+func (c *claude) rest(s *sink) {
+	if c.asked.ID != "" {
+		s.reply(c.asked)
+		c.told, c.asked = c.asked.ID, Reply{}
+	}
 }
 
 // parentOf reads which tool call started the sub-agent whose record this is; "" when that is not said.

@@ -262,6 +262,9 @@ func (c *codex) usage(s *sink, raw json.RawMessage) {
 	c.spend(s, r.Response, r.Usage.usage())
 }
 
+// rest: an answer's usage is written once it is whole.
+func (c *codex) rest(*sink) {}
+
 // counted takes the count of versions that write no usage by answer.
 func (c *codex) counted(s *sink, e codexEvent) {
 	if e.Info == nil {
@@ -284,5 +287,10 @@ func (c *codex) spend(s *sink, response string, u Usage) {
 	c.spent[response] = u
 	all := c.all
 	all.Model = c.model
+	id := response
+	if strings.HasPrefix(id, "count-") { // an offset names it in this record alone
+		id = s.record + "-" + id
+	}
+	s.reply(Reply{ID: id, Model: c.model, Usage: u, At: s.at})
 	s.put(Item{ID: "usage-" + c.turn, Kind: Spent, Usage: &all, Duration: max(s.at-c.began, 0)})
 }

@@ -112,6 +112,15 @@ func (u Usage) empty() bool {
 	return u.Input == 0 && u.Output == 0 && u.CacheRead == 0 && u.CacheWrite == 0 && u.Reasoning == 0
 }
 
+// Reply is one answer of the model, as the record tells what it used. ID tells it from every other.
+type Reply struct {
+	ID    string
+	Model string
+	Usage Usage
+	Hour  int64 // of Usage.CacheWrite: kept in the cache for an hour
+	At    int64 // ms UTC
+}
+
 // Phase is where the turn stands by the record.
 type Phase int
 

@@ -61,6 +61,8 @@ const maxEarly = 5
 // parser turns the lines of one record into items.
 type parser interface {
 	line(s *sink, at int64, line []byte)
+	// rest tells what was held back until more would come.
+	rest(s *sink)
 }
 
 // maxSubs bounds the records of sub-agents that are read for one conversation.
@@ -109,6 +111,13 @@ func (r *Reader) Again() bool {
 	return again
 }
 
+// Replies returns the model's answers that the calls since the last one told of. One that is read again is told again.
+func (r *Reader) Replies() []Reply {
+	all := r.sink.replies
+	r.sink.replies = nil
+	return all
+}
+
 // Moment returns the newest thing the record said of the turn.
 func (r *Reader) Moment() Moment { return r.sink.moment }
 
@@ -120,6 +129,10 @@ func (r *Reader) pass(ctx context.Context, src Source, last bool) ([]Item, bool,
 		err = r.readSubs(ctx, src, last)
 	}
 	if last && (err != nil || !r.more) {
+		r.parse.rest(&r.sink)
+		for _, s := range r.subs {
+			s.parse.rest(&r.sink)
+		}
 		r.sink.parent, r.sink.file, r.sink.at = "", "", max(r.over, r.sink.at)
 		r.sink.close(Stopped)
 	}
@@ -214,6 +227,21 @@ type sink struct {
 	out    []Item
 	index  map[string]int // place in out
 	moment Moment
+
+	replies []Reply
+}
+
+// maxReplies bounds what is held of answers nobody asks for.
+const maxReplies = 50_000
+
+// reply tells of an answer of the model.
+func (s *sink) reply(a Reply) {
+	if a.At < s.cfg.Since || s.cfg.Until != 0 && a.At > s.cfg.Until || len(s.replies) >= maxReplies {
+		return
+	}
+	a.ID = ident(a.ID)
+	a.Model, _ = cut(clean(line(a.Model)), maxName)
+	s.replies = append(s.replies, a)
 }
 
 // maxOpen bounds how many tools may be open at a time.

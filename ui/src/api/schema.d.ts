@@ -4124,6 +4124,8 @@ export interface components {
              */
             default_permissions: "ask" | "all";
             enabled: boolean;
+            /** @description Its accounts that are keys go through the model gateway: the key never enters a sandbox */
+            gateway: boolean;
             /** @description Not installed on the server, but a place with programs of its own may have it */
             in_images: boolean;
             /** @description How to install it */
@@ -7272,6 +7274,8 @@ export interface components {
              */
             state_source: "" | "hook" | "transcript" | "notification" | "title" | "report" | "bytes" | "screen" | "process" | "person";
             title: string;
+            /** @description What it asked of models so far; null while it asked nothing, and for who sees no costs */
+            tokens?: components["schemas"]["SessionTokens"] | null;
             /** @description Who is at its terminal now */
             watchers: components["schemas"]["Watcher"][];
             workspace_id: string;
@@ -7316,6 +7320,41 @@ export interface components {
             printed: number;
             /** Format: int64 */
             started_at: number;
+        };
+        SessionTokens: {
+            /** Format: int64 */
+            cache_read: number;
+            /** Format: int64 */
+            cache_write: number;
+            /**
+             * Format: int64
+             * @description Nano-USD, of the requests whose cost is known; null when that is none
+             */
+            cost_nano: number | null;
+            /**
+             * Format: int64
+             * @description Requests by somebody's own login, which pays by itself
+             */
+            included_requests: number;
+            /**
+             * Format: int64
+             * @description Neither read from a cache nor written to one
+             */
+            input: number;
+            /** Format: int64 */
+            output: number;
+            /** Format: int64 */
+            requests: number;
+            /**
+             * @description Where the newest is known from
+             * @enum {string}
+             */
+            source: "gateway" | "transcript" | "telemetry";
+            /**
+             * Format: int64
+             * @description Requests whose cost nobody knows
+             */
+            unknown_requests: number;
         };
         SetupRequest: {
             email: string;
@@ -8033,6 +8072,16 @@ export interface components {
             state: "creating" | "setting_up" | "ready" | "paused" | "failed" | "archived";
             state_reason: string;
             steps: components["schemas"]["Step"][];
+            /**
+             * Format: int64
+             * @description What models cost in it so far, nano-USD, of the requests whose cost is known; null when that is none, absent for who sees no costs
+             */
+            tokens_cost_nano?: number | null;
+            /**
+             * Format: int64
+             * @description Requests to models whose cost nobody knows; absent for who sees no costs
+             */
+            tokens_unknown?: number;
             /** Format: int64 */
             updated_at: number;
         };

@@ -1,0 +1,70 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+
+	"github.com/parawork/parawork/billing/tokens"
+	"github.com/parawork/parawork/sessions/agents"
+	"github.com/parawork/parawork/sessions/conversation"
+)
+
+// Meter counts what models were asked; tokens.Meter is one.
+type Meter interface {
+	Record(ctx context.Context, r tokens.Request) error
+}
+
+// maxUncounted bounds the answers that wait to be counted while the storage refuses them.
+const maxUncounted = 10_000
+
+// count tells the meter what the record says of the model's answers. What goes through the gateway is counted there. An answer that could
+// not be counted is told again with the next; one that was counted before, by an earlier server too, counts once.
+func (r *reading) count(ctx context.Context) {
+	all := append(r.uncounted, r.reader.Replies()...)
+	r.uncounted = nil
+	l := r.live
+	if l.svc.cfg.Meter == nil || l.token != "" || len(all) == 0 {
+		return
+	}
+	l.mu.Lock()
+	row, byKey := l.row, l.byKey
+	l.mu.Unlock()
+	if r.project == "" {
+		w, err := l.svc.cfg.Workspaces.Workspace(ctx, row.WorkspaceID)
+		if err != nil {
+			r.uncounted = all[:min(len(all), maxUncounted)]
+			r.complain(err)
+			return
+		}
+		r.project = w.ProjectID
+	}
+	for i, a := range all {
+		if err := l.svc.cfg.Meter.Record(ctx, requestOf(row, r.project, byKey, a)); err != nil {
+			r.uncounted = slices.Clone(all[i:min(len(all), i+maxUncounted)])
+			r.complain(err)
+			return
+		}
+	}
+}
+
+// maxCount bounds what is believed of one answer: a thousand times the largest context there is.
+const maxCount = 1_000_000_000
+
+// requestOf is an answer as it is counted. Where no key was given to the agent it works with a person's own login, which pays by itself.
+func requestOf(row Session, project string, byKey bool, a conversation.Reply) tokens.Request {
+	n := func(v int64) *int64 {
+		if v < 0 || v > maxCount { // the record is the agent's
+			return nil
+		}
+		return &v
+	}
+	u := a.Usage
+	api := "responses"
+	if row.Agent == agents.ClaudeCode {
+		api = "messages"
+	}
+	hour := min(max(a.Hour, 0), max(u.CacheWrite, 0))
+	return tokens.Request{TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, ProjectID: project, SessionID: row.ID, UserID: row.CreatedBy, Agent: row.Agent, AccountID: row.AccountID,
+		Source: tokens.FromTranscript, ExternalID: a.ID, API: api, Model: a.Model, Status: 200, At: a.At, Subscription: !byKey,
+		Tokens: tokens.Tokens{Input: n(u.Input), Output: n(u.Output), CacheRead: n(u.CacheRead), CacheWrite: n(u.CacheWrite - hour), CacheWriteHour: n(hour), Reasoning: n(u.Reasoning)}}
+}
