@@ -100,7 +100,28 @@ func (h handlers) GetWorkspaceCosts(ctx context.Context, req api.GetWorkspaceCos
 	if err == nil && box.EndedAt == 0 {
 		out.IdleAt = ptr(box.IdleAt)
 	}
+	if c.HourNano > 0 {
+		if out.ExhaustedAt, err = h.exhausts(ctx, callOf(ctx).workspace.TeamID, box.UserID); err != nil {
+			return nil, fmt.Errorf("reading when the budget or the hours are used up: %w", err)
+		}
+	}
 	return out, nil
+}
+
+// exhausts is when the first of a team's budget and a user's hours is used up if it goes on like now; nil = not this month.
+func (h handlers) exhausts(ctx context.Context, teamID, userID string) (*int64, error) {
+	team, err := h.cfg.Quota.TeamStanding(ctx, teamID)
+	if err != nil || userID == "" {
+		return team.ExhaustedAt, err
+	}
+	user, err := h.cfg.Quota.UserStanding(ctx, teamID, userID)
+	if err != nil {
+		return nil, err
+	}
+	if team.ExhaustedAt == nil || user.ExhaustedAt != nil && *user.ExhaustedAt < *team.ExhaustedAt {
+		return user.ExhaustedAt, nil
+	}
+	return team.ExhaustedAt, nil
 }
 
 func sessionCosts(c usage.SessionCosts) api.SessionCosts {

@@ -95,7 +95,7 @@ func (s *Usage) Sessions(ctx context.Context, teamID, workspaceID string, from, 
 }
 
 // tokenSums are what models were asked and what that cost, as far as it is known.
-const tokenSums = `CAST(COALESCE(SUM(r.cost_nano), 0) AS BIGINT), CAST(SUM(CASE WHEN r.cost_nano IS NULL THEN 1 ELSE 0 END) AS BIGINT),
+const tokenSums = `CAST(COALESCE(SUM(r.cost_nano), 0) AS BIGINT), CAST(SUM(CASE WHEN r.cost_nano IS NULL AND r.price_id <> 'included' THEN 1 ELSE 0 END) AS BIGINT),
 	CAST(COALESCE(SUM(r.input_tokens), 0) AS BIGINT), CAST(COALESCE(SUM(r.output_tokens), 0) AS BIGINT)`
 
 func scanTokens(r scanner) (w tokenRow, err error) {

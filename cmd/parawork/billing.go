@@ -24,7 +24,10 @@ func (h *house) buildLedger(publisher events.Publisher) {
 
 // defaultPrices are those that come with the program and its config.json. Of places without one nothing is metered.
 func defaultPrices(cfg *config.Config) []price.Row {
-	c := cfg.Sandboxing.E2B
+	c, err := e2b.Settings{PriceVCPU: cfg.Sandboxing.E2B.PriceVCPU, PriceGiB: cfg.Sandboxing.E2B.PriceGiB}.Normal() // 0 = E2B's own
+	if err != nil {
+		panic(err) // nothing else is set
+	}
 	return []price.Row{{Executor: string(e2b.Kind), VCPUSecondNano: c.PriceVCPU, GiBSecondNano: c.PriceGiB, Metered: true}}
 }
 

@@ -124,4 +124,5 @@ var OfKey = []Point{KeyMade, KeySealed, KeyFiles}
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
-	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted, MachineEnrolled, MachineOnline}
+	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted, MachineEnrolled, MachineOnline,
+	SegmentOpened, SegmentBeaten, SegmentClosed, HourRolled}

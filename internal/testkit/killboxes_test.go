@@ -13,6 +13,9 @@ import (
 // boxed is the part of config.json that says where the workspaces of a scenario live: those of sandboxes' commits in sandboxes.
 func boxed(t *testing.T, p killpoint.Point) string {
 	t.Helper()
+	if ofLedger(p) {
+		return paidPlace(t)
+	}
 	place := "local"
 	switch p {
 	case killpoint.HomeChecked, killpoint.HomeTaken, killpoint.HomeMoved, killpoint.BoxCleared:

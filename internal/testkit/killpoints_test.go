@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/testkit"
@@ -25,6 +26,7 @@ type death struct {
 	ws      testkit.Workspace
 	session testkit.Session
 	device  device
+	born    time.Time
 }
 
 const draft = "not committed\n"
@@ -77,6 +79,11 @@ var scenarios = map[killpoint.Point]scenario{
 	killpoint.MachineEnrolled: {(*death).bringDevice, (*death).enrolDevice, (*death).enrolledOnce},
 	killpoint.MachineOnline:   {(*death).bringKnownDevice, (*death).dieConnected, (*death).deviceBack},
 
+	killpoint.SegmentOpened: {nil, (*death).makeAndRun, (*death).charged},
+	killpoint.SegmentBeaten: {(*death).paidWork, (*death).wait, (*death).charged},
+	killpoint.SegmentClosed: {(*death).paidWork, (*death).pause, (*death).charged},
+	killpoint.HourRolled:    {(*death).leaveHours, (*death).wait, (*death).hoursAddUp},
+
 	killpoint.RunMade:    {nil, (*death).run, (*death).ranOnce},
 	killpoint.RunStarted: {nil, (*death).run, (*death).ranOnce},
 }
@@ -93,8 +100,9 @@ func TestKilledAtEveryPoint(t *testing.T) {
 		}
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
+			born := time.Now()
 			h := testkit.Start(t, boxed(t, p), `"agents":{`+asker+`,"reader":{"command":"/bin/sh","defaultArgs":["-c","echo up; while read l; do echo got $l; done"],"prompt":"paste"}}`)
-			d := &death{House: h, t: t, project: h.Sample()}
+			d := &death{House: h, t: t, project: h.Sample(), born: born}
 			if sc.ready != nil {
 				sc.ready(d)
 			}
