@@ -102,9 +102,10 @@ type house struct {
 // build opens the store and joins the rooms. Nothing runs yet. close gives back what it opened.
 func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(string) string) (h *house, err error) {
 	h = &house{cfg: cfg, log: log}
+	opened := h // a return with an error clears h
 	defer func() {
 		if err != nil {
-			h.close()
+			opened.close()
 		}
 	}()
 	guest, err := guestPath(cfg.DataDir, env)
