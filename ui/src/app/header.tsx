@@ -1,5 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { api } from "@/api/client";
 import { useWaiting } from "@/attention/inbox";
 import { initials } from "@/format/text";
@@ -13,6 +14,8 @@ import { look, setLook, type Theme } from "@/state/look";
 import { useStore } from "@/state/store";
 import { toastError } from "@/state/toasts";
 import { useMe, useTeam } from "./team";
+
+const Spent = lazy(() => import("./spent"));
 
 const NAV =
   "rounded-sm px-1.5 py-1 text-fg2 hover:text-fg aria-[current=page]:font-medium aria-[current=page]:text-fg data-[status=active]:font-medium data-[status=active]:text-fg";
@@ -48,8 +51,18 @@ export function Header() {
         <Link to="/$team/machines" params={params} className={NAV}>
           Machines
         </Link>
+        {team.can("costs.view") && (
+          <Link to="/$team/usage" params={params} className={NAV}>
+            Usage
+          </Link>
+        )}
       </nav>
       <div className="ml-auto flex items-center gap-2">
+        {team.can("costs.view") && (
+          <Suspense>
+            <Spent />
+          </Suspense>
+        )}
         {team.can("workspace.create") && (
           <Button className="max-md:hidden" onClick={() => perform("workspace.new")}>
             <Icon name="plus" size={14} />
@@ -145,6 +158,11 @@ function AccountMenu() {
       <MenuItem onSelect={() => perform("go.machines")} keys="g m">
         Machines
       </MenuItem>
+      {team.can("costs.view") && (
+        <MenuItem onSelect={() => perform("go.usage")} keys="g u">
+          Usage
+        </MenuItem>
+      )}
       <MenuItem onSelect={() => perform("help")} keys="?">
         Keys
       </MenuItem>

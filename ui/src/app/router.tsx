@@ -12,6 +12,7 @@ import { meQuery, setupQuery } from "@/api/queries";
 import { isString, recall } from "@/state/remember";
 import { CrashPage, NotFoundPage } from "./pages";
 import { queryClient } from "./query-client";
+import { isDay, isMonth, USAGE_GROUPS, type UsageGroup } from "./usage-search";
 
 const rootRoute = createRootRoute({ component: Outlet, notFoundComponent: NotFoundPage, errorComponent: CrashPage });
 
@@ -218,6 +219,28 @@ const machineRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/machine"), "MachineScreen"),
 });
 
+/** What a page of usage shows; absent is this month, by day, in cents. */
+export interface UsageSearch {
+  month?: string;
+  day?: string;
+  by?: UsageGroup;
+  exact?: true;
+}
+
+const usageSearch = (s: Record<string, unknown>): UsageSearch => ({
+  month: isMonth(s.month) ? s.month : undefined,
+  day: isDay(s.day) ? s.day : undefined,
+  by: USAGE_GROUPS.find((g) => g === s.by),
+  exact: s.exact === true || s.exact === "1" || s.exact === 1 ? true : undefined,
+});
+
+const usageRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/usage",
+  validateSearch: usageSearch,
+  component: lazyRouteComponent(() => import("@/screens/usage"), "UsageScreen"),
+});
+
 export const SECTIONS = [
   "profile",
   "security",
@@ -230,21 +253,26 @@ export const SECTIONS = [
   "team",
   "team-agents",
   "team-secrets",
+  "budget",
+  "quotas",
+  "billing",
   "links",
   "places",
   "models",
-  "billing",
   "audit",
   "users",
   "teams",
   "server-audit",
+  "server-usage",
+  "plans",
+  "prices",
   "metrics",
   "gateway",
   "about",
 ] as const;
 export type Section = (typeof SECTIONS)[number];
 
-interface SettingsSearch {
+interface SettingsSearch extends UsageSearch {
   error?: string;
   provider?: string;
   paid?: string;
@@ -255,7 +283,7 @@ interface SettingsSearch {
 const settingsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/settings/{-$section}",
-  // What became of a way to a provider whose account was to be linked.
+  // What became of a way to a provider whose account was to be linked; what the server's usage shows.
   // And of a way to the payment service: a payment's id here.
   validateSearch: (s: Record<string, unknown>): SettingsSearch => ({
     error: text(s.error),
@@ -263,6 +291,7 @@ const settingsRoute = createRoute({
     paid: text(s.paid),
     canceled: text(s.canceled),
     managed: s.managed === undefined ? undefined : "1",
+    ...usageSearch(s),
   }),
   component: lazyRouteComponent(() => import("@/screens/settings"), "SettingsScreen"),
 });
@@ -285,6 +314,7 @@ const routeTree = rootRoute.addChildren([
     projectRoute,
     machinesRoute,
     machineRoute,
+    usageRoute,
     settingsRoute,
   ]),
 ]);

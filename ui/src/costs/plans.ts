@@ -1,7 +1,8 @@
 import { count, plural } from "@/format/text";
 import { usd } from "@/places/money";
 import { mb, minutes } from "@/places/words";
-import type { Plan, Quota } from "./api";
+import type { Quota } from "./api";
+import type { Plan } from "./instance";
 
 /** What may be said of a plan, each with how it is typed. Memory is typed in GB. */
 export const FIELDS: readonly { field: keyof Quota; label: string; hint?: string }[] = [

@@ -1,6 +1,6 @@
 import { usd } from "@/places/money";
 import { dayLong, dayShort, daySpan, exactUsd, hourShort } from "./amounts";
-import type { Span, UsageFigures, UsageGroup, UsageItem } from "./api";
+import type { Span, Usage, UsageFigures, UsageGroup, UsageItem } from "./api";
 import type { Bar } from "./chart";
 
 const HOUR = 3_600_000;
@@ -20,11 +20,8 @@ export const GROUPS: readonly { value: UsageGroup; name: string; column: string 
 export const columnOf = (group: UsageGroup): string =>
   group === "hour" ? "Hour" : (GROUPS.find((g) => g.value === group)?.column ?? "");
 
-/** The moment an item of days or hours begins. Keys are days ("2026-11-05"), hours in ISO 8601, or ms. */
-export function beginOf(item: Pick<UsageItem, "key">): number {
-  if (/^\d{10,}$/.test(item.key)) return Number(item.key);
-  return Date.parse(/^\d{4}-\d\d-\d\d$/.test(item.key) ? `${item.key}T00:00:00Z` : item.key);
-}
+/** The moment an item of days or hours begins. Their keys are ms. */
+export const beginOf = (item: Pick<UsageItem, "key">): number => Number(item.key);
 
 /** What both sandboxes and models cost. */
 export const whole = (f: UsageFigures): number => f.cost_nano + f.tokens_cost_nano;
@@ -58,9 +55,23 @@ export function nameOf(item: UsageItem, group: UsageGroup): string {
     project: item.key ? "A project that is gone" : "No project",
     workspace: item.key ? "A workspace that is gone" : "No workspace",
     team: item.key ? "A team that is gone" : "The server itself",
-    agent: "No agent",
+    agent: "No session",
   };
   return gone[group] ?? item.key;
+}
+
+/** What the rest of a month is taken to be like. */
+export function basisWords(f: Pick<Usage["forecast"], "basis" | "days">): string {
+  switch (f.basis) {
+    case "last_7_days":
+      return "if it goes on as in the last seven days";
+    case "since_first":
+      return `if it goes on as in the last ${f.days === 1 ? "day" : `${f.days} days`}`;
+    case "today":
+      return "if it goes on as today";
+    case "nothing_used":
+      return "nothing was used yet";
+  }
 }
 
 /** What models cost: unknown stays unknown. */

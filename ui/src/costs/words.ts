@@ -37,10 +37,10 @@ export function rateWords(
 }
 
 /** A threshold that was passed: "90 % of the team's budget ($450.00 of $500.00)". */
-export function alertWords(a: LimitAlert): string {
+export function alertWords(a: LimitAlert, who = "somebody"): string {
   switch (a.scope) {
     case "user_hours":
-      return `${a.percent} % of somebody's hours (${spell(a.used)} of ${spell(a.limit)})`;
+      return `${a.percent} % of ${who}'s hours (${spell(a.used)} of ${spell(a.limit)})`;
     case "team_overage":
       return `${a.percent} % of what may be spent beyond the budget (${usd(a.used)} of ${usd(a.limit)})`;
     case "instance_budget":

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { FarSandbox, Place, Size } from "./far";
 import {
+  canHave,
   chosenSize,
   commandIn,
   costWords,
@@ -8,6 +9,7 @@ import {
   fallbackPlace,
   progressPart,
   progressWords,
+  refusedWhole,
   sandboxSaid,
   secondsAgo,
   sizeForLimits,
@@ -45,6 +47,26 @@ const place = (over: Partial<Place>) =>
     ...over,
   }) as Place;
 const NOW = 1_800_000_000_000;
+
+describe("sizes a quota keeps from somebody", () => {
+  const refused = { code: "size_not_in_plan", reason: "2 cores are the most for you", cure: "choose a larger plan" };
+  const some = place({ sizes: [size(1), size(2), size(4, { default: true, refused }), size(8, { refused })] });
+
+  it("are not chosen: the largest that may be is", () => {
+    expect(chosenSize(some, undefined)?.cpus).toBe(2);
+    expect(chosenSize(some, "8x8192")?.cpus).toBe(2);
+    expect(chosenSize(some, "1x1024")?.cpus).toBe(1);
+    expect(some.sizes.map(canHave)).toEqual([true, true, false, false]);
+  });
+
+  it("refuse the whole place when nothing is left", () => {
+    expect(refusedWhole(some)).toBeUndefined();
+    const none = place({ sizes: [size(1, { default: true, refused }), size(2, { available: false })] });
+    expect(refusedWhole(none)).toEqual(refused);
+    expect(chosenSize(none, undefined)).toBeUndefined();
+    expect(refusedWhole(place({ sizes: [] }))).toBeUndefined();
+  });
+});
 
 describe("money", () => {
   it("is told in cents, and prices of an hour a little finer", () => {

@@ -12,15 +12,28 @@ export const sizeName = (s: { cpus: number; memory_mb: number }): string =>
 /** What tells sizes apart in a form. */
 export const sizeId = (s: { cpus: number; memory_mb: number }): string => `${s.cpus}x${s.memory_mb}`;
 
-/** The size that is chosen: the one asked for where it can be had, else the place's own. */
+/** Whether who asks can have a size: it is there, and no quota keeps them from it. */
+export const canHave = (s: Size): boolean => s.available && !s.refused;
+
+/** Why nothing of a place can be had although it is there: every size is refused. undefined when something can. */
+export function refusedWhole(place: Place | undefined): Size["refused"] {
+  const there = place?.sizes.filter((s) => s.available) ?? [];
+  if (!place?.available || !place.allowed || there.length === 0 || there.some(canHave)) return undefined;
+  return (there.find((s) => s.default) ?? there[0])?.refused ?? undefined;
+}
+
+/** The size that is chosen: the one asked for where it can be had, else the place's own, else the largest that can. */
 export function chosenSize(place: Place | undefined, id: string | undefined): Size | undefined {
-  const can = place?.sizes.filter((s) => s.available) ?? [];
+  const can = place?.sizes.filter(canHave) ?? [];
+  const own = place?.sizes.find((s) => s.default);
+  const less = own && !canHave(own) ? can.filter((s) => s.cpus <= own.cpus).at(-1) : undefined;
+  if (less && !can.some((s) => sizeId(s) === id)) return less;
   return can.find((s) => sizeId(s) === id) ?? can.find((s) => s.default) ?? can[0];
 }
 
 /** The size limits lead to: the smallest that can be had with as much as they say, the place's own where they say nothing. */
 export function sizeForLimits(place: Place, l: { cpus: number; memory_mb: number }): Size | undefined {
-  const can = place.sizes.filter((s) => s.available);
+  const can = place.sizes.filter(canHave);
   if (l.cpus === 0 && l.memory_mb === 0) return can.find((s) => s.default);
   return can.find((s) => s.cpus >= l.cpus && s.memory_mb >= l.memory_mb);
 }

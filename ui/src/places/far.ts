@@ -1,6 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, data, type Schemas } from "@/api/client";
 
+/** A size of a place; `refused`: a quota keeps who asks from it. */
 export type Size = Schemas["PlaceSize"];
 export type MakingStep = Schemas["SandboxStep"];
 

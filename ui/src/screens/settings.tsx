@@ -20,6 +20,8 @@ const NAMES: Record<Section, string> = {
   team: "Team",
   "team-agents": "Team's agents",
   "team-secrets": "Team's secrets",
+  budget: "Budget",
+  quotas: "Quotas",
   links: "Shared links",
   places: "Places",
   models: "Models",
@@ -28,6 +30,9 @@ const NAMES: Record<Section, string> = {
   users: "Users",
   teams: "Teams",
   "server-audit": "Server's audit",
+  "server-usage": "Server's usage",
+  plans: "Plans",
+  prices: "Prices",
   metrics: "Metrics",
   gateway: "Gateway",
   about: "About",
@@ -45,6 +50,8 @@ const VIEWS = {
   team: lazy(() => import("./settings/team")),
   "team-agents": lazy(() => import("./settings/team-agents")),
   "team-secrets": lazy(() => import("./settings/team-secrets")),
+  budget: lazy(() => import("./settings/budget")),
+  quotas: lazy(() => import("./settings/quotas")),
   links: lazy(() => import("./settings/links")),
   places: lazy(() => import("./settings/places")),
   models: lazy(() => import("./settings/models")),
@@ -53,6 +60,9 @@ const VIEWS = {
   users: lazy(() => import("./settings/users")),
   teams: lazy(() => import("./settings/teams")),
   "server-audit": lazy(() => import("./settings/server-audit")),
+  "server-usage": lazy(() => import("./settings/server-usage")),
+  plans: lazy(() => import("./settings/plans")),
+  prices: lazy(() => import("./settings/prices")),
   metrics: lazy(() => import("./settings/metrics")),
   gateway: lazy(() => import("./settings/gateway")),
   about: lazy(() => import("./settings/about")),
@@ -72,10 +82,31 @@ function groupOf(section: Section): string {
 }
 
 /** Sections of the whole server: for operators. */
-const SERVER: readonly Section[] = ["users", "teams", "server-audit", "metrics", "gateway"];
+const SERVER: readonly Section[] = [
+  "users",
+  "teams",
+  "server-audit",
+  "server-usage",
+  "plans",
+  "prices",
+  "metrics",
+  "gateway",
+];
 
 /** Sections that need more room. */
-const WIDE: readonly Section[] = ["metrics", "gateway", "models", "audit", "server-audit", "users", "teams"];
+const WIDE: readonly Section[] = [
+  "metrics",
+  "gateway",
+  "models",
+  "audit",
+  "server-audit",
+  "users",
+  "teams",
+  "quotas",
+  "server-usage",
+  "plans",
+  "prices",
+];
 
 const route = getRouteApi("/$team/settings/{-$section}");
 
@@ -89,6 +120,7 @@ export function SettingsScreen() {
   const team = useTeam();
   const me = useMe();
   const shown = SECTIONS.filter((s) => {
+    if (s === "budget" || s === "quotas") return team.can("costs.view");
     if (s === "links") return team.can("team.manage");
     if (s === "audit") return team.can("audit.read");
     if (s === "billing") return team.can("costs.view");

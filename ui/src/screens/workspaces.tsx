@@ -13,6 +13,7 @@ import { Mark } from "@/kit/mark";
 import { Counts, Empty, Failure, Skeleton } from "@/kit/states";
 import { Danger, onDangerous } from "@/machines/danger";
 import { toast, toastError } from "@/state/toasts";
+import { costOf } from "@/workspaces/cost";
 import { keptWords } from "@/workspaces/kept";
 import { PrivateMark } from "@/workspaces/private-mark";
 import { GROUP_NAMES, grouped, type Standing } from "@/workspaces/standing";
@@ -140,7 +141,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
       <Link
         to="/$team/w/$key"
         params={{ team: team.slug, key: w.key }}
-        className="grid min-h-11 grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-2 py-1.5 -outline-offset-2 hover:bg-bg2 md:grid-cols-[minmax(0,1fr)_150px_110px_90px]"
+        className="grid min-h-11 grid-cols-[minmax(0,1fr)_auto] items-center gap-x-4 px-2 py-1.5 -outline-offset-2 hover:bg-bg2 md:grid-cols-[minmax(0,1fr)_150px_110px_80px_90px]"
       >
         <span className="min-w-0">
           <span className="flex items-baseline gap-2">
@@ -167,6 +168,9 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
         <Mark kind={s.mark} word={s.word} />
         <span className="hidden text-right md:block">
           {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
+        </span>
+        <span className="hidden text-right text-fg2 tabular-nums md:block" title="What it cost so far">
+          {costOf(w)}
         </span>
         <span className="hidden text-right text-fg3 md:block" title={exact(w.attention?.at ?? w.updated_at)}>
           {ago(w.attention?.at ?? w.updated_at, now)}

@@ -78,6 +78,7 @@ export function Place({
             onSize={onSize}
             fallback={fallback}
             onFallback={onFallback}
+            onPlace={readOnly ? undefined : onChange}
           />
         </Suspense>
       )}

@@ -152,7 +152,11 @@ export default function CannotServe({ workspace: w, place, problem, onRetry, ret
       </div>
       {how && can("upgrade") && (
         <div className="mt-2 text-fg2">
-          {problem.refusal ? <UpgradeWays refusal={problem.refusal} /> : upgradeWords(problem.reason, operator)}
+          {problem.refusal ? (
+            <UpgradeWays code={problem.refusal.code} scope={problem.refusal.scope} />
+          ) : (
+            upgradeWords(problem.reason, operator)
+          )}
         </div>
       )}
       {can("settings") && !operator && (

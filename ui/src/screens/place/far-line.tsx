@@ -1,25 +1,15 @@
-import type { Workspace } from "@/api/client";
 import { useNow } from "@/format/now";
 import { plural } from "@/format/text";
 import { Shape } from "@/kit/mark";
 import type { FarSandbox } from "@/places/far";
 import { sleeps, syncSaid, until } from "@/places/far-words";
-import { hourly, usd } from "@/places/money";
 
 /** When it is worth a word that a sandbox falls asleep, or that its run ends. */
 const SOON = 5 * 60_000;
 const RUN_SOON = 30 * 60_000;
 
-/** What the head of a workspace says of a sandbox elsewhere: whether its files are home, what is about to happen, what it cost. */
-export function FarLine({
-  workspace: w,
-  sandbox: s,
-  onOpen,
-}: {
-  workspace: Workspace;
-  sandbox: FarSandbox;
-  onOpen: () => void;
-}) {
+/** What the head of a workspace says of a sandbox elsewhere: whether its files are home, and what is about to happen. */
+export function FarLine({ sandbox: s, onOpen }: { sandbox: FarSandbox; onOpen: () => void }) {
   const now = useNow(1000);
   const live = s.state === "running";
   const sync = s.sync && (live || s.state === "paused") ? syncSaid(s.sync, now) : undefined;
@@ -50,18 +40,6 @@ export function FarLine({
       {live && s.run_ends_at && s.run_ends_at - now < RUN_SOON && (
         <span className="tabular-nums">· saved and woken anew {until(s.run_ends_at, now)}</span>
       )}
-      <Cost workspace={w} sandbox={s} />
     </>
-  );
-}
-
-/** What a workspace cost so far, and the rate while it costs. */
-export function Cost({ workspace: w, sandbox: s }: { workspace: Workspace; sandbox: FarSandbox }) {
-  const rate = s.state === "running" ? s.price_nano_per_hour : 0;
-  if (w.cost_nano === null || (w.cost_nano === 0 && rate === 0)) return null;
-  return (
-    <span className="tabular-nums">
-      · {usd(w.cost_nano)} {rate > 0 ? `at ${hourly(rate)} an hour` : "so far"}
-    </span>
   );
 }

@@ -1,10 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense } from "react";
 import type { Schemas, Workspace } from "@/api/client";
 import { count } from "@/format/text";
 import { sleeps } from "@/places/far-words";
 import { networkQuery, sandboxQuery } from "@/places/queries";
 import { FarLine } from "./far-line";
 import { usageLine } from "./meters";
+
+const CostLine = lazy(() => import("./cost-line"));
 
 interface Props {
   workspace: Workspace;
@@ -65,7 +68,10 @@ export default function PlaceLine({ workspace: w, place, onOpen }: Props) {
           <span aria-hidden>▲ </span>out of memory
         </span>
       )}
-      {s?.own_disk && <FarLine workspace={w} sandbox={s} onOpen={onOpen} />}
+      {s?.own_disk && <FarLine sandbox={s} onOpen={onOpen} />}
+      <Suspense>
+        <CostLine workspace={w} sandbox={s} />
+      </Suspense>
       {s?.state === "running" && !offline && s.ports.length > 0 && (
         <button type="button" onClick={onOpen} className="min-h-6 rounded-sm text-accent hover:underline">
           · {s.ports.length === 1 ? `port ${s.ports[0]} open` : `${count(s.ports.length)} ports open`}

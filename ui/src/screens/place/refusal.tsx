@@ -50,7 +50,7 @@ export function RefusalFigures({ refusal: r }: { refusal: Refusal }) {
 }
 
 /** Who raises what was reached, and where: for the button "Upgrade plan". */
-export function UpgradeWays({ refusal: r }: { refusal: Refusal }) {
+export function UpgradeWays(r: { code: string; scope: string }) {
   const team = useTeam();
   const me = useMe();
   const manage = team.can("quotas.manage");

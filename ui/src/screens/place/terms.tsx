@@ -1,9 +1,11 @@
 import { Check, Choice } from "@/kit/field";
 import { CopyLine } from "@/kit/states";
 import type { Place, Size } from "@/places/far";
-import { chosenSize, commandIn, fallbackChanges, fallbackPlace, sizeId, sizeName } from "@/places/far-words";
+import { canHave, chosenSize, commandIn, fallbackChanges, fallbackPlace, sizeId, sizeName } from "@/places/far-words";
 import { hourly } from "@/places/money";
+import { placeId } from "@/places/which";
 import { minutes, sentence } from "@/places/words";
+import { MayUse } from "./may-use";
 
 interface Props {
   place: Place;
@@ -12,15 +14,21 @@ interface Props {
   onSize?: (id: string) => void;
   fallback?: boolean;
   onFallback?: (yes: boolean) => void;
+  /** Chooses another place, for who is refused this one. */
+  onPlace?: (place: string) => void;
 }
 
 /** What there is to say about a place that costs: which size, how long it stays awake, what happens when it cannot serve. */
-export default function PlaceTerms({ place, places, size, onSize, fallback, onFallback }: Props) {
+export default function PlaceTerms({ place, places, size, onSize, fallback, onFallback, onPlace }: Props) {
   const { sizes } = place;
   const chosen = chosenSize(place, size);
   const local = fallbackPlace(places);
   return (
     <div className="mt-3 flex flex-col gap-3">
+      <MayUse
+        place={place}
+        local={onPlace && local ? { name: local.name, choose: () => onPlace(placeId(local)) } : undefined}
+      />
       {onSize && sizes.length > 0 && (
         <div>
           <Choice
@@ -30,9 +38,9 @@ export default function PlaceTerms({ place, places, size, onSize, fallback, onFa
             onChange={onSize}
             options={sizes.map((s) => ({
               value: sizeId(s),
-              disabled: !s.available,
+              disabled: !canHave(s),
               label: <SizeLabel size={s} />,
-              hint: s.available ? undefined : [sentence(s.reason), sentence(plainCure(s))].filter(Boolean).join(" "),
+              hint: sizeHint(s),
             }))}
           />
           <SizeCommands sizes={sizes} />
@@ -70,6 +78,13 @@ export function SizeLabel({ size: s }: { size: Size }) {
       {s.default && <span className="text-meta text-fg3">default</span>}
     </>
   );
+}
+
+/** Why a size cannot be had, and what helps. */
+function sizeHint(s: Size): string | undefined {
+  if (canHave(s)) return undefined;
+  const [why, cure] = s.available && s.refused ? [s.refused.reason, s.refused.cure] : [s.reason, plainCure(s)];
+  return [sentence(why), sentence(cure)].filter(Boolean).join(" ");
 }
 
 /** The cure without the command that stands below, ready to be copied. */

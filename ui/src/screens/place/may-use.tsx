@@ -1,0 +1,84 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTeam } from "@/app/team";
+import { spell } from "@/costs/amounts";
+import { type MyQuota, mineQuery } from "@/costs/api";
+import { whenWords } from "@/costs/words";
+import { useNow } from "@/format/now";
+import { Button } from "@/kit/button";
+import type { Place, Size } from "@/places/far";
+import { refusedWhole } from "@/places/far-words";
+import { sentence } from "@/places/words";
+import { UpgradeWays } from "./refusal";
+
+const HOUR = 3_600_000;
+
+/** What somebody may still use of a place that costs, and the ways on when it is nothing. */
+export function MayUse({ place, local }: { place: Place; local?: { name: string; choose: () => void } }) {
+  const team = useTeam();
+  const [how, setHow] = useState(false);
+  const costs = place.price_nano_per_hour > 0 || place.sizes.some((s) => s.price_nano_per_hour > 0);
+  const mine = useQuery({ ...mineQuery(), enabled: costs, retry: false }).data?.find((m) => m.team.id === team.id);
+  const refused = refusedWhole(place) ?? (costs ? usedUp(place, mine) : undefined);
+  if (refused)
+    return (
+      <div role="status" className="rounded-md border border-failed bg-bg1 p-3">
+        <p className="font-medium">
+          <span aria-hidden className="text-failed">
+            ▲{" "}
+          </span>
+          Nothing can start in {place.name} for you now
+        </p>
+        <p className="mt-1 text-fg2">{[sentence(refused.reason), sentence(refused.cure)].filter(Boolean).join(" ")}</p>
+        {mine && <Standing mine={mine} />}
+        <div className="mt-2 flex flex-wrap gap-2">
+          {local && (
+            <Button look="primary" onClick={local.choose} title={`Chooses ${local.name}`}>
+              Try local mode
+            </Button>
+          )}
+          <Button aria-expanded={how} onClick={() => setHow(!how)}>
+            Upgrade plan
+          </Button>
+        </div>
+        {how && (
+          <div className="mt-2 text-fg2">
+            <UpgradeWays code={refused.code} scope={refused.code === "quota_exceeded" ? "user_hours" : ""} />
+          </div>
+        )}
+      </div>
+    );
+  return costs && mine ? <Standing mine={mine} /> : null;
+}
+
+/** Why a start would be refused now by what is used already; undefined while it would not. */
+function usedUp(place: Place, mine: MyQuota | undefined): Size["refused"] {
+  if (place.budget_left_nano !== null && place.budget_left_nano <= 0)
+    return { code: "budget_exceeded", reason: "This month's budget is spent", cure: "" };
+  if (!mine) return undefined;
+  const { hours_month: hours, concurrent } = mine.effective;
+  if (hours !== null && mine.used.hours_ms + mine.used.reserved_ms >= hours * HOUR)
+    return { code: "quota_exceeded", reason: "Your hours of this month are used up", cure: "" };
+  if (concurrent !== null && mine.used.running >= concurrent)
+    return {
+      code: "concurrency_limit",
+      reason: "As many of your sandboxes run as may run at once",
+      cure: "Pause one, and this one can start",
+    };
+  return undefined;
+}
+
+function Standing({ mine: m }: { mine: MyQuota }) {
+  const now = useNow(60_000);
+  const { hours_month: hours, concurrent } = m.effective;
+  if (hours === null && concurrent === null) return null;
+  const left = hours === null ? 0 : Math.max(0, hours * HOUR - m.used.hours_ms);
+  return (
+    <p className="mt-1 text-meta text-fg2 tabular-nums">
+      {hours !== null && `${spell(left)} of your ${hours} hours are left until ${whenWords(m.resets_at, now)}`}
+      {hours !== null && concurrent !== null && "; "}
+      {concurrent !== null && `${m.used.running} of ${concurrent} at once ${m.used.running === 1 ? "runs" : "run"} now`}
+      .
+    </p>
+  );
+}
