@@ -85,7 +85,7 @@ type Places interface {
 // ErrElsewhere says that a workspace does not have the sandbox any more that was to stand still.
 var ErrElsewhere = errors.New("the workspace has another sandbox, or none")
 
-// Teller tells people. Its calls do not fail for one who cannot be told.
+// Teller tells people.
 type Teller interface {
 	// Passed puts what people are told of a threshold into outboxes and timelines: part of the transaction it is called in.
 	Passed(ctx context.Context, a Crossing, t Tell) error
@@ -93,8 +93,9 @@ type Teller interface {
 	Heard(ctx context.Context, a Crossing)
 	// Turned tells the web app and terminals that a grace changed.
 	Turned(ctx context.Context, g WorkGrace)
-	// Note writes into the timeline of a grace's workspace.
-	Note(ctx context.Context, g WorkGrace, words string)
+	// Note writes down that a grace changed: in the audit and, where there are words, in the workspace's timeline. It is part of the
+	// transaction it is called in.
+	Note(ctx context.Context, g WorkGrace, words string) error
 }
 
 // EnforcerConfig is what an Enforcer is made of.
@@ -427,7 +428,13 @@ func (b *beat) begin(ctx context.Context, r AtWork, why reason) error {
 	period, _, _ := billing.Month(b.now)
 	g := WorkGrace{ID: id.New("grc"), TeamID: r.TeamID, WorkspaceID: r.WorkspaceID, UserID: r.UserID, Scope: why.Scope, ScopeID: why.ScopeID, Period: period,
 		State: GraceCounting, Reason: why.Words, BeganAt: b.now, EndsAt: max(why.EndsAt, b.now)}
-	fresh, err := b.e.cfg.Store.InsertGrace(ctx, g)
+	fresh := false
+	err := b.e.cfg.Store.Tx(ctx, func(ctx context.Context) (err error) {
+		if fresh, err = b.e.cfg.Store.InsertGrace(ctx, g); err != nil || !fresh {
+			return err
+		}
+		return b.e.cfg.Teller.Note(ctx, g, g.Reason+" In "+graceWords(g.due(b.now))+" the sandbox stands still with everything in it; nothing is lost.")
+	})
 	if err != nil || !fresh {
 		return err
 	}
@@ -435,7 +442,6 @@ func (b *beat) begin(ctx context.Context, r AtWork, why reason) error {
 	b.soon(g.EndsAt)
 	b.e.keep(ctx, g)
 	b.e.cfg.Log.Info("work reached a limit and has a grace", "workspace_id", g.WorkspaceID, "scope", g.Scope, "ms", g.EndsAt-g.BeganAt)
-	b.e.cfg.Teller.Note(ctx, g, g.Reason+" In "+graceWords(g.due(b.now))+" the sandbox stands still with everything in it; nothing is lost.")
 	return nil
 }
 
@@ -454,7 +460,7 @@ func (b *beat) follow(ctx context.Context, g WorkGrace) error {
 		if !runs {
 			if _, paused := e.cfg.Places.Paused(g.WorkspaceID); g.State == GraceStopping && paused { // an earlier server died before it could say so
 				g.State = GraceStopped
-				return e.put(ctx, g)
+				return e.put(ctx, g, g.Words())
 			}
 			return e.lift(ctx, g, b.now, "") // it ended, or somebody made it stand still
 		}
@@ -466,7 +472,7 @@ func (b *beat) follow(ctx context.Context, g WorkGrace) error {
 			return e.lift(ctx, g, b.now, "The limit allows it again: the sandbox goes on.")
 		case why.Scope != g.Scope || why.ScopeID != g.ScopeID || why.Words != g.Reason: // another limit was reached meanwhile, or this one was changed
 			g.Scope, g.ScopeID, g.Reason = why.Scope, why.ScopeID, why.Words
-			if err := e.put(ctx, g); err != nil {
+			if err := e.put(ctx, g, ""); err != nil {
 				return err
 			}
 		}
@@ -490,7 +496,7 @@ func (b *beat) stop(ctx context.Context, g WorkGrace, r AtWork) error {
 	e := b.e
 	if g.State != GraceStopping {
 		g.State = GraceStopping
-		if err := e.put(ctx, g); err != nil {
+		if err := e.put(ctx, g, ""); err != nil {
 			return err
 		}
 	}
@@ -510,11 +516,7 @@ func (b *beat) stop(ctx context.Context, g WorkGrace, r AtWork) error {
 		}
 		held.EndedAt = e.cfg.Now()
 		killpoint.Reach(killpoint.GraceStopped)
-		if err := e.put(ctx, held); err != nil {
-			return err
-		}
-		e.cfg.Teller.Note(ctx, held, held.Words())
-		return nil
+		return e.put(ctx, held, held.Words())
 	})
 	return nil
 }
@@ -578,7 +580,7 @@ func (b *beat) resume(ctx context.Context, g WorkGrace, runs bool, st stop) erro
 	if why != nil {
 		if why.Scope != g.Scope || why.ScopeID != g.ScopeID || why.Words != g.Reason {
 			g.Scope, g.ScopeID, g.Reason = why.Scope, why.ScopeID, why.Words
-			return e.put(ctx, g)
+			return e.put(ctx, g, "")
 		}
 		return nil
 	}

@@ -218,10 +218,13 @@ func (p *post) Turned(_ context.Context, g quota.WorkGrace) {
 	p.turned = append(p.turned, g.State)
 }
 
-func (p *post) Note(_ context.Context, _ quota.WorkGrace, words string) {
+func (p *post) Note(_ context.Context, _ quota.WorkGrace, words string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.notes = append(p.notes, words)
+	if words != "" {
+		p.notes = append(p.notes, words)
+	}
+	return nil
 }
 
 // told are the thresholds people were told of.

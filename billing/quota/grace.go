@@ -139,9 +139,15 @@ func (e *Enforcer) Tells(teamID string) Tell {
 	return Tell{App: true, Mail: true, Webhooks: true}
 }
 
-// put stores a change of a grace and tells whoever shows it.
-func (e *Enforcer) put(ctx context.Context, g WorkGrace) error {
-	if err := e.cfg.Store.UpdateGrace(ctx, g); err != nil {
+// put stores a change of a grace, with words for the workspace's timeline where there are any, and tells whoever shows it.
+func (e *Enforcer) put(ctx context.Context, g WorkGrace, words string) error {
+	err := e.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		if err := e.cfg.Store.UpdateGrace(ctx, g); err != nil {
+			return err
+		}
+		return e.cfg.Teller.Note(ctx, g, words)
+	})
+	if err != nil {
 		return fmt.Errorf("storing the grace of workspace %s: %w", g.WorkspaceID, err)
 	}
 	e.keep(ctx, g)
@@ -164,11 +170,5 @@ func (e *Enforcer) keep(ctx context.Context, g WorkGrace) {
 // lift ends a grace. words, where there are any, go into the workspace's timeline.
 func (e *Enforcer) lift(ctx context.Context, g WorkGrace, now int64, words string) error {
 	g.State, g.EndedAt = GraceLifted, now
-	if err := e.put(ctx, g); err != nil {
-		return err
-	}
-	if words != "" {
-		e.cfg.Teller.Note(ctx, g, words)
-	}
-	return nil
+	return e.put(ctx, g, words)
 }

@@ -13,6 +13,9 @@ var _ Standings = (*Service)(nil)
 // hourThresholds are the percent of their hours people are told of.
 var hourThresholds = [...]int{80, 90, 100}
 
+// unbound stands for no limit: nothing reaches it, so whatever was told of a smaller one is told anew when there is one again.
+const unbound = 1<<63 - 1
+
 // TeamView is how the limits of a team stand, for who holds running work to them.
 func (s *Service) TeamView(ctx context.Context, teamID string) (TeamView, error) {
 	ctx = tenant.In(ctx, teamID)
@@ -23,7 +26,9 @@ func (s *Service) TeamView(ctx context.Context, teamID string) (TeamView, error)
 	b := st.Budget
 	out := TeamView{Tell: Tell{App: b.TellApp, Mail: b.TellMail, Webhooks: b.TellWebhooks}}
 	grace := time.Duration(b.GraceSeconds) * time.Second
-	if st.LimitNano != nil {
+	if st.LimitNano == nil {
+		out.Levels = append(out.Levels, Level{Scope: ScopeTeamBudget, ScopeID: teamID, TeamID: teamID, Used: st.SpentNano, Limit: unbound, Goes: true})
+	} else {
 		l := Level{Scope: ScopeTeamBudget, ScopeID: teamID, TeamID: teamID, Used: st.SpentNano, Limit: *st.LimitNano, Tell: out.Tell, Grace: grace, Goes: b.Overage}
 		for _, p := range b.Thresholds {
 			l.Thresholds = append(l.Thresholds, int(p))
@@ -87,6 +92,7 @@ func (s *Service) UserView(ctx context.Context, teamID, userID string) (UserView
 	}
 	out := UserView{SessionMinutes: st.Quota.SessionMinutes, Grace: time.Duration(b.GraceSeconds) * time.Second}
 	if st.LimitMs == nil {
+		out.Hours = &Level{Scope: ScopeUserHours, ScopeID: userID, TeamID: teamID, Used: st.UsedMs, Limit: unbound, Goes: true}
 		return out, nil
 	}
 	h := Level{Scope: ScopeUserHours, ScopeID: userID, TeamID: teamID, Used: st.UsedMs, Limit: *st.LimitMs, Thresholds: hourThresholds[:], Grace: out.Grace,

@@ -11,6 +11,7 @@ import (
 	"github.com/parawork/parawork/billing/quota"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/store"
 )
@@ -148,22 +149,23 @@ func (t limitTeller) Heard(ctx context.Context, a quota.Crossing) {
 // auditWords name in the audit what limits did by themselves.
 var auditWords = map[quota.GraceState]string{quota.GraceCounting: "limit.grace_began", quota.GraceStopped: "limit.sandbox_paused", quota.GraceEnded: "limit.sandbox_ended", quota.GraceLifted: "limit.lifted"}
 
-// Turned tells the web app and terminals that a grace changed, and writes down what was done.
+// Turned tells the web app and terminals that a grace changed.
 func (t limitTeller) Turned(ctx context.Context, g quota.WorkGrace) {
 	t.h.publisher.Publish(ctx, events.Event{Type: "grace.updated", ID: g.WorkspaceID, WorkspaceID: g.WorkspaceID, TeamID: g.TeamID, Version: t.h.ledger.Now()})
 	t.h.sessions.Turned(g.WorkspaceID)
-	if word := auditWords[g.State]; word != "" && t.h.audit != nil {
-		err := t.h.audit.Append(ctx, audit.Entry{Chain: g.TeamID, Action: word, TargetKind: "workspace", TargetID: g.WorkspaceID,
-			Data: map[string]string{"scope": g.Scope, "reason": g.Reason}})
-		if err != nil {
-			t.h.log.Warn("what a limit did could not be written into the audit", "workspace_id", g.WorkspaceID, "error", err)
-		}
-	}
 }
 
-// Note writes into a workspace's timeline.
-func (t limitTeller) Note(ctx context.Context, g quota.WorkGrace, words string) {
-	if err := t.h.workspaces.Tell(ctx, g.WorkspaceID, "budget", words); err != nil && ctx.Err() == nil {
-		t.h.log.Warn("a workspace was not told of its limit", "workspace_id", g.WorkspaceID, "error", err)
+// Note writes down what a limit did: in the audit and, where there are words, in the workspace's timeline. A workspace that is gone has none.
+func (t limitTeller) Note(ctx context.Context, g quota.WorkGrace, words string) error {
+	if words != "" {
+		if err := t.h.workspaces.Tell(ctx, g.WorkspaceID, "budget", words); err != nil && !fault.Is(err, fault.NotFound) {
+			return fmt.Errorf("telling a workspace of its limit: %w", err)
+		}
 	}
+	word := auditWords[g.State]
+	if word == "" {
+		return nil
+	}
+	return t.h.audit.Append(ctx, audit.Entry{Chain: g.TeamID, Action: word, TargetKind: "workspace", TargetID: g.WorkspaceID,
+		Data: map[string]string{"scope": g.Scope, "reason": g.Reason}})
 }

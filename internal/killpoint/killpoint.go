@@ -65,7 +65,7 @@ const (
 	HourRolled    Point = "hour.rolled"    // what an hour came to is written; it is not frozen
 
 	// What a limit has stand still, and go on.
-	GraceBegun    Point = "grace.begun"    // the grace is stored; nobody was told
+	GraceBegun    Point = "grace.begun"    // the grace is stored and told in the timeline; no terminal shows it
 	GraceStopping Point = "grace.stopping" // stored as stopping; the sandbox runs
 	GraceStopped  Point = "grace.stopped"  // the sandbox stands still; the grace says stopping
 	GraceLifted   Point = "grace.lifted"   // the sandbox goes on; the grace says stopped
@@ -120,7 +120,10 @@ const (
 // OfKey lists the points of changing the key that seals.
 var OfKey = []Point{KeyMade, KeySealed, KeyFiles}
 
-// All lists every point of the server.
+// OfLimits lists the points of holding work to its limits.
+var OfLimits = []Point{GraceBegun, GraceStopping, GraceStopped, GraceLifted}
+
+// All lists every point of the server beside those of lists of their own.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
 	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
