@@ -24,6 +24,7 @@ const NewWorkspaceDialog = lazy(() => import("@/screens/new-workspace/dialog"));
 const AddProjectDialog = lazy(() => import("@/screens/add-project/dialog"));
 const Floating = lazy(() => import("@/kit/floating"));
 const TeamGate = lazy(() => import("@/screens/team-gate"));
+const LimitNotice = lazy(() => import("@/limits/notice-bar"));
 const PaymentBanner = lazy(() => import("@/billing/banner"));
 const Notifier = lazy(() => import("@/attention/notify/notifier"));
 
@@ -68,6 +69,7 @@ function TeamShell({ team, costs }: { team: string; costs: boolean }) {
         {costs && (
           <Suspense>
             <PaymentBanner />
+            <LimitNotice />
           </Suspense>
         )}
       </div>

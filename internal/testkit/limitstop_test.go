@@ -1,0 +1,105 @@
+package testkit_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/executors/e2b/e2btest"
+	"github.com/parawork/parawork/internal/killpoint"
+)
+
+// stopped is a workspace as one sees it at its limit.
+type stopped struct {
+	State string
+	Grace *struct {
+		Scope, State, Reason string
+		EndsAt               int64 `json:"ends_at"`
+		LeftMs               int64 `json:"left_ms"`
+	}
+}
+
+// A budget is spent while an agent runs far away: it gets a grace, everything comes home, the sandbox stands still, and goes on where it was
+// once the budget is raised. The server is killed at every point of that.
+func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
+	c := cloudHouse(t, e2btest.Config{})
+	ws := c.Workspace(c.Sample(), "At its limit")
+	s := c.Run(ws.ID, "sh", "-c", "echo precious > kept.txt; i=0; while :; do i=$((i+1)); echo $i > ticks; echo tick $i; sleep 0.1; done")
+	term := c.Attach(s.ID, "from=0&role=viewer")
+	if err := term.See("tick 3"); err != nil {
+		t.Fatal(err)
+	}
+	type members map[string]any
+	spend := func(body members) { _ = c.Try("PUT", "/teams/"+c.Team+"/budget", body, nil) }
+	look := func() (v stopped) {
+		c.API("GET", "/workspaces/"+ws.ID, nil, &v)
+		return v
+	}
+	standsStill := func() {
+		t.Helper()
+		c.Wait("it stands still", func() bool { v := look(); return v.Grace != nil && v.Grace.State == "stopped" })
+		v := look()
+		if v.State != "paused" || v.Grace.Scope != "team_budget" || !strings.Contains(v.Grace.Reason, "The team's budget of ") || v.Grace.LeftMs != 0 {
+			t.Fatalf("%+v %+v", v, v.Grace)
+		}
+		if got := boxOf(c.House, ws); got.State != "paused" {
+			t.Fatalf("its sandbox: %+v", got)
+		}
+		if home, err := os.ReadFile(filepath.Join(ws.Path, "kept.txt")); err != nil || string(home) != "precious\n" {
+			t.Fatalf("what was made is not home: %q, %v", home, err)
+		}
+		// What it did while the rest came home is in the sandbox, which stands still with it.
+		home, err := os.ReadFile(filepath.Join(ws.Path, "ticks"))
+		if err != nil || len(home) == 0 {
+			t.Fatalf("ticks at home: %q, %v", home, err)
+		}
+		c.Refused(402, "budget_exceeded", "POST", "/workspaces/"+ws.ID+"/wake", nil)
+	}
+	goesOn := func() {
+		t.Helper()
+		c.Wait("it goes on", func() bool { return look().Grace == nil && boxOf(c.House, ws).State == "running" })
+		was, err := os.ReadFile(filepath.Join(c.inside(ws), "ticks"))
+		must(t, err)
+		c.Wait("the agent is at work", func() bool {
+			now, err := os.ReadFile(filepath.Join(c.inside(ws), "ticks"))
+			return err == nil && len(now) > 0 && string(now) != string(was)
+		})
+	}
+	spent := members{"limit_nano": 1, "grace_seconds": 1}
+	raised := members{"limit_nano": 100_000_000_000}
+
+	c.DieAt(killpoint.GraceBegun, func() { spend(spent) })
+	standsStill()
+	c.DieAt(killpoint.GraceLifted, func() { spend(raised) })
+	goesOn()
+	c.DieAt(killpoint.GraceStopping, func() { spend(spent) })
+	standsStill()
+	spend(raised)
+	goesOn()
+	c.DieAt(killpoint.GraceStopped, func() { spend(spent) })
+	standsStill()
+	spend(raised)
+	goesOn()
+
+	var told struct {
+		Items []struct{ Kind, Text string }
+	}
+	c.API("GET", "/workspaces/"+ws.ID+"/activity?limit=200", nil, &told)
+	counts := map[string]int{}
+	for _, a := range told.Items {
+		for _, part := range []string{"In 1 second the sandbox stands still", "stands still with everything in it. It goes on by itself", "The limit allows it again", "of the team's budget of $0.0000"} {
+			if strings.Contains(a.Text, part) {
+				counts[part]++
+			}
+		}
+	}
+	for part, n := range counts {
+		if n != 3 {
+			t.Errorf("told %d times: %q", n, part)
+		}
+	}
+	if len(counts) != 4 {
+		t.Errorf("told: %v of %+v", counts, told.Items)
+	}
+}
