@@ -469,7 +469,7 @@ func (b *beat) follow(ctx context.Context, g WorkGrace) error {
 		case err != nil:
 			return err
 		case why == nil:
-			return e.lift(ctx, g, b.now, "The limit allows it again: the sandbox goes on.")
+			return e.lift(ctx, g, b.now, againWords)
 		case why.Scope != g.Scope || why.ScopeID != g.ScopeID || why.Words != g.Reason: // another limit was reached meanwhile, or this one was changed
 			g.Scope, g.ScopeID, g.Reason = why.Scope, why.ScopeID, why.Words
 			if err := e.put(ctx, g, ""); err != nil {
@@ -486,7 +486,7 @@ func (b *beat) follow(ctx context.Context, g WorkGrace) error {
 		}
 		return b.stop(ctx, g, r)
 	case GraceStopped, GraceEnded:
-		return b.resume(ctx, g, runs, st)
+		return b.resume(ctx, g, st)
 	}
 	return nil
 }
@@ -520,6 +520,9 @@ func (b *beat) stop(ctx context.Context, g WorkGrace, r AtWork) error {
 	})
 	return nil
 }
+
+// againWords tell that work goes on.
+const againWords = "The limit allows it again: the sandbox goes on."
 
 // busy does fn for a workspace, one at a time; what fails is tried again later.
 func (e *Enforcer) busy(ctx context.Context, workspaceID string, retry time.Duration, fn func(context.Context) error) {
@@ -557,10 +560,16 @@ func (e *Enforcer) busy(ctx context.Context, workspaceID string, retry time.Dura
 }
 
 // resume has work go on that stands still for a limit, once that allows it.
-func (b *beat) resume(ctx context.Context, g WorkGrace, runs bool, st stop) error {
+func (b *beat) resume(ctx context.Context, g WorkGrace, st stop) error {
 	e := b.e
-	if runs {
-		return e.lift(ctx, g, b.now, "") // somebody woke it, or it has another sandbox
+	if r, runs := b.running[g.WorkspaceID]; runs { // somebody woke it, or an earlier server that could not say so; or it has another sandbox
+		words := ""
+		if why, err := b.why(ctx, r); err != nil {
+			return err
+		} else if why == nil && g.Scope != ScopeSessionMinutes && g.State == GraceStopped {
+			words = againWords
+		}
+		return e.lift(ctx, g, b.now, words)
 	}
 	_, paused := e.cfg.Places.Paused(g.WorkspaceID)
 	if g.State == GraceStopped && !paused {
@@ -597,7 +606,7 @@ func (b *beat) resume(ctx context.Context, g WorkGrace, runs bool, st stop) erro
 			return err
 		}
 		killpoint.Reach(killpoint.GraceLifted)
-		return e.lift(ctx, g, e.cfg.Now(), "The limit allows it again: the sandbox goes on.")
+		return e.lift(ctx, g, e.cfg.Now(), againWords)
 	})
 	return nil
 }

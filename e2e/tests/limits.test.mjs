@@ -82,10 +82,12 @@ describe("a budget that is spent", { skip }, () => {
   test("at 100 % the work has a grace, which its terminal and its page count down", async () => {
     await spend({ limit_nano: 1 });
     await page.goto(`${house.url}/${house.team}/w/${workspace.key}`);
-    const bar = page.getByRole("region", { name: "Limit" });
+    const bar = page.getByRole("region", { name: "Limit", exact: true });
     await bar.getByText(/The team's budget of \$0\.\d+ is spent/).waitFor();
     await bar.getByRole("timer", { name: "Time left" }).getByText(/^\d+:\d\d$/).waitFor();
     await bar.getByRole("link", { name: "Raise the budget" }).waitFor();
+    const notice = page.getByRole("region", { name: "Used this month" });
+    await notice.getByText(/of the team's budget of .* What costs money stands still in a few minutes/).waitFor();
     const line = page.locator("[data-grace-line=counting]");
     await line.getByText(/^\d+:\d\d$/).waitFor();
     const left = await line.getByRole("timer").textContent();
@@ -99,18 +101,20 @@ describe("a budget that is spent", { skip }, () => {
     await bar.getByRole("timer").waitFor();
     await fine("limit-grace-phone");
     await page.setViewportSize({ width: 1280, height: 800 });
+    await notice.getByRole("button", { name: "Put away" }).click();
+    await notice.waitFor({ state: "detached" });
   });
 
   test("raising it lifts the grace", async () => {
     await spend({ limit_nano: 1_000_000_000_000 });
-    await page.getByRole("region", { name: "Limit" }).waitFor({ state: "detached" });
+    await page.getByRole("region", { name: "Limit", exact: true }).waitFor({ state: "detached" });
     await page.locator("[data-grace-line]").waitFor({ state: "detached" });
     assert.equal((await now()).grace, null);
   });
 
   test("when the grace is over everything comes home and the sandbox stands still", async () => {
     await spend({ limit_nano: 1, grace_seconds: 1 });
-    const bar = page.getByRole("region", { name: "Limit" });
+    const bar = page.getByRole("region", { name: "Limit", exact: true });
     await bar.getByText("The sandbox stands still with everything in it.").waitFor({ timeout: 60_000 });
     await bar.getByText("It goes on by itself when the limit is raised or the month ends.").waitFor();
     const sandbox = await house.api("GET", `/workspaces/${workspace.id}/sandbox`);
@@ -132,7 +136,7 @@ describe("a budget that is spent", { skip }, () => {
     const ticks = async () => Number((await house.api("GET", `/workspaces/${workspace.id}/sessions`)).items[0].bytes);
     const was = await ticks();
     await spend({ limit_nano: 1_000_000_000_000 });
-    await page.getByRole("region", { name: "Limit" }).waitFor({ state: "detached", timeout: 60_000 });
+    await page.getByRole("region", { name: "Limit", exact: true }).waitFor({ state: "detached", timeout: 60_000 });
     await until("the agent goes on", async () => (await ticks()) > was + 50);
     const w = await now();
     assert.deepEqual([w.state, w.grace], ["ready", null]);

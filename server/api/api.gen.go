@@ -6906,7 +6906,7 @@ type Workspace struct {
 	FallbackOk *bool `json:"fallback_ok,omitempty"`
 
 	// Grace Its work reached a limit; null: it did not
-	Grace *Grace `json:"grace,omitempty"`
+	Grace *Grace `json:"grace"`
 	Id    string `json:"id"`
 
 	// Key The human id such as PW-1

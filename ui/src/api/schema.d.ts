@@ -8039,7 +8039,7 @@ export interface components {
             /** @description It may start on this server when its place cannot serve */
             fallback_ok?: boolean;
             /** @description Its work reached a limit; null: it did not */
-            grace?: components["schemas"]["Grace"] | null;
+            grace: components["schemas"]["Grace"] | null;
             id: string;
             /** @description The human id such as PW-1 */
             key: string;

@@ -20,7 +20,7 @@ export default function LimitNotice() {
   if (!notice) return null;
   return (
     <section
-      aria-label="Limits"
+      aria-label="Used this month"
       data-notice={notice.id}
       className={`flex flex-wrap items-center gap-x-3 gap-y-1 border-b bg-bg1 px-3 py-1 ${notice.grave ? "border-failed" : "border-hairline"}`}
     >

@@ -19,6 +19,7 @@ const ws = (over: Partial<Workspace>): Workspace => ({
   steps: [],
   sandbox: null,
   cost_nano: 0,
+  grace: null,
   private: false,
   owner: { id: "usr_1", name: "Ada" },
   attention: null,
