@@ -175,3 +175,275 @@ func TestOfManyStartsForTheLastPlaceOneIsLetIn(t *testing.T) {
 		h.do(h.l.Afford(h.ctx, free))
 	})
 }
+
+// What does not fit is refused with what was used, what the bound is, and when it is over.
+func TestWhatDoesNotFitIsRefusedInFigures(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db)
+		resets := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+
+		// Hours: closed ones, those that run, and those held back.
+		h.ran(user, 9*hour+58*minute)
+		h.ran("usr_2", 50*hour) // another one's
+		h.at += hour            // ran ends with the hour it began in
+		h.runs(run("a", user))
+		h.at += minute
+		h.do(h.l.Beat(h.ctx, []string{"a"}))
+		h.exec(`UPDATE plans SET concurrent_user = 2 WHERE id = 'free'`)
+		h.do(h.l.Afford(h.ctx, run("b", user))) // a minute is left
+		h.do(h.l.Release(h.ctx, "b"))
+		h.at += minute
+		h.do(h.l.Beat(h.ctx, []string{"a"}))
+		d := h.refused(h.l.Afford(h.ctx, run("b", user)), "quota_exceeded", "user_hours")
+		if d["used"] != 10*hour || d["limit"] != 10*hour || d["unit"] != "ms" || d["resets_at"] != resets || d["price_nano_per_hour"] != int64(price) || fmt.Sprint(d["ways"]) != "[local upgrade]" {
+			t.Errorf("hours: %v", d)
+		}
+		st, err := h.q.UserStanding(h.ctx, team, user)
+		if h.do(err); st.UsedMs != 10*hour || *st.Percent != 100 || st.Running != 1 || *st.ExhaustedAt != h.at {
+			t.Errorf("standing %+v", st)
+		}
+		h.do(h.l.Still(h.ctx, run("a", user), 0, executors.ByServer))
+
+		// The team's sandboxes at once.
+		for i, u := range []string{"usr_3", "usr_3", "usr_4"} {
+			h.do(h.l.Afford(h.ctx, run(fmt.Sprintf("t%d", i), u)))
+		}
+		if d := h.refused(h.l.Afford(h.ctx, run("t9", "usr_4")), "concurrency_limit", "team_concurrency"); d["used"] != int64(3) || d["limit"] != int64(3) {
+			t.Errorf("team: %v", d)
+		}
+		h.at += 3 * minute
+
+		// Sizes.
+		big := run("big", "usr_3")
+		big.CPUs = 2
+		if d := h.refused(h.l.Afford(h.ctx, big), "size_not_in_plan", "size"); d["limit"] != int64(1) || d["unit"] != "cpus" || d["needed"] != int64(2) {
+			t.Errorf("size: %v", d)
+		}
+
+		// How many are made in an hour: those that did not begin do not count, nor do sandboxes that wake.
+		h.exec(`UPDATE plans SET creations_hour = 2, concurrent_user = NULL, concurrent_team = NULL WHERE id = 'free'`)
+		h.at += hour
+		made := h.at
+		h.runs(admitted(h, "c1", "usr_3"))
+		h.at += 10 * minute
+		h.do(h.l.Beat(h.ctx, []string{"c1"}))
+		h.do(h.l.Afford(h.ctx, run("c2", "usr_3")))
+		h.do(h.l.Release(h.ctx, "c2"))
+		h.runs(admitted(h, "c3", "usr_3"))
+		if d := h.refused(h.l.Afford(h.ctx, run("c4", "usr_3")), "creation_rate_limit", "creations_user"); d["retry_after_ms"] != made+hour-h.at || d["resets_at"] != made+hour {
+			t.Errorf("creations: %v at %d", d, h.at)
+		}
+		h.do(h.l.Still(h.ctx, run("c3", "usr_3"), 0, executors.ByServer))
+		h.do(h.l.Afford(h.ctx, run("c3", "usr_3")))
+		h.do(h.l.Release(h.ctx, "c3"))
+		h.at = made + hour + 1
+		h.do(h.l.Beat(h.ctx, []string{"c1"}))
+		h.do(h.l.Afford(h.ctx, run("c4", "usr_3")))
+		h.do(h.l.Release(h.ctx, "c4"))
+
+		// Payments.
+		h.exec(`INSERT INTO team_billing (team_id, status, past_due_since, updated_at) VALUES (?, 'past_due', ?, 1)`, team, h.at-7*24*hour+1)
+		h.do(h.l.Afford(h.ctx, run("p", "usr_3")))
+		h.do(h.l.Release(h.ctx, "p"))
+		h.at++
+		h.refused(h.l.Afford(h.ctx, run("p", "usr_3")), "payment_past_due", "payment")
+		h.exec(`UPDATE team_billing SET past_due_since = 0, suspended_for = 'dispute' WHERE team_id = ?`, team)
+		h.refused(h.l.Afford(h.ctx, run("p", "usr_3")), "payment_past_due", "payment")
+		h.exec(`UPDATE team_billing SET suspended_for = '' WHERE team_id = ?`, team)
+
+		// The kill switch; places of nobody's bill go on.
+		_, err = h.q.SetKillSwitch(h.ctx, true, false, "the bill", "usr_op")
+		h.do(err)
+		h.refused(h.l.Afford(h.ctx, run("k", "usr_3")), "kill_switch", "kill_switch")
+		pool := run("warm", "")
+		pool.TeamID, pool.WorkspaceID = "", ""
+		h.refused(h.l.Afford(h.ctx, pool), "kill_switch", "kill_switch")
+		local := run("local", "usr_3")
+		local.Kind, local.PriceNano, local.Metered = "local", 0, false
+		h.do(h.l.Afford(h.ctx, local))
+		_, err = h.q.SetKillSwitch(h.ctx, false, false, "", "usr_op")
+		h.do(err)
+		h.do(h.l.Afford(h.ctx, run("k", "usr_3")))
+		if len(h.changed) != 2 {
+			t.Errorf("told of changes: %v", h.changed)
+		}
+	})
+}
+
+// admitted is a stretch that was let in.
+func admitted(h *house, sandboxID, userID string) executors.Stretch {
+	h.t.Helper()
+	s := run(sandboxID, userID)
+	h.do(h.l.Afford(h.ctx, s))
+	return s
+}
+
+// A team's budget and the instance's, with what is held back, models, overage, and when they are used up.
+func TestBudgetsHold(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db)
+		h.def = "enterprise"
+		set := func(fn func(b *quota.Budget)) {
+			t.Helper()
+			_, err := h.q.ChangeBudget(h.ctx, team, "usr_1", fn)
+			h.do(err)
+		}
+		set(func(b *quota.Budget) { b.LimitNano = ptr(2 * price) })
+		h.runs(admitted(h, "a", user))
+		h.at += hour
+		h.do(h.l.Beat(h.ctx, []string{"a"}))
+		st, err := h.q.TeamStanding(h.ctx, team)
+		h.do(err)
+		if st.SpentNano != price || *st.Percent != 50 || st.RateNano != price || *st.ExhaustedAt != h.at+hour || st.State != quota.OK || *st.Left() != price || st.TokensUnknown != 2 {
+			t.Errorf("standing %+v", st)
+		}
+		// Models count where the team says so.
+		h.tokens = price * 3 / 4
+		set(func(b *quota.Budget) { b.CountTokens = true })
+		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.SpentNano != price+price*3/4 || st.State != quota.Warned || st.TokensNano != price*3/4 {
+			t.Errorf("with models: %+v, %v", st, err)
+		}
+		h.do(h.q.AdmitTokens(h.ctx, team, user))
+		// What is held back counts: five minutes each, and a quarter of an hour is left.
+		for i := range 3 {
+			h.do(h.l.Afford(h.ctx, run(fmt.Sprintf("r%d", i), user)))
+		}
+		d := h.refused(h.l.Afford(h.ctx, run("r3", user)), "budget_exceeded", "team_budget")
+		if d["used"] != st.SpentNano || d["reserved"] != int64(price/4) || d["limit"] != 2*int64(price) || d["unit"] != "nano_usd" {
+			t.Errorf("held back: %v", d)
+		}
+		h.at += 15 * minute
+		h.do(h.l.Beat(h.ctx, []string{"a"}))
+		h.refused(h.l.Afford(h.ctx, run("r3", user)), "budget_exceeded", "team_budget")
+		h.q.Changed(h.ctx, team) // what was answered a moment ago is not waited for
+		if err := h.q.AdmitTokens(h.ctx, team, user); fault.CodeOf(err) != "budget_exceeded" {
+			t.Errorf("models: %v", err)
+		}
+		// At extra cost, up to the cap.
+		set(func(b *quota.Budget) { b.Overage, b.OverageCapNano = true, ptr(price) })
+		h.do(h.q.AdmitTokens(h.ctx, team, user))
+		h.do(h.l.Afford(h.ctx, run("r3", user)))
+		h.do(h.l.Release(h.ctx, "r3"))
+		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.State != quota.Overage || *st.Percent != 100 || *st.ExhaustedAt != h.at+hour {
+			t.Errorf("overage: %+v, %v", st, err)
+		}
+		set(func(b *quota.Budget) { b.OverageCapNano = ptr(0) })
+		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.State != quota.Stopped || *st.ExhaustedAt != h.at {
+			t.Errorf("without a cap that is left: %+v, %v", st, err)
+		}
+		set(func(b *quota.Budget) { b.OverageCapNano = nil })
+		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.State != quota.Overage || st.ExhaustedAt != nil || st.StopAt != nil {
+			t.Errorf("without a cap: %+v, %v", st, err)
+		}
+		// The instance's, which knows nothing of models, and binds the pool too.
+		h.instance = price*5/4 + 1
+		other := run("o", "usr_9")
+		other.TeamID = "tm_2"
+		h.do(h.l.Afford(h.ctx, other))
+		h.refused(h.l.Afford(h.ctx, run("i", user)), "budget_exceeded", "instance_budget")
+		h.do(h.l.Release(h.ctx, "o"))
+		h.do(h.l.Afford(h.ctx, run("i", user)))
+		// The month turns: everything is there again.
+		h.do(h.l.Still(h.ctx, run("a", user), 0, executors.ByServer))
+		h.instance, h.tokens = -1, 0
+		h.at = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.SpentNano != 0 || st.Period != "2026-12" || st.State != quota.OK {
+			t.Errorf("in December: %+v, %v", st, err)
+		}
+	})
+}
+
+// The largest size is the plan's; where the usual one is larger, the largest that fits is the usual one for that user.
+func TestSizesOfAPlan(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	place := func(def int) executors.Capabilities {
+		c := executors.Capabilities{Kind: "e2b", Metered: true}
+		for _, n := range []int{1, 2, 4, 8} {
+			c.Sizes = append(c.Sizes, executors.Size{CPUs: n, MemoryMB: int64(n) * 1024, Available: true, Default: n == def})
+		}
+		return c
+	}
+	for _, c := range []struct {
+		plan            string
+		def, want, most int
+	}{{"free", 2, 1, 1}, {"pro", 2, 2, 2}, {"pro", 4, 2, 2}, {"enterprise", 4, 4, 8}, {"pro", 1, 1, 2}} {
+		h.def = c.plan
+		sizes, err := h.q.Sizes(h.ctx, team, user, place(c.def))
+		h.do(err)
+		for _, z := range sizes {
+			if z.Default != (z.CPUs == c.want) || (z.Refused == nil) != (z.CPUs <= c.most) {
+				t.Errorf("%s with %d as usual: %+v", c.plan, c.def, z)
+			}
+			if z.Refused != nil && (z.Refused.Code != "size_not_in_plan" || z.Refused.Details["cure"] == "") {
+				t.Errorf("%s: %v", c.plan, z.Refused)
+			}
+		}
+	}
+	// A place that is not metered has its sizes for everybody, and one that has none that fits keeps its usual one, which is refused.
+	h.def = "free"
+	free := place(2)
+	free.Metered = false
+	if sizes, err := h.q.Sizes(h.ctx, team, user, free); err != nil || sizes[3].Refused != nil || !sizes[1].Default {
+		t.Errorf("not metered: %+v, %v", sizes, err)
+	}
+	large := place(2)
+	large.Sizes = large.Sizes[1:]
+	if sizes, err := h.q.Sizes(h.ctx, team, user, large); err != nil || sizes[0].Refused == nil || !sizes[0].Default {
+		t.Errorf("none fits: %+v, %v", sizes, err)
+	}
+}
+
+// An operator's word goes before what is paid for; taken back, what is paid for holds, then the default.
+func TestWhoGivesAPlan(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	is := func(plan, source string) {
+		t.Helper()
+		p, got, err := h.q.PlanOf(h.ctx, team)
+		if err != nil || p.ID != plan || got.Source != source {
+			t.Errorf("%s by %q, not %s by %q (%v)", p.ID, got.Source, plan, source, err)
+		}
+	}
+	is("free", "")
+	h.do(h.q.SetPlan(h.ctx, team, "pro", quota.ByStripe, 3))
+	is("pro", quota.ByStripe)
+	h.exec(`UPDATE team_billing SET status = 'active' WHERE team_id = ?`, team)
+	h.do(h.q.SetPlan(h.ctx, team, "enterprise", quota.ByOperator, 0))
+	h.do(h.q.SetPlan(h.ctx, team, "pro", quota.ByStripe, 4))
+	is("enterprise", quota.ByOperator)
+	h.do(h.q.SetPlan(h.ctx, team, "", quota.ByOperator, 0))
+	is("pro", quota.ByStripe)
+	h.do(h.q.SetPlan(h.ctx, team, "", quota.ByStripe, 0))
+	is("free", "")
+	if err := h.q.SetPlan(h.ctx, team, "gold", quota.ByOperator, 0); fault.CodeOf(err) != "plan_not_found" {
+		t.Errorf("a plan there is not: %v", err)
+	}
+	h.def = "gone"
+	is("enterprise", "")
+
+	// What an admin gave by hand holds within the plan, whatever becomes of it; what an operator gave goes beyond it.
+	h.def = "pro"
+	h.do(h.q.SetUsers(h.ctx, team, []quota.UserChange{{UserID: user, Set: map[string]*int64{quota.HoursMonth: ptr(50), quota.Concurrent: ptr(5)}}}, "usr_2", false))
+	h.do(h.q.SetUsers(h.ctx, team, []quota.UserChange{{UserID: user, Set: map[string]*int64{quota.CPUs: nil}}}, "usr_op", true))
+	h.def = "free"
+	q, _, err := h.q.Effective(h.ctx, team, user)
+	if h.do(err); *q.HoursMonth != 10 || *q.Concurrent != 1 || q.CPUs != nil {
+		t.Errorf("effective %+v", q)
+	}
+	// An admin may lower what an operator gave, and take the whole of it back.
+	h.do(h.q.SetUsers(h.ctx, team, []quota.UserChange{{UserID: user, Set: map[string]*int64{quota.CPUs: ptr(6)}}}, "usr_2", false))
+	if q, _, err = h.q.Effective(h.ctx, team, user); err != nil || *q.CPUs != 6 {
+		t.Errorf("effective %+v, %v", q, err)
+	}
+	err = h.q.SetUsers(h.ctx, team, []quota.UserChange{{UserID: user, Set: map[string]*int64{quota.CPUs: nil}}}, "usr_2", false)
+	if fault.CodeOf(err) != "quota_above_plan" {
+		t.Errorf("an admin without bound: %v", err)
+	}
+	h.do(h.q.SetUsers(h.ctx, team, []quota.UserChange{{UserID: user, Inherit: quota.Fields}}, "usr_2", false))
+	if q, _, err = h.q.Effective(h.ctx, team, user); err != nil || *q.CPUs != 1 {
+		t.Errorf("effective %+v, %v", q, err)
+	}
+}
