@@ -230,7 +230,7 @@ func (s *Service) Join(ctx context.Context, actor Actor, token string) (Team, er
 
 // use makes u a member by an invite, which ends with it.
 func (s *Service) use(ctx context.Context, i Invite, u User, now int64) error {
-	if ok, err := s.store.InsertMember(ctx, i.TeamID, u.ID, i.Role, now); err != nil {
+	if ok, err := s.insertMember(ctx, i.TeamID, u.ID, i.Role, now); err != nil {
 		return err
 	} else if !ok {
 		return fault.New(fault.Conflict, "already_member", "You are a member of this team already.")

@@ -34,12 +34,26 @@ func (s *Service) PutMember(ctx context.Context, teamID, email string, role Role
 	audit.Note(ctx, "role", string(role))
 	m := TeamMember{User: u, Role: role, JoinedAt: s.now()}
 	m.User.PasswordHash = ""
-	if ok, err := s.store.InsertMember(ctx, teamID, u.ID, role, m.JoinedAt); err != nil {
+	err = s.store.Tx(ctx, func(ctx context.Context) error {
+		ok, err := s.insertMember(ctx, teamID, u.ID, role, m.JoinedAt)
+		if err == nil && !ok {
+			err = fault.New(fault.Conflict, "already_member", "%s is a member of the team already.", u.Email)
+		}
+		return err
+	})
+	if err != nil {
 		return TeamMember{}, fmt.Errorf("adding a member: %w", err)
-	} else if !ok {
-		return TeamMember{}, fault.New(fault.Conflict, "already_member", "%s is a member of the team already.", u.Email)
 	}
 	return m, nil
+}
+
+// insertMember stores a member where the team has room for one; false when the user is one already. Only in a transaction.
+func (s *Service) insertMember(ctx context.Context, teamID, userID string, role Role, at int64) (bool, error) {
+	ok, err := s.store.InsertMember(ctx, teamID, userID, role, at)
+	if err != nil || !ok || s.cfg.Seats == nil {
+		return ok, err
+	}
+	return ok, s.cfg.Seats(ctx, teamID)
 }
 
 // SetRole changes a member's role. Only owners make owners and change them, and the last owner stays one.

@@ -218,7 +218,7 @@ func (s *Service) InviteUser(ctx context.Context, req NewUser, teamSlug string, 
 		if err != nil {
 			return err
 		}
-		_, err = s.store.InsertMember(ctx, t.ID, u.ID, role, u.CreatedAt)
+		_, err = s.insertMember(ctx, t.ID, u.ID, role, u.CreatedAt)
 		return err
 	})
 	if err != nil {

@@ -130,6 +130,8 @@ type Config struct {
 	// Changed is called after what a user may do became less (signed out, token ended, role changed, removed from a team,
 	// password changed), so that open sockets can be asked again who they are. May be nil.
 	Changed func(userID string)
+	// Seats refuses a member a team has no room for. It is asked once they were added, in the same transaction. May be nil.
+	Seats func(ctx context.Context, teamID string) error
 	// NoPassword and NoPasskeys switch ways to sign in off.
 	NoPassword, NoPasskeys bool
 

@@ -84,6 +84,9 @@ func (h handlers) SetInstancePlaces(ctx context.Context, req api.SetInstancePlac
 		return nil, err
 	}
 	h.cfg.Places.Reprobe()
+	if b.MonthlyBudgetUsd != nil { // what stands still for it may go on
+		h.cfg.Quota.Changed(ctx, "")
+	}
 	out := h.instancePlaces(v)
 	out.Test = test
 	return api.SetInstancePlaces200JSONResponse(out), nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/tenant"
 )
 
 // Plans of the program itself.
@@ -70,4 +71,22 @@ func (s *Service) Effective(ctx context.Context, teamID, userID string) (Quota, 
 		return Quota{}, p, fmt.Errorf("reading a user's quota: %w", err)
 	}
 	return p.Quota.over(hand), p, nil
+}
+
+// Seats refuses one more member than a team's plan has room for, in the transaction of ctx that has added them.
+func (s *Service) Seats(ctx context.Context, teamID string) error {
+	ctx = tenant.In(ctx, teamID)
+	p, _, err := s.PlanOf(ctx, teamID)
+	if err != nil || p.Quota.Seats == nil {
+		return err
+	}
+	members, err := s.cfg.Store.Members(ctx, teamID)
+	if err != nil {
+		return fmt.Errorf("counting the team's members: %w", err)
+	}
+	if n, most := int64(len(members)), *p.Quota.Seats; n > most {
+		return fault.New(fault.Quota, "seats_taken", "The team's plan %s has room for %d members, and all places are taken. Remove a member, or choose a larger plan.", p.Name, most).
+			With("scope", "seats").With("used", n-1).With("limit", most).With("unit", "members").With("ways", []string{"upgrade"})
+	}
+	return nil
 }

@@ -424,6 +424,16 @@ func TestWhoGivesAPlan(t *testing.T) {
 	h.def = "gone"
 	is("enterprise", "")
 
+	// Seats.
+	h.do(h.q.Seats(h.ctx, team))
+	h.exec(`UPDATE plans SET seats = 4 WHERE id = 'free'`)
+	h.def = "free"
+	h.do(h.q.Seats(h.ctx, team))
+	h.exec(`UPDATE plans SET seats = 3 WHERE id = 'free'`)
+	if d := h.refused(h.q.Seats(h.ctx, team), "seats_taken", "seats"); d["limit"] != int64(3) {
+		t.Errorf("seats: %v", d)
+	}
+
 	// What an admin gave by hand holds within the plan, whatever becomes of it; what an operator gave goes beyond it.
 	h.def = "pro"
 	h.do(h.q.SetUsers(h.ctx, team, []quota.UserChange{{UserID: user, Set: map[string]*int64{quota.HoursMonth: ptr(50), quota.Concurrent: ptr(5)}}}, "usr_2", false))

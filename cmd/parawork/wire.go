@@ -132,6 +132,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	}
 	h.buildAudit()
 	h.accounts, h.mail = people(cfg, h.db, accounts.Config{Key: key, Audit: h.audit, Changed: h.recheck,
+		Seats:      func(ctx context.Context, teamID string) error { return h.quota.Seats(ctx, teamID) },
 		CheckAgent: func(agent string) error { return h.agents.AccountCheck(agent) }}, log)
 	h.buildSecrets()
 	h.sso = sso.New(sso.Config{Providers: providersOf(cfg.Accounts), Store: store.NewSSO(h.db), Accounts: h.accounts,
