@@ -35,6 +35,7 @@ var parts = []part{
 	{"identity", (*bench).identity},
 	{"webhook", (*bench).webhook},
 	{"ledger", (*bench).ledger},
+	{"gateway", (*bench).models},
 }
 
 func main() {
@@ -45,7 +46,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook,ledger")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook,ledger,gateway")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	machine := flag.String("machine", "bin/parawork-runner", "the program of a member's own machine")

@@ -399,3 +399,4 @@ func median(v []float64) float64 {
 
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 func f1(v float64) string        { return fmt.Sprintf("%.1f", v) }
+func f2(v float64) string        { return fmt.Sprintf("%.2f", v) }
