@@ -74,7 +74,7 @@ func (d *decoder) check(c *Config) {
 	if c.Billing.GraceSeconds > 3600 {
 		d.problem("billing.graceSeconds", "must be at most 3600, not %d", c.Billing.GraceSeconds)
 	}
-	d.checkLeast("billing.pastDueDays", c.Billing.PastDueDays, 0)
+	d.checkLeast("billing.pastDueDays", c.Billing.PastDueDays, 1)
 	d.checkURL("billing.stripe.apiBase", s.APIBase, true)
 	for _, w := range s.WebhookSecrets {
 		if !strings.HasPrefix(w, "whsec_") {

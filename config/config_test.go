@@ -125,7 +125,7 @@ func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 		`{"billing":{"stripe":{"webhookSecrets":["abc"]}}}`:          {"billing.stripe.webhookSecrets", "whsec_"},
 		`{"billing":{"stripe":{"apiBase":"http://api.stripe.com"}}}`: {"billing.stripe.apiBase"},
 		`{"billing":{"stripe":{"secretKey":"pk_live_abc"}}}`:         {"billing.stripe.secretKey", "sk_live_"},
-		`{"billing":{"pastDueDays":-1}}`:                             {"billing.pastDueDays"},
+		`{"billing":{"pastDueDays":0}}`:                              {"billing.pastDueDays"},
 		`{"log":{"level":"info"},"log":{}}`:                          {`"log"`, "twice"},
 		"{\n  \"log\": {,}\n}":                                       {"line 2"},
 		`{"log":{}} x`:                                               {"line 1"},
