@@ -44,7 +44,10 @@ type seatsBody struct {
 func (s *Service) customer(ctx context.Context, teamID string) (string, error) {
 	var row Outgoing
 	var have string
+	mine := false
+	until := s.now() + claimFor.Milliseconds()
 	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+		mine = false
 		a, err := s.cfg.Store.Account(ctx, teamID)
 		if have = a.CustomerID; err != nil || have != "" {
 			return err
@@ -61,7 +64,8 @@ func (s *Service) customer(ctx context.Context, teamID string) (string, error) {
 		if err != nil {
 			return err
 		}
-		row, err = s.queue(ctx, teamID, outCustomer, customerBody{Name: t.Name, Email: t.Email, Slug: t.Slug})
+		mine = true // from the start, so that the worker leaves it to us
+		row, err = s.queue(ctx, teamID, outCustomer, until, customerBody{Name: t.Name, Email: t.Email, Slug: t.Slug})
 		return err
 	})
 	if err != nil {
@@ -71,10 +75,12 @@ func (s *Service) customer(ctx context.Context, teamID string) (string, error) {
 		return have, nil
 	}
 	killpoint.Reach(killpoint.CustomerQueued)
-	until := s.now() + claimFor.Milliseconds()
-	if ok, err := s.cfg.Store.ClaimOutgoing(ctx, row, until); err != nil {
-		return "", fmt.Errorf("claiming a row of the outbox: %w", err)
-	} else if !ok {
+	if !mine {
+		if mine, err = s.cfg.Store.ClaimOutgoing(ctx, row, until); err != nil {
+			return "", fmt.Errorf("claiming a row of the outbox: %w", err)
+		}
+	}
+	if !mine {
 		return "", fault.New(fault.Conflict, "payments_busy", "This team is being registered with the payment service just now. Try again in a moment.")
 	}
 	row.TryAt = until
@@ -88,14 +94,13 @@ func (s *Service) customer(ctx context.Context, teamID string) (string, error) {
 	return a.CustomerID, nil
 }
 
-// queue stores a row of the outbox, as part of the transaction in ctx.
-func (s *Service) queue(ctx context.Context, teamID, kind string, body any) (Outgoing, error) {
+// queue stores a row of the outbox that is due at a time, as part of the transaction in ctx.
+func (s *Service) queue(ctx context.Context, teamID, kind string, due int64, body any) (Outgoing, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return Outgoing{}, fmt.Errorf("packing a row of the outbox: %w", err)
 	}
-	now := s.now()
-	row := Outgoing{ID: id.New("obx"), TeamID: teamID, Kind: kind, Payload: string(raw), State: OutboxPending, TryAt: now, CreatedAt: now}
+	row := Outgoing{ID: id.New("obx"), TeamID: teamID, Kind: kind, Payload: string(raw), State: OutboxPending, TryAt: due, CreatedAt: s.now()}
 	_, err = s.cfg.Store.AddOutgoing(ctx, row)
 	return row, err
 }

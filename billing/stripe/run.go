@@ -163,17 +163,18 @@ func (s *Service) syncAll(ctx context.Context, _ int64) error {
 	if err != nil {
 		return fmt.Errorf("reading accounts: %w", err)
 	}
-	var failed error
 	for _, a := range all {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if _, err := s.SyncCustomer(ctx, a.CustomerID); err != nil && !errors.Is(err, errNotOurs) {
-			failed = fmt.Errorf("team %s: %w", a.TeamID, err)
-			if errorOf(err) == nil {
-				return failed // the service cannot be reached at all
-			}
+		_, err := s.SyncCustomer(ctx, a.CustomerID)
+		switch {
+		case err == nil || errors.Is(err, errNotOurs):
+		case settled(err): // it is no better for the others to be asked again and again
+			s.cfg.Log.Warn("a team that pays could not be synchronised", "team_id", a.TeamID, "answer", wordsOf(err))
+		default:
+			return fmt.Errorf("team %s: %w", a.TeamID, err)
 		}
 	}
-	return failed
+	return nil
 }

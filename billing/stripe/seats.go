@@ -75,7 +75,7 @@ func (s *Service) wishSeats(ctx context.Context, c SeatCount, want int64) error 
 			return s.cfg.Store.SaveOutgoing(ctx, row)
 		}
 		queued = true
-		_, err = s.queue(ctx, c.TeamID, outSeats, seatsBody{Subscription: c.SubscriptionID, Quantity: want})
+		_, err = s.queue(ctx, c.TeamID, outSeats, s.now(), seatsBody{Subscription: c.SubscriptionID, Quantity: want})
 		return err
 	})
 	if err != nil {
