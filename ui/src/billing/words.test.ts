@@ -49,7 +49,7 @@ describe("words of billing", () => {
   });
   test("prices and amounts", () => {
     expect(price(plan)).toBe("$20.00 a member and month");
-    expect(price({ ...plan, seat_month_nano: 0 })).toBe("Free");
+    expect(price({ ...plan, seat_month_nano: 0 })).toBe("No charge");
     expect(amount(123456, "usd")).toBe("$1,234.56");
     expect(amount(500, "jpy")).toBe("¥500");
     expect(amount(500, "!")).toBe("500 !");

@@ -22,9 +22,9 @@ function memory(mb: number): string {
   return mb % 1024 === 0 ? `${mb / 1024} GiB` : `${mb} MiB`;
 }
 
-/** The price of a plan for a member: "Free", "$20.00 a member and month". */
+/** The price of a plan for a member: "No charge", "$20.00 a member and month". */
 export function price(p: BillingPlan): string {
-  return p.seat_month_nano === 0 ? "Free" : `${usd(p.seat_month_nano)} a member and month`;
+  return p.seat_month_nano === 0 ? "No charge" : `${usd(p.seat_month_nano)} a member and month`;
 }
 
 /** An amount in the smallest unit of a currency. */

@@ -201,7 +201,7 @@ function Offer({ plan, members, trial }: { plan: BillingPlan; members: number; t
         }}
       >
         <TextField
-          fieldClass="w-40"
+          fieldClass="w-56"
           label="Seats"
           inputMode="numeric"
           placeholder={String(least)}
