@@ -1,6 +1,10 @@
 package stripe
 
-import "context"
+import (
+	"context"
+
+	sdk "github.com/stripe/stripe-go/v76"
+)
 
 // Work acts on events and empties the outbox until nothing is due.
 func (s *Service) Work(ctx context.Context) error {
@@ -21,3 +25,10 @@ func (s *Service) Work(ctx context.Context) error {
 
 // Sweep does what is done from time to time.
 func (s *Service) Sweep(ctx context.Context) { s.sweepOnce(ctx) }
+
+// NoPauses has the library not sleep before it tries again.
+func (s *Service) NoPauses() {
+	if s.calls != nil {
+		s.calls.backend.(*sdk.BackendImplementation).SetNetworkRetriesSleep(false)
+	}
+}

@@ -91,6 +91,7 @@ func (h *house) restart(tune ...func(*stripe.Config)) {
 		fn(&cfg)
 	}
 	h.s = stripe.New(cfg)
+	h.s.NoPauses()
 	h.door.Store(h.s)
 }
 
