@@ -256,7 +256,9 @@ func (r *Reporter) prepare(ctx context.Context, a Account) error {
 	if err != nil {
 		return fmt.Errorf("storing reports of usage: %w", err)
 	}
-	killpoint.Reach(killpoint.ReportsStored)
+	if len(rows) > 0 {
+		killpoint.Reach(killpoint.ReportsStored)
+	}
 	return nil
 }
 

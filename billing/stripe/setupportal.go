@@ -54,14 +54,17 @@ func (u *setup) portal(ctx context.Context, plans []Plan) error {
 			InvoiceHistory:      &sdk.BillingPortalConfigurationFeaturesInvoiceHistoryParams{Enabled: sdk.Bool(true)},
 			PaymentMethodUpdate: &sdk.BillingPortalConfigurationFeaturesPaymentMethodUpdateParams{Enabled: sdk.Bool(true)},
 			SubscriptionCancel:  &sdk.BillingPortalConfigurationFeaturesSubscriptionCancelParams{Enabled: sdk.Bool(true), Mode: sdk.String("at_period_end")},
-			SubscriptionUpdate:  &sdk.BillingPortalConfigurationFeaturesSubscriptionUpdateParams{Enabled: sdk.Bool(len(choices) > 0)},
 		}}
 	if len(choices) > 0 {
-		update := body.Features.SubscriptionUpdate
-		update.DefaultAllowedUpdates, update.ProrationBehavior = sdk.StringSlice([]string{"price"}), sdk.String("create_prorations")
+		update := &sdk.BillingPortalConfigurationFeaturesSubscriptionUpdateParams{Enabled: sdk.Bool(true), DefaultAllowedUpdates: sdk.StringSlice([]string{"price"}), ProrationBehavior: sdk.String("create_prorations")}
 		for _, c := range choices {
 			update.Products = append(update.Products, &sdk.BillingPortalConfigurationFeaturesSubscriptionUpdateProductParams{Product: sdk.String(c.Product), Prices: sdk.StringSlice([]string{c.Price})})
 		}
+		body.Features.SubscriptionUpdate = update
+	} else if found != nil { // it may have been on; the library leaves empty lists out
+		body.AddExtra("features[subscription_update][enabled]", "false")
+		body.AddExtra("features[subscription_update][default_allowed_updates]", "")
+		body.AddExtra("features[subscription_update][products]", "")
 	}
 	if home != "" {
 		body.DefaultReturnURL = sdk.String(home)

@@ -33,6 +33,8 @@ usage: parawork <command> [flags]
   e2b       templates for workspaces in sandboxes of E2B
               template build [--size CPUSxMIB|all] [--name NAME] [--image IMAGE] [--packages LIST] [--force], --config FILE
               template list, --config FILE
+  billing   payment by Stripe
+              setup [--dry-run] [--public-url URL] [--secrets-file FILE] [--new-webhook], status; --config FILE
   runner    connect a machine of your own to a server, as a place to work: parawork runner help
   doctor    look at everything Parawork needs, and say what to do about what is missing
               --config FILE, --print-config
@@ -81,6 +83,8 @@ func (p program) run(ctx context.Context, args []string) int {
 		err = p.interruptible(ctx, args, p.docker)
 	case "e2b":
 		err = p.interruptible(ctx, args, p.e2b)
+	case "billing":
+		err = p.interruptible(ctx, args, p.billing)
 	case "doctor":
 		err = p.interruptible(ctx, args, p.doctor)
 	case "version", "--version", "-v":

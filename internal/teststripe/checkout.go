@@ -41,6 +41,9 @@ func (s *Stripe) checkoutRoutes() {
 	const settings = "business_profile.** features.** default_return_url login_page.** metadata.** "
 	s.route("POST /v1/billing_portal/configurations", settings+"features.**!", func(c *call) (obj, *fail) {
 		o := obj{"active": true, "is_default": false, "application": nil, "business_profile": c.params["business_profile"], "default_return_url": nil, "updated": s.now(), "login_page": obj{"enabled": false, "url": nil}}
+		if u := sub(sub(c.params, "features"), "subscription_update"); u != nil && (u["products"] == nil || u["default_allowed_updates"] == nil) {
+			return nil, problem(http.StatusBadRequest, "parameter_missing", "features[subscription_update][products]", "Missing required param: features[subscription_update][products].")
+		}
 		o["features"] = truths(c.params["features"])
 		if bad := fill(o, c.params, "default_return_url"); bad != nil {
 			return nil, bad
@@ -99,12 +102,15 @@ func (s *Stripe) checkoutRoutes() {
 	})
 }
 
-// truths reads "true" and "false" below a tree.
+// truths reads "true" and "false" below a tree, and "" as a list of nothing.
 func truths(v any) any {
 	switch t := v.(type) {
 	case string:
 		if t == "true" || t == "false" {
 			return t == "true"
+		}
+		if t == "" {
+			return []any{}
 		}
 	case obj:
 		list := make([]any, 0, len(t))

@@ -266,6 +266,7 @@ export const SECTIONS = [
   "server-usage",
   "plans",
   "prices",
+  "payments",
   "metrics",
   "gateway",
   "about",

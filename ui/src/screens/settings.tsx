@@ -33,6 +33,7 @@ const NAMES: Record<Section, string> = {
   "server-usage": "Server's usage",
   plans: "Plans",
   prices: "Prices",
+  payments: "Payments",
   metrics: "Metrics",
   gateway: "Gateway",
   about: "About",
@@ -63,6 +64,7 @@ const VIEWS = {
   "server-usage": lazy(() => import("./settings/server-usage")),
   plans: lazy(() => import("./settings/plans")),
   prices: lazy(() => import("./settings/prices")),
+  payments: lazy(() => import("./settings/payments")),
   metrics: lazy(() => import("./settings/metrics")),
   gateway: lazy(() => import("./settings/gateway")),
   about: lazy(() => import("./settings/about")),
@@ -89,12 +91,14 @@ const SERVER: readonly Section[] = [
   "server-usage",
   "plans",
   "prices",
+  "payments",
   "metrics",
   "gateway",
 ];
 
 /** Sections that need more room. */
 const WIDE: readonly Section[] = [
+  "payments",
   "metrics",
   "gateway",
   "models",

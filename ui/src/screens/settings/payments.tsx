@@ -1,0 +1,334 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { count, plural } from "@/format/text";
+import { exact } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Mark } from "@/kit/mark";
+import { Failure, Skeleton } from "@/kit/states";
+import { confirm } from "@/state/confirm";
+import { toast, toastError } from "@/state/toasts";
+
+type Overview = Schemas["InstanceBilling"];
+
+const KEY = ["instance", "billing"] as const;
+
+/** How payment goes: the ledger beside what the payment service counts, and what went wrong. For operators. */
+export default function PaymentsSettings() {
+  const list = useQuery({ queryKey: KEY, queryFn: () => data(api.GET("/instance/billing")), refetchInterval: 30_000 });
+  if (list.isPending) return <Skeleton rows={8} label="Reading how payment goes" />;
+  if (!list.data)
+    return (
+      <Failure what="How payment goes could not be loaded." error={list.error} retry={() => void list.refetch()} />
+    );
+  const o = list.data;
+  if (!o.payments)
+    return (
+      <p className="max-w-prose text-fg2">
+        This server takes no payments. To bill teams through your own account at Stripe, set{" "}
+        <code>billing.stripe.secretKey</code> in config.json, restart, and run <code>parawork billing setup</code>.
+      </p>
+    );
+  return (
+    <div className="flex flex-col gap-7">
+      <State o={o} />
+      <Teams o={o} />
+      <Discrepancies list={o.discrepancies} />
+      <Reports list={o.reports.items} />
+      <GivenUp o={o} />
+    </div>
+  );
+}
+
+/** What an operator asks for, told in a toast when it fails. */
+function useAsk<V>(fn: (v: V) => Promise<unknown>, done: string, failed: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: fn,
+    onSuccess: () => {
+      toast({ kind: "good", title: done });
+      return client.invalidateQueries({ queryKey: KEY });
+    },
+    onError: (error) => toastError(failed, error),
+  });
+}
+
+function Part({ id, title, about, children }: { id: string; title: string; about?: string; children: ReactNode }) {
+  return (
+    <section aria-labelledby={id} className="flex flex-col gap-2">
+      <div>
+        <h2 id={id} className="text-title font-semibold">
+          {title}
+        </h2>
+        {about && <p className="text-fg2">{about}</p>}
+      </div>
+      {children}
+    </section>
+  );
+}
+
+function State({ o }: { o: Overview }) {
+  const compare = useAsk(
+    () => data(api.POST("/instance/billing/reconcile")),
+    "Compared",
+    "The usage could not be compared",
+  );
+  const r = o.reports;
+  const lines: [string, boolean, string][] = [
+    ["Mode", true, o.livemode ? "Live: real money" : "Test: no real money moves"],
+    ["Set up", o.set_up, o.set_up ? "Products, prices and portal" : "Run: parawork billing setup"],
+    [
+      "Webhooks",
+      o.webhooks.taken && o.webhooks.failed === 0,
+      o.webhooks.taken
+        ? `${o.webhooks.last_at ? `last one ${exact(o.webhooks.last_at)}` : "none came yet"}; ${count(o.webhooks.new)} to be acted on, ${count(o.webhooks.failed)} given up`
+        : "not taken: there is no signing secret. Run: parawork billing setup",
+    ],
+    ["Outbox", o.outbox.failed === 0, `${count(o.outbox.pending)} waiting, ${count(o.outbox.failed)} given up`],
+    [
+      "Usage",
+      r.failed + r.unknown === 0,
+      `${plural(r.pending, "report")} waiting, ${count(r.sent)} sent, ${count(r.confirmed)} confirmed, ${count(r.failed)} failed, ${count(r.unknown)} unknown`,
+    ],
+    [
+      "Compared",
+      o.discrepancies.length === 0,
+      `${o.reconciled_at ? exact(o.reconciled_at) : "not yet"}; ${o.discrepancies.length ? plural(o.discrepancies.length, "hour differs", "hours differ") : "nothing differs"}`,
+    ],
+  ];
+  return (
+    <Part id="payments-state" title="State">
+      <ul className="divide-y divide-hairline border-y border-hairline">
+        {lines.map(([name, good, words]) => (
+          <li key={name} className="flex min-h-8 flex-wrap items-baseline gap-x-3 py-1">
+            <Mark kind={good ? "merged" : "needs"} word={name} className="w-36" />
+            <span className="min-w-0 flex-1 basis-60 text-fg2">{words}</span>
+          </li>
+        ))}
+      </ul>
+      <div>
+        <Button busy={compare.isPending} onClick={() => compare.mutate(undefined)}>
+          Compare now
+        </Button>
+      </div>
+    </Part>
+  );
+}
+
+/** A table that scrolls by itself where it is wider than the page. */
+function Table({ label, head, children }: { label: string; head: readonly string[]; children: ReactNode }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and so it can be reached by keyboard
+    <section className="overflow-x-auto" aria-label={label} tabIndex={0}>
+      <table className="w-full min-w-max text-left">
+        <caption className="sr-only">{label}</caption>
+        <thead className="text-meta text-fg3">
+          <tr>
+            {head.map((h, i) => (
+              <th key={h} scope="col" className={i > 1 ? "px-2 py-1 text-right font-normal" : "px-2 py-1 font-normal"}>
+                {h}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody className="divide-y divide-hairline border-y border-hairline">{children}</tbody>
+      </table>
+    </section>
+  );
+}
+
+const METERS: Record<string, string> = { vcpu_seconds: "vCPU-seconds", mib_seconds: "MiB-seconds" };
+const meter = (m: string) => METERS[m] ?? m;
+const teamName = (t: Schemas["BilledTeam"]) => t.name ?? "A team that is gone";
+const figure = "px-2 py-1 text-right tabular-nums";
+
+function Teams({ o }: { o: Overview }) {
+  const sync = useAsk(
+    (id: string) => data(api.POST("/instance/billing/teams/{id}/sync", { params: { path: { id } } })),
+    "Read again",
+    "The payment service could not be asked",
+  );
+  const lift = useAsk(
+    (id: string) => data(api.DELETE("/instance/billing/teams/{id}/suspension", { params: { path: { id } } })),
+    "Lifted",
+    "It was not lifted",
+  );
+  return (
+    <Part
+      id="payments-teams"
+      title="Teams"
+      about="Usage of the billing period: what the ledger has, what was reported of it, and what Stripe counts."
+    >
+      {o.teams.length === 0 && <p className="text-fg3">No team has paid yet.</p>}
+      {o.teams.map((t) => (
+        <div key={t.team.id} className="flex flex-col gap-1 border-t border-hairline pt-2">
+          <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+            <h3 className="font-semibold">{teamName(t.team)}</h3>
+            <span className="text-fg2">
+              {t.plan}
+              {`, ${t.status?.replaceAll("_", " ") ?? "no subscription"}`}
+              {t.period_end !== null && `, until ${exact(t.period_end)}`}
+            </span>
+            {t.suspended_for && <Mark kind="failed" word={`Held back: ${t.suspended_for}`} />}
+            <span className="ml-auto flex gap-2">
+              {t.suspended_for && (
+                <Button busy={lift.isPending && lift.variables === t.team.id} onClick={() => lift.mutate(t.team.id)}>
+                  Lift<span className="sr-only"> what holds {teamName(t.team)} back</span>
+                </Button>
+              )}
+              <Button busy={sync.isPending && sync.variables === t.team.id} onClick={() => sync.mutate(t.team.id)}>
+                Read again<span className="sr-only"> how {teamName(t.team)} stands</span>
+              </Button>
+            </span>
+          </div>
+          {t.meters.length > 0 && (
+            <Table
+              label={`Usage of ${teamName(t.team)}`}
+              head={["Meter", "Until", "Ledger", "Reported", "Stripe", "Difference"]}
+            >
+              {t.meters.map((m) => (
+                <tr key={m.meter}>
+                  <th scope="row" className="px-2 py-1 font-normal">
+                    {meter(m.meter)}
+                  </th>
+                  <td className="px-2 py-1">{exact(m.until)}</td>
+                  <td className={figure}>{count(m.ledger)}</td>
+                  <td className={figure}>{count(m.reported)}</td>
+                  <td className={figure}>{m.theirs === null ? "not asked yet" : count(m.theirs)}</td>
+                  <td className={figure}>{m.theirs === null ? "–" : count(m.theirs - m.reported)}</td>
+                </tr>
+              ))}
+            </Table>
+          )}
+        </div>
+      ))}
+    </Part>
+  );
+}
+
+function Discrepancies({ list }: { list: Overview["discrepancies"] }) {
+  const accept = useAsk(
+    (d: Schemas["Discrepancy"]) =>
+      data(
+        api.POST("/instance/billing/discrepancies/accept", {
+          body: { team_id: d.team.id, meter: d.meter, hour: d.hour },
+        }),
+      ),
+    "Left as it is",
+    "It was not accepted",
+  );
+  if (list.length === 0) return null;
+  const ask = async (d: Schemas["Discrepancy"]) => {
+    const sure = await confirm({
+      title: "Leave this hour as it is?",
+      body: `Stripe bills ${count(d.theirs)} ${meter(d.meter)} and the ledger has ${count(d.ours)}.`,
+      action: "Leave it",
+    });
+    if (sure) accept.mutate(d);
+  };
+  return (
+    <Part
+      id="payments-differ"
+      title="Hours that differ"
+      about="What can be sent again without being counted twice is sent by itself. The rest is yours to decide: send a report again below, or leave it."
+    >
+      <Table label="Hours that differ" head={["Team", "Hour", "Ledger", "Stripe", ""]}>
+        {list.map((d) => (
+          <tr key={`${d.team.id} ${d.meter} ${d.hour}`}>
+            <th scope="row" className="px-2 py-1 font-normal">
+              {teamName(d.team)}, {meter(d.meter)}
+            </th>
+            <td className="px-2 py-1">{exact(d.hour)}</td>
+            <td className={figure}>{count(d.ours)}</td>
+            <td className={figure}>{count(d.theirs)}</td>
+            <td className={figure}>
+              <Button onClick={() => void ask(d)}>Leave it</Button>
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </Part>
+  );
+}
+
+function Reports({ list }: { list: Overview["reports"]["items"] }) {
+  const retry = useAsk(
+    (identifier: string) =>
+      data(api.POST("/instance/billing/reports/{identifier}/retry", { params: { path: { identifier } } })),
+    "It is sent again",
+    "It was not sent again",
+  );
+  if (list.length === 0) return null;
+  return (
+    <Part id="payments-reports" title="Usage that did not arrive">
+      <Table label="Usage that did not arrive" head={["Team", "Hour", "Seconds", "Why", ""]}>
+        {list.map((r) => (
+          <tr key={r.identifier}>
+            <th scope="row" className="px-2 py-1 font-normal">
+              {teamName(r.team)}, {meter(r.meter)}
+            </th>
+            <td className="px-2 py-1">{exact(r.hour)}</td>
+            <td className={figure}>{count(r.quantity)}</td>
+            <td className="px-2 py-1 text-right">{r.reason ?? "Nobody knows whether it arrived"}</td>
+            <td className={figure}>
+              <Button
+                busy={retry.isPending && retry.variables === r.identifier}
+                onClick={() => retry.mutate(r.identifier)}
+              >
+                Send again
+              </Button>
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </Part>
+  );
+}
+
+function GivenUp({ o }: { o: Overview }) {
+  const event = useAsk(
+    (id: string) => data(api.POST("/instance/billing/events/{id}/retry", { params: { path: { id } } })),
+    "It is tried again",
+    "It was not tried again",
+  );
+  const out = useAsk(
+    (id: string) => data(api.POST("/instance/billing/outbox/{id}/retry", { params: { path: { id } } })),
+    "It is sent again",
+    "It was not sent again",
+  );
+  if (o.events.length + o.outbox.items.length === 0) return null;
+  return (
+    <Part id="payments-given-up" title="Given up">
+      <Table label="What was given up" head={["What", "When", "Why", ""]}>
+        {o.events.map((e) => (
+          <tr key={e.id}>
+            <th scope="row" className="px-2 py-1 font-normal">
+              Event {e.type}
+            </th>
+            <td className="px-2 py-1">{exact(e.received_at)}</td>
+            <td className="px-2 py-1 text-right">{e.reason}</td>
+            <td className={figure}>
+              <Button busy={event.isPending && event.variables === e.id} onClick={() => event.mutate(e.id)}>
+                Try again
+              </Button>
+            </td>
+          </tr>
+        ))}
+        {o.outbox.items.map((r) => (
+          <tr key={r.id}>
+            <th scope="row" className="px-2 py-1 font-normal">
+              {r.kind === "seats" ? "Seats" : "Customer"} of {teamName(r.team)}
+            </th>
+            <td className="px-2 py-1">{exact(r.created_at)}</td>
+            <td className="px-2 py-1 text-right">{r.reason}</td>
+            <td className={figure}>
+              <Button busy={out.isPending && out.variables === r.id} onClick={() => out.mutate(r.id)}>
+                Send again
+              </Button>
+            </td>
+          </tr>
+        ))}
+      </Table>
+    </Part>
+  );
+}
