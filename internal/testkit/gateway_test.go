@@ -3,6 +3,7 @@ package testkit_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -191,5 +192,60 @@ func TestAgentsAskThroughTheGateway(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
+
+	// A budget that is spent stops both at once and in words; once it was raised the model is asked again.
+	h.API("PUT", "/teams/"+h.Team+"/budget", map[string]any{"limit_nano": 1, "count_tokens": true}, nil)
+	asked := billedBy(t, model)
+	for _, w := range all {
+		w.prompt(says("Never said.", 1, 1, 0, 0))
+	}
+	refused := regexp.MustCompile(`budget\s+is\s+spent`)
+	for agent, w := range all {
+		w.waits("the agent says why it stopped", func() bool { return refused.MatchString(w.screen()) })
+		w.reaches("idle")
+		var list struct{ Items []struct{ Error string } }
+		h.API("GET", "/sessions/"+w.id+"/model-requests", nil, &list)
+		n := 0
+		for _, it := range list.Items {
+			if it.Error == "budget_exceeded" {
+				n++
+			}
+		}
+		if n == 0 || n > 2 { // Codex asks for a title beside
+			t.Errorf("%s tried %d times", agent, n)
+		}
+	}
+	if got := billedBy(t, model); got != asked {
+		t.Errorf("the model was asked: %+v, before %+v", got, asked)
+	}
+	env, err := os.ReadFile(filepath.Join(all["claude-code"].ws.Path, "env.txt"))
+	must(t, err)
+	if got := askByHand(t, string(env)); got != http.StatusPaymentRequired {
+		t.Errorf("with nothing left: %d", got)
+	}
+	h.API("PUT", "/teams/"+h.Team+"/budget", map[string]any{"limit_nano": nil}, nil)
+	if got := askByHand(t, string(env)); got != http.StatusOK {
+		t.Errorf("after it was raised: %d", got)
+	}
 	unseen(t, h, keys["claude-code"], keys["codex"])
+}
+
+// askByHand asks the gateway as a program of a session does, whose environment is given, and returns the status.
+func askByHand(t *testing.T, env string) int {
+	t.Helper()
+	of := func(name string) string {
+		_, rest, _ := strings.Cut(env, name+"=")
+		value, _, _ := strings.Cut(rest, "\n")
+		return value
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", of("PARAWORK_GATEWAY_URL")+"/anthropic/v1/messages",
+		strings.NewReader(`{"model":"claude-opus-4-8","max_tokens":10,"messages":[{"role":"user","content":"Hello."}]}`))
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+of("PARAWORK_GATEWAY_TOKEN"))
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
 }

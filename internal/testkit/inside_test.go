@@ -166,6 +166,8 @@ func agentInside(t *testing.T, h *testkit.House, place, agent string, steps ...m
 		return strings.Contains(all, "prompt") && strings.Contains(all, "one.txt") && strings.Contains(all, "two.txt")
 	})
 
+	h.Wait("what it asked of the model is counted by the gateway", func() bool { s := w.spent(); return s.Source == "gateway" && s.Requests > 0 && s.Unknown == 0 })
+
 	h.Kill()
 	h.Boot()
 	w.reaches("idle")

@@ -1,8 +1,8 @@
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { fieldError } from "@/api/problem";
-import { keys } from "@/api/queries";
+import { agentsQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { Check, Choice, TextField } from "@/kit/field";
@@ -12,11 +12,11 @@ export type Account = Schemas["AgentAccount"];
 type Kind = Account["kind"];
 export type Scope = Account["scope"];
 
-/** What kind of account it is, in words. */
-export function accountWords(a: Account): string {
+/** What kind of account it is, in words; gateway: keys of its agent stay on the server. */
+export function accountWords(a: Account, gateway = false): string {
   switch (a.kind) {
     case "api_key":
-      return `${a.scope === "team" ? "The team's" : "Your"} API key${a.last_four ? ` ending in ${a.last_four}` : ""}${a.base_url ? ` at ${a.base_url}` : ""}`;
+      return `${a.scope === "team" ? "The team's" : "Your"} API key${a.last_four ? ` ending in ${a.last_four}` : ""}${a.base_url ? ` at ${a.base_url}` : ""}${gateway ? ", through the gateway" : ""}`;
     case "terminal":
       return "You log in inside the terminal";
     case "existing_login":
@@ -50,6 +50,7 @@ interface Props {
 /** Adds an account an agent works with, for this person or for the team, or changes one. */
 export function AccountForm({ agent, name, scope = "user", account, existingLogin, onSaved }: Props) {
   const team = useTeam();
+  const gateway = useQuery(agentsQuery(team.slug)).data?.find((a) => a.agent === agent)?.gateway;
   const refresh = useRefreshAccounts();
   const [kind, setKind] = useState<Kind>(account?.kind ?? "api_key");
   const [title, setTitle] = useState(account?.name ?? "");
@@ -131,7 +132,9 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
             {
               value: "api_key",
               label: "An API key",
-              hint: "Kept encrypted; given to your sessions only and never shown again.",
+              hint: gateway
+                ? "Kept encrypted on the server, which asks the model in the agent's place: no sandbox ever holds it. A subscription's token (sk-ant-oat…) goes along as it is."
+                : "Kept encrypted; given to your sessions only and never shown again.",
             },
             {
               value: "terminal",
@@ -151,8 +154,9 @@ export function AccountForm({ agent, name, scope = "user", account, existingLogi
       )}
       {scope === "team" && (
         <p className="text-meta text-fg3">
-          Members start sessions with it and are never shown the key. Whoever can type in such a session could get at
-          it: give the team a key with a budget of its own.
+          {gateway
+            ? "Members start sessions with it and are never shown the key: the server asks the model in the agent's place, and no sandbox ever holds it."
+            : "Members start sessions with it and are never shown the key. Whoever can type in such a session could get at it: give the team a key with a budget of its own."}
         </p>
       )}
       <TextField

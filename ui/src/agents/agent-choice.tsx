@@ -118,7 +118,7 @@ export function AgentChoice({ query, choice, withShell, withNone }: Props) {
                 : a.needs_account
                   ? "Which account it uses is not chosen yet."
                   : a.account
-                    ? accountWords((a.agent === choice.agent && inUse) || a.account)
+                    ? accountWords((a.agent === choice.agent && inUse) || a.account, a.gateway)
                     : undefined,
             aside:
               a.agent === choice.agent && a.account && !a.needs_account ? (

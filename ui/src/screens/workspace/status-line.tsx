@@ -7,6 +7,7 @@ import type { TerminalHandle } from "@/terminal/handle";
 import type { TerminalView } from "@/terminal/state";
 import { StateChip } from "@/workspaces/state-chip";
 import { KeyboardLine, Presence } from "./presence";
+import { SessionTokens } from "./session-tokens";
 
 const LINK: Record<TerminalView["link"]["phase"], { sign: string; color: string; word: string }> = {
   connecting: { sign: "◔", color: "text-running", word: "Connecting" },
@@ -67,6 +68,7 @@ export function StatusLine({ session, handle, view, ended, writer, onFind, onOld
           Fit to my screen
         </button>
       )}
+      {session?.tokens && <SessionTokens tokens={session.tokens} />}
       {!ended && <Presence view={view} now={now} />}
       {!ended && !waiting && <KeyboardLine handle={handle} view={view} writer={writer} />}
       {!writer && <span>Watching only</span>}
