@@ -92,7 +92,7 @@ func (h handlers) GetWorkspaceCosts(ctx context.Context, req api.GetWorkspaceCos
 		return nil, err
 	}
 	out := api.GetWorkspaceCosts200JSONResponse{CostNano: c.CostNano, TokensCostNano: c.TokensCostNano, TokensUnknown: c.TokensUnknown, RunMs: c.RunMs,
-		RateNanoPerHour: c.HourNano, BySession: list(c.Sessions, sessionCosts)}
+		RateNanoPerHour: c.HourNano, BySession: list(c.Sessions, sessionCosts), Grace: h.graceOf(req.Id)}
 	box, err := h.cfg.Places.Sandbox(ctx, req.Id)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, fmt.Errorf("reading the sandbox of workspace %s: %w", req.Id, err)

@@ -6980,6 +6980,9 @@ type WorkspaceCosts struct {
 	// ExhaustedAt When the budget or the hours are used up if it goes on like this; null = not before the month ends
 	ExhaustedAt *int64 `json:"exhausted_at"`
 
+	// Grace Its work reached a limit; null: it did not
+	Grace *Grace `json:"grace"`
+
 	// IdleAt Since when its sandbox has nothing to do
 	IdleAt *int64 `json:"idle_at"`
 

@@ -8104,6 +8104,8 @@ export interface components {
              * @description When the budget or the hours are used up if it goes on like this; null = not before the month ends
              */
             exhausted_at: number | null;
+            /** @description Its work reached a limit; null: it did not */
+            grace: components["schemas"]["Grace"] | null;
             /**
              * Format: int64
              * @description Since when its sandbox has nothing to do
