@@ -146,16 +146,24 @@ describe("usage and quotas", { skip }, () => {
     await before.getByRole("button", { name: "Upgrade plan" }).scrollIntoViewIfNeeded();
     await fine("usage-before");
     await before.getByRole("button", { name: "Try local mode" }).click();
-    assert.equal(await page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ }).isChecked(), false);
-    await go(`/w/${workspace.key}`);
-    await page.getByRole("button", { name: "Wake", exact: true }).first().click();
+    const far = page.getByRole("group", { name: "Place" }).getByRole("radio", { name: /E2B/ });
+    assert.equal(await far.isChecked(), false);
+    // Whoever starts there all the same is refused with the figures, and moves only when asked to.
+    await far.check();
+    await page.getByLabel("Name", { exact: true }).first().fill("Refused");
+    await page.getByRole("group", { name: "Agent" }).getByRole("radio", { name: /Shell/ }).check();
+    await page.getByRole("button", { name: "Create" }).click();
     const panel = page.getByRole("alert").filter({ hasText: "Your hours of this month are used up" });
     await panel.getByText("At most").waitFor();
     await panel.getByRole("button", { name: "Upgrade plan" }).click();
     await panel.getByRole("link", { name: "Choose a larger plan" }).waitFor();
     page.problems.length = 0; // as above
     await fine("usage-refused");
-    await panel.getByRole("button", { name: "Try local mode" }).waitFor();
+    await panel.getByRole("button", { name: "Try local mode" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Try local mode" }).click();
+    await page.getByText(/lives in .* now/).first().waitFor();
+    const moved = (await house.api("GET", `/teams/${house.team}/workspaces`)).items.find((w) => w.name === "Refused");
+    assert.notEqual(moved.executor, "e2b");
   });
 
   test("budget, plans, prices and the switch, on a phone in the dark", async () => {

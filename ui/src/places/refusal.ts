@@ -1,7 +1,7 @@
 import { ApiError } from "@/api/problem";
 
 /** The stable codes of what a quota, a budget or a payment keeps from beginning, with what a person is told first. */
-const TITLES = {
+export const TITLES = {
   quota_exceeded: "Your hours of this month are used up",
   budget_exceeded: "The budget of this month is spent",
   size_not_in_plan: "This size is beyond your plan",
@@ -28,7 +28,7 @@ export interface Refusal {
 
 const UNITS = ["ms", "nano_usd", "sandboxes", "cpus", "memory_mb"] as const;
 
-const isCode = (code: string): code is RefusalCode => Object.hasOwn(TITLES, code);
+export const isCode = (code: string): code is RefusalCode => Object.hasOwn(TITLES, code);
 const num = (v: unknown): number | undefined => (typeof v === "number" && Number.isFinite(v) ? v : undefined);
 
 /** The refusal an answer tells, where it is one. */

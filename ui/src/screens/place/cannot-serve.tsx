@@ -4,6 +4,8 @@ import { useState } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
 import { useMe, useTeam } from "@/app/team";
+import { mineQuery } from "@/costs/api";
+import { usedUpRefusal } from "@/costs/used-up";
 import { Button, buttonClass } from "@/kit/button";
 import { CopyLine, FormError } from "@/kit/states";
 import { fallBack, type Place } from "@/places/far";
@@ -26,8 +28,21 @@ interface Props {
 }
 
 /** A place that could not serve: why, and what can be done about it. Nothing is moved without being asked for. */
-export default function CannotServe({ workspace: w, place, problem, onRetry, retrying }: Props) {
+export default function CannotServe({ workspace: w, place, problem: told, onRetry, retrying }: Props) {
   const team = useTeam();
+  // A creation leaves its words alone behind: what is used up says whether a quota was in its way.
+  const costs = (place?.price_nano_per_hour ?? 0) > 0 || place?.sizes.some((s) => s.price_nano_per_hour > 0) === true;
+  const guess = useQuery({ ...mineQuery(), enabled: costs && told.reason === "" && !told.refusal, retry: false });
+  const refusal =
+    told.refusal ??
+    (costs && told.reason === ""
+      ? usedUpRefusal(
+          place,
+          guess.data?.find((m) => m.team.id === team.id),
+        )
+      : undefined);
+  const problem: ServeProblem =
+    told.refusal || !refusal ? told : { ...told, refusal, ways: ["retry", "local", "upgrade"] };
   const me = useMe();
   const client = useQueryClient();
   const [how, setHow] = useState(false);

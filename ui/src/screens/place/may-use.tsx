@@ -3,15 +3,14 @@ import { useState } from "react";
 import { useTeam } from "@/app/team";
 import { spell } from "@/costs/amounts";
 import { type MyQuota, mineQuery } from "@/costs/api";
+import { HOUR, usedUp } from "@/costs/used-up";
 import { whenWords } from "@/costs/words";
 import { useNow } from "@/format/now";
 import { Button } from "@/kit/button";
-import type { Place, Size } from "@/places/far";
+import type { Place } from "@/places/far";
 import { refusedWhole } from "@/places/far-words";
 import { sentence } from "@/places/words";
 import { UpgradeWays } from "./refusal";
-
-const HOUR = 3_600_000;
 
 /** What somebody may still use of a place that costs, and the ways on when it is nothing. */
 export function MayUse({ place, local }: { place: Place; local?: { name: string; choose: () => void } }) {
@@ -49,23 +48,6 @@ export function MayUse({ place, local }: { place: Place; local?: { name: string;
       </div>
     );
   return costs && mine ? <Standing mine={mine} /> : null;
-}
-
-/** Why a start would be refused now by what is used already; undefined while it would not. */
-function usedUp(place: Place, mine: MyQuota | undefined): Size["refused"] {
-  if (place.budget_left_nano !== null && place.budget_left_nano <= 0)
-    return { code: "budget_exceeded", reason: "This month's budget is spent", cure: "" };
-  if (!mine) return undefined;
-  const { hours_month: hours, concurrent } = mine.effective;
-  if (hours !== null && mine.used.hours_ms + mine.used.reserved_ms >= hours * HOUR)
-    return { code: "quota_exceeded", reason: "Your hours of this month are used up", cure: "" };
-  if (concurrent !== null && mine.used.running >= concurrent)
-    return {
-      code: "concurrency_limit",
-      reason: "As many of your sandboxes run as may run at once",
-      cure: "Pause one, and this one can start",
-    };
-  return undefined;
 }
 
 function Standing({ mine: m }: { mine: MyQuota }) {
