@@ -195,4 +195,48 @@ describe("people", { skip: !haveChromium && "Chromium is not installed" }, () =>
     assert.deepEqual(page.problems, []);
     await page.context().close();
   });
+
+  test("models: rules of a team, prices and the gateway of an operator", async () => {
+    for (const [colorScheme, viewport] of [
+      ["light", { width: 1440, height: 900 }],
+      ["dark", { width: 390, height: 844 }],
+    ]) {
+      const page = await newPage(browser, { colorScheme, viewport, reducedMotion: "reduce" });
+      await signIn(page, house, password);
+      await settings(page, "models");
+      await page.getByRole("heading", { name: "Asked lately" }).waitFor();
+      if (colorScheme === "light") {
+        await page.getByRole("button", { name: "Add a rule" }).click();
+        await page.getByLabel("Model", { exact: true }).fill("claude-*");
+        await page.getByLabel("Requests a minute").fill("0");
+        await page.getByText("A whole number above 0").waitFor();
+        await page.getByLabel("Requests a minute").fill("60");
+        await page.getByRole("button", { name: "Save the rules" }).click();
+        await page.getByText("It counts within seconds").waitFor();
+      }
+      await page.reload();
+      await page.getByLabel("Model", { exact: true }).waitFor();
+      assert.equal(await page.getByLabel("Requests a minute").inputValue(), "60");
+      assert.deepEqual(await axe(page), []);
+      await shot(page, `models-${colorScheme}`);
+
+      await settings(page, "gateway");
+      const prices = page.getByRole("region", { name: "Prices", exact: true });
+      await prices.getByRole("rowheader", { name: "claude-opus-4-8", exact: true }).waitFor();
+      if (colorScheme === "light") {
+        const form = page.getByRole("form", { name: "New price" });
+        await form.getByLabel("Model").fill("house-model");
+        await form.getByLabel("Input").fill("0.125");
+        await form.getByLabel("Output").fill("1.5");
+        await form.getByRole("button", { name: "Add the price from now on" }).click();
+        await prices.getByRole("rowheader", { name: "house-model", exact: true }).waitFor();
+      }
+      await page.getByLabel("Find a model").fill("house");
+      await prices.getByRole("cell", { name: "$0.125", exact: true }).first().waitFor();
+      assert.deepEqual(await axe(page), []);
+      await shot(page, `gateway-${colorScheme}`);
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+    }
+  });
 });
