@@ -327,34 +327,34 @@ func (r *Reporter) Retry(ctx context.Context, identifier string) (Report, error)
 	if r.calls == nil {
 		return Report{}, errOff
 	}
-	row, found, err := r.cfg.Store.Report(ctx, identifier)
-	if err != nil {
-		return row, fmt.Errorf("reading a report: %w", err)
-	}
-	if !found {
-		return row, fault.New(fault.NotFound, "report_not_found", "There is no such report of usage.")
-	}
-	now := r.s.now()
-	audit.Target(ctx, "report", row.Identifier, row.TeamID)
-	if row.State == ReportPending {
-		if row.FirstSentAt != 0 && now-row.FirstSentAt > known {
-			return row, nil // it is looked at at once
+	var row Report
+	later := false // the service may have forgotten the identifier
+	err := r.cfg.Store.Tx(ctx, func(ctx context.Context) (err error) {
+		var found bool
+		if row, found, err = r.cfg.Store.Report(ctx, identifier); err != nil {
+			return fmt.Errorf("reading a report: %w", err)
+		}
+		now := r.s.now()
+		forgotten := row.FirstSentAt != 0 && now-row.FirstSentAt > known
+		switch {
+		case !found:
+			return fault.New(fault.NotFound, "report_not_found", "There is no such report of usage.")
+		case row.Reason == replaced:
+			return fault.New(fault.Conflict, "report_counted", "Another report has taken this one's place.")
+		case forgotten:
+			later = row.State != ReportPending // which is looked at by itself
+			return nil
+		case row.State != ReportPending:
+			row.State, row.Reason, row.Attempts = ReportPending, "", 0
 		}
 		row.TryAt = now
-		if err := r.cfg.Store.SaveReport(ctx, row); err != nil {
-			return row, fmt.Errorf("storing a report: %w", err)
-		}
-		r.stir()
-		return row, nil
+		return r.cfg.Store.SaveReport(ctx, row)
+	})
+	if err != nil {
+		return row, err
 	}
-	if row.Reason == replaced {
-		return row, fault.New(fault.Conflict, "report_counted", "Another report has taken this one's place.")
-	}
-	if row.FirstSentAt == 0 || now-row.FirstSentAt <= known { // told twice it counts once
-		row.State, row.Reason, row.TryAt, row.Attempts = ReportPending, "", now, 0
-		if err := r.cfg.Store.SaveReport(ctx, row); err != nil {
-			return row, fmt.Errorf("storing a report: %w", err)
-		}
+	audit.Target(ctx, "report", row.Identifier, row.TeamID)
+	if !later {
 		r.stir()
 		return row, nil
 	}
