@@ -217,6 +217,17 @@ export async function issuer() {
   return { ...p, tell, knows: (person) => tell("person", person), serves: (client) => tell("client", client) };
 }
 
+/** The test Stripe; tell makes it do things: see internal/teststripe. */
+export async function stripe() {
+  const p = await built("stripe");
+  const tell = async (what, body = {}) => {
+    const r = await fetch(`${p.url}/test/${what}`, { method: "POST", body: JSON.stringify(body) });
+    if (!r.ok) throw new Error(`stripe: ${r.status} ${await r.text()}`);
+  };
+  const objects = async (kind) => (await fetch(`${p.url}/test/objects?kind=${kind}`)).json();
+  return { ...p, tell, objects };
+}
+
 /** Builds and starts a program of e2e. */
 async function built(name) {
   const bin = join(scratch, name);
