@@ -24,8 +24,9 @@ export default function GraceBar({ grace: g }: { grace: Grace }) {
         </span>
         <span className="text-fg">{g.reason}</span>{" "}
         <span className="text-fg2">
-          {fate(g.state)}
-          {counts ? " a moment; nothing is lost." : ` ${goesOn(g.scope, g.state)}`}
+          {counts
+            ? "When the time is up the sandbox stands still; nothing is lost."
+            : `${fate(g.state)} ${goesOn(g.scope, g.state)}`}
           {way && !may && ` ${way.else}`}
         </span>
       </p>

@@ -30,7 +30,7 @@ function ofBudget(b: Budget | undefined): LimitNotice | undefined {
     .sort((x, y) => y.noted_at - x.noted_at || y.percent - x.percent)[0];
   // Told once and raised since: there is nothing to say until it is passed anew.
   if (!passed || s.state === "ok") return undefined;
-  const spent = `${usd(s.spent_nano)} of the team's budget of ${usd(b.limit_nano)} are spent this month (${s.percent ?? 0} %).`;
+  const spent = `${usd(s.spent_nano)} of the team's budget of ${usd(b.limit_nano)} are spent this month (${share(s.percent ?? 0)}).`;
   return {
     id: `${passed.scope}:${passed.percent}:${passed.noted_at}`,
     text: `${spent}${CONSEQUENCE[s.state]}`,
@@ -38,6 +38,8 @@ function ofBudget(b: Budget | undefined): LimitNotice | undefined {
     section: "budget",
   };
 }
+
+const share = (percent: number): string => (percent > 999 ? "over 999 %" : `${percent} %`);
 
 const CONSEQUENCE: Record<Budget["standing"]["state"], string> = {
   ok: "",
