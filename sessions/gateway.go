@@ -61,11 +61,25 @@ func (s *Service) throughGateway(ctx context.Context, place *executors.Place, ro
 	return a, nil
 }
 
+// letIn notes in which sandbox a session's token is good. At a start it is noted for all sessions before any door is opened: what was asked
+// while the server was away must not be refused because its session is taken up a moment later.
+func (s *Service) letIn(token, sandboxID string) {
+	if token == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shows[sha256.Sum256([]byte(token))] = sandboxID
+}
+
 // endGateway makes the token of a session that has ended, or never was, worth nothing.
 func (s *Service) endGateway(ctx context.Context, id, token string) {
 	if token == "" || s.cfg.Gateway == nil {
 		return
 	}
+	s.mu.Lock()
+	delete(s.shows, sha256.Sum256([]byte(token)))
+	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.EndPatience)
 	defer cancel()
 	if err := s.cfg.Gateway.End(ctx, id); err != nil { // no door lets it in any more in any case
@@ -83,9 +97,6 @@ type door struct {
 	conns chan net.Conn
 	ctx   context.Context
 	slots chan struct{} // a place for each connection: a guest may give more than it has
-
-	mu     sync.Mutex
-	tokens map[[sha256.Size]byte]*live
 }
 
 // openDoor lets a session's agent reach the gateway. The caller calls shutDoor when the session has ended.
@@ -100,28 +111,22 @@ func (s *Service) openDoor(l *live) *door {
 	d := s.doors[row.SandboxID]
 	fresh := d == nil
 	if fresh {
-		d = &door{svc: s, workspaceID: row.WorkspaceID, sandboxID: row.SandboxID, conns: make(chan net.Conn), slots: make(chan struct{}, guest.MaxGatewayConns), tokens: map[[sha256.Size]byte]*live{}}
+		d = &door{svc: s, workspaceID: row.WorkspaceID, sandboxID: row.SandboxID, conns: make(chan net.Conn), slots: make(chan struct{}, guest.MaxGatewayConns)}
 		d.ctx, d.cancel = context.WithCancel(s.hard)
 		s.doors[row.SandboxID] = d
 	}
 	d.refs++
 	s.mu.Unlock()
-	d.mu.Lock()
-	d.tokens[sha256.Sum256([]byte(l.token))] = l
-	d.mu.Unlock()
 	if fresh && !s.run(d.run) {
 		d.cancel()
 	}
 	return d
 }
 
-func (s *Service) shutDoor(d *door, l *live) {
+func (s *Service) shutDoor(d *door) {
 	if d == nil {
 		return
 	}
-	d.mu.Lock()
-	delete(d.tokens, sha256.Sum256([]byte(l.token)))
-	d.mu.Unlock()
 	s.mu.Lock()
 	d.refs--
 	last := d.refs == 0
@@ -254,10 +259,9 @@ func (d *door) knows(token string) bool {
 	if token == "" || len(token) > gatewayTokenMax {
 		return false
 	}
-	d.mu.Lock()
-	l := d.tokens[sha256.Sum256([]byte(token))]
-	d.mu.Unlock()
-	return l != nil && !l.ended()
+	d.svc.mu.Lock()
+	defer d.svc.mu.Unlock()
+	return d.svc.shows[sha256.Sum256([]byte(token))] == d.sandboxID
 }
 
 var _ net.Listener = (*door)(nil)

@@ -27,7 +27,7 @@ var errNonsense = errors.New("the guest's offsets make no sense")
 func (l *live) pump(ctx context.Context) {
 	defer l.svc.release(l)
 	defer l.svc.deafen(l.svc.hear(l))
-	defer l.svc.shutDoor(l.svc.openDoor(l), l)
+	defer l.svc.shutDoor(l.svc.openDoor(l))
 	l.watchDialog()
 	l.svc.hold(l)
 	if !l.svc.run(func() { l.model.follow(ctx) }) {

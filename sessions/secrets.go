@@ -431,9 +431,10 @@ func (l *live) placementOf() (placement, bool) {
 	return placement{svc: l.svc, place: p, in: in, user: user}, ok
 }
 
-// recount notes at the start which files a session that ran uses.
+// recount notes at the start which files a session that ran uses, and what its agent shows to the model gateway.
 func (s *Service) recount(ctx context.Context, row Session) {
 	kept, err := s.recall(row.ID)
+	s.letIn(kept.Token, row.SandboxID)
 	if err != nil || len(kept.Files) == 0 { // told where its secrets are recalled
 		return
 	}

@@ -179,10 +179,11 @@ type Service struct {
 
 	mu     sync.Mutex
 	lives  map[string]*live
-	ears   map[string]*ears   // by sandbox
-	doors  map[string]*door   // likewise: those of the model gateway
-	dirty  map[*live]struct{} // has something to store
-	seats  map[*live]struct{} // who is at its terminal changed: told, not stored
+	ears   map[string]*ears    // by sandbox
+	doors  map[string]*door    // likewise: those of the model gateway
+	shows  map[[32]byte]string // by sha256 of what agents show there: the sandbox in which it is good
+	dirty  map[*live]struct{}  // has something to store
+	seats  map[*live]struct{}  // who is at its terminal changed: told, not stored
 	closed bool
 	wg     sync.WaitGroup
 	wake   chan struct{} // something is dirty
@@ -207,7 +208,7 @@ func New(cfg Config) *Service {
 		panic(err)
 	}
 	hard, end := context.WithCancelCause(tenant.All(context.Background(), "the loops of the room"))
-	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, doors: map[string]*door{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
+	return &Service{cfg: cfg, hard: hard, end: end, lives: map[string]*live{}, ears: map[string]*ears{}, doors: map[string]*door{}, shows: map[[32]byte]string{}, dirty: map[*live]struct{}{}, seats: map[*live]struct{}{},
 		wake: make(chan struct{}, 1), noting: newNoting(), keeping: newKeeping(), packed: make(chan struct{}, 1),
 		searches: make(chan struct{}, searchesAtOnce), exports: make(chan struct{}, exportsAtOnce),
 		screens: make(chan struct{}, screensBuilt), placed: map[string]int{}, placers: map[string]*sync.Mutex{}}

@@ -153,6 +153,7 @@ func (s *Service) launch(ctx context.Context, row Session, place *executors.Plac
 		return Session{}, diskFull(err)
 	}
 	l.uses, l.files, l.token, l.byKey = g.Uses, files, plan.Secrets[guest.EnvGatewayToken], plan.ByKey
+	s.letIn(l.token, row.SandboxID)
 	if skipped {
 		l.notice = "Files of secrets that belong below the home were not written: the home here is the machine owner's own."
 	}
