@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,7 +76,7 @@ func (s *strict) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer s.mu.Unlock()
 	parts := strings.Split(r.URL.Path, "/")
 	for i, p := range parts {
-		if i > 2 && strings.Contains(p, "_") && !strings.Contains("billing_portal early_fraud_warnings subscription_items", p) {
+		if i > 2 && strings.Contains(p, "_") && !slices.Contains([]string{"billing_portal", "early_fraud_warnings", "subscription_items", "meter_events", "meter_event_adjustments", "event_summaries", "webhook_endpoints"}, p) {
 			parts[i] = "{id}"
 		}
 	}
