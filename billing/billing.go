@@ -225,11 +225,14 @@ func Month(ms int64) (name string, from, to int64) {
 	return first.Format("2006-01"), first.UnixMilli(), first.AddDate(0, 1, 0).UnixMilli()
 }
 
-// Dollars writes nano-USD for people: "$12.34", and small amounts to the hundredth of a cent.
+// Dollars writes nano-USD for people: "$12.34", small amounts to the hundredth of a cent, and what is less as "under $0.0001".
 func Dollars(nano int64) string {
 	sign := ""
 	if nano < 0 {
 		sign, nano = "-", -nano
+	}
+	if nano > 0 && nano < 50_000 {
+		return "under " + sign + "$0.0001"
 	}
 	if nano > 0 && nano < Nano/10 {
 		return fmt.Sprintf("%s$0.%04d", sign, (nano+50_000)/100_000)

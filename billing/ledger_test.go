@@ -204,7 +204,7 @@ func TestAnHourCostsItsPrice(t *testing.T) {
 			t.Errorf("%d ms at %d: %d, not %d", c.ms, c.price, got, c.want)
 		}
 	}
-	for nano, want := range map[int64]string{0: "$0.00", 500 * billing.Nano: "$500.00", 12_345_678_901: "$12.35", 1_234_567: "$0.0012", -billing.Nano: "-$1.00", 99_999_999: "$0.1000", 100_000_000: "$0.10"} {
+	for nano, want := range map[int64]string{0: "$0.00", 500 * billing.Nano: "$500.00", 12_345_678_901: "$12.35", 1_234_567: "$0.0012", -billing.Nano: "-$1.00", 99_999_999: "$0.1000", 100_000_000: "$0.10", 49_999: "under $0.0001"} {
 		if got := billing.Dollars(nano); got != want {
 			t.Errorf("%d nano-USD: %s, not %s", nano, got, want)
 		}

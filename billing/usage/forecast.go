@@ -11,7 +11,7 @@ import (
 const forecastDays = 7
 
 // forecast says what the month will come to: what it has come to, and for the rest of it the mean of the last whole days. Where there
-// is none yet, today's hours are taken.
+// is none yet, each day is taken to be as today has been so far.
 func (s *Service) forecast(ctx context.Context, teamID string) (Forecast, error) {
 	now := s.now()
 	period, from, to := billing.Month(now)
@@ -46,8 +46,10 @@ func (s *Service) forecast(ctx context.Context, teamID string) (Forecast, error)
 	if past.CostNano == 0 && past.TokensCostNano == 0 {
 		out.Basis = BasisNone
 	}
-	// Within a minute of the first use there is no mean to speak of.
-	span := max(till-since, 60_000)
+	span := till - since
+	if out.Basis == BasisToday {
+		span = dayMs // nobody works around the clock: today's use so far is a day's, or the first minute would promise a fortune
+	}
 	out.CostNano += project(past.CostNano, span, to-now)
 	out.TokensCostNano += project(past.TokensCostNano, span, to-now)
 	return out, nil

@@ -224,9 +224,9 @@ func TestForecast(t *testing.T) {
 	if f := forecast(); f.Basis != usage.BasisNone || f.CostNano != 0 || f.Period != "2026-11" {
 		t.Errorf("without use: %+v", f)
 	}
-	b.segment("tm_1", "ws_1", "usr_1", "prj_1", "e2b", true, b.at(18, 6), 3*hour, false) // today, six hours of which have passed since
-	if f := forecast(); f.Basis != usage.BasisToday || f.CostNano != 3*rate+3*rate*(12*24+12)/6 {
-		t.Errorf("today: %+v, not %d", f, 3*rate+3*rate*(12*24+12)/6)
+	b.segment("tm_1", "ws_1", "usr_1", "prj_1", "e2b", true, b.at(18, 6), 3*hour, false) // today; twelve days and a half are to come
+	if f := forecast(); f.Basis != usage.BasisToday || f.CostNano != 3*rate+3*rate*25/2 {
+		t.Errorf("today: %+v, not %d", f, 3*rate+3*rate*25/2)
 	}
 	b.segment("tm_1", "ws_1", "usr_1", "prj_1", "e2b", true, b.at(16, 6), 4*hour, false)
 	if f := forecast(); f.Basis != usage.BasisFewer || f.Days != 2 || f.CostNano != 7*rate+2*rate*25/2 {
