@@ -154,8 +154,8 @@ func (pu *pump) step(wait func(func(fd uintptr) bool) error) error {
 	if n > 0 {
 		pu.read.Add(int64(n))
 		if !pu.discard.Load() {
+			pu.p.d.wrote()                // first: who has read the bytes is told when they came
 			_, _ = pu.log.Append(buf[:n]) // it fails only when the log has ended: then nobody waits for these bytes
-			pu.p.d.wrote()
 		}
 	}
 	switch {
