@@ -46,9 +46,11 @@ type Service struct {
 	life context.Context // of the attempts under way
 	end  context.CancelFunc
 
-	mu     sync.Mutex
-	closed bool
-	wg     sync.WaitGroup
+	mu      sync.Mutex
+	closed  bool
+	resumed bool            // Run has taken up what an earlier server left
+	own     map[string]bool // runs made here before that: they are no earlier server's
+	wg      sync.WaitGroup
 }
 
 // New makes a Service. It starts nothing; it panics without a room it needs.
@@ -66,7 +68,7 @@ func New(cfg Config) *Service {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	life, end := context.WithCancel(tenant.All(context.Background(), "attempts go on when who asked has left"))
-	return &Service{cfg: cfg, life: life, end: end}
+	return &Service{cfg: cfg, life: life, end: end, own: map[string]bool{}}
 }
 
 // Run takes up the attempts an earlier server left, and works until ctx ends. Attempts under way are taken up at the next start.
@@ -75,8 +77,14 @@ func (s *Service) Run(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("reading runs: %w", err)
 	}
+	s.mu.Lock()
+	own := s.own
+	s.resumed, s.own = true, nil
+	s.mu.Unlock()
 	for _, r := range open {
-		s.drive(r, true)
+		if !own[r.ID] {
+			s.drive(r, true)
+		}
 	}
 	<-ctx.Done()
 	s.mu.Lock()
@@ -147,6 +155,11 @@ func (s *Service) Create(ctx context.Context, actor accounts.Actor, teamID strin
 		}
 		r.Attempts = append(r.Attempts, a)
 	}
+	s.mu.Lock()
+	if !s.resumed {
+		s.own[r.ID] = true
+	}
+	s.mu.Unlock()
 	if err := s.cfg.Store.InsertRun(ctx, r); err != nil {
 		return Run{}, err
 	}
