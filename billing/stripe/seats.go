@@ -47,11 +47,21 @@ func (s *Service) seatsOf(ctx context.Context, c SeatCount) (int64, error) {
 	if found && last.EndedAt >= c.PeriodStart && s.now() < c.PeriodEnd {
 		want = max(want, last.Seats)
 	}
+	// It is paid before we note that: what was asked for and is there stays until then.
+	open, err := s.cfg.Store.OpenCheckouts(ctx, c.TeamID)
+	if err != nil {
+		return 0, fmt.Errorf("reading a team's checkouts: %w", err)
+	}
+	for _, o := range open {
+		if o.CreatedAt+openFor.Milliseconds() >= c.PeriodStart && s.now() < c.PeriodEnd {
+			want = max(want, min(o.Seats, c.Seats))
+		}
+	}
 	return want, nil
 }
 
 // wishSeats puts it into the outbox that a subscription is to have so many seats, unless that is what waits there. A newer wish takes the
-// place of an older one.
+// place of an older one. What was given up is wished for again after a day, or when an operator says so.
 func (s *Service) wishSeats(ctx context.Context, c SeatCount, want int64) error {
 	queued := false
 	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {

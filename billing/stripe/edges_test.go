@@ -1,0 +1,70 @@
+package stripe_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/parawork/parawork/store/storetest"
+)
+
+// buyAhead pays for more seats than there are members, and returns what the payment is called here.
+func (h *paying) buyAhead(seats int64) string {
+	h.t.Helper()
+	o := h.order()
+	o.Seats = &seats
+	way, err := h.s.Checkout(h.ctx, o)
+	if err != nil || way.Portal {
+		h.t.Fatalf("%+v %v", way, err)
+	}
+	back, err := url.Parse(h.pay(way.URL[strings.LastIndex(way.URL, "/")+1:]))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return back.Query().Get("paid")
+}
+
+// timesSet is how often a number of seats was sent.
+func (h *paying) timesSet() (n int) {
+	for _, c := range h.fake.Calls("") {
+		if c.Method == http.MethodPost && strings.HasPrefix(c.Path, "/v1/subscription_items/") {
+			n++
+		}
+	}
+	return n
+}
+
+// Seats that were bought ahead stay, whether the browser, a look at the seats or the webhook of the subscription comes first: the payment
+// is not known to be done then.
+func TestSeatsBoughtAheadStayWhateverComesFirst(t *testing.T) {
+	t.Parallel()
+	for name, first := range map[string]func(h *paying, checkout string) error{
+		"the way back": func(h *paying, checkout string) error {
+			_, err := h.s.Sync(h.ctx, h.team.ID, checkout)
+			return err
+		},
+		"a reading and a sweep": func(h *paying, _ string) error {
+			_, err := h.s.SyncCustomer(h.ctx, h.account().CustomerID)
+			h.s.Sweep(h.ctx)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newPaying(t, storetest.SQLite(t))
+			h.fake.Hold()
+			if err := first(h, h.buyAhead(5)); err != nil {
+				t.Fatal(err)
+			}
+			h.work()
+			h.fake.Release(1)
+			h.settle()
+			h.s.Sweep(h.ctx)
+			h.settle()
+			if n := h.timesSet(); n != 0 || h.seats() != "5" || h.account().Seats != 5 {
+				t.Errorf("%s seats there, %d here, changed %d times", h.seats(), h.account().Seats, n)
+			}
+		})
+	}
+}
