@@ -304,6 +304,12 @@ func (s *Stripe) PendingOutgoing(ctx context.Context, teamID, kind string) ([]st
 	return collect(rows, err, scanOutgoing)
 }
 
+// LastOutgoing returns a team's latest row of a kind, whatever became of it.
+func (s *Stripe) LastOutgoing(ctx context.Context, teamID, kind string) (stripe.Outgoing, bool, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+outgoingColumns+` FROM stripe_outbox WHERE kind = ? AND team_id = {team?} ORDER BY created_at DESC, id DESC LIMIT 1`, kind, teamID)
+	return one(collect(rows, err, scanOutgoing))
+}
+
 // DropOutgoing forgets rows that were sent before a time.
 func (s *Stripe) DropOutgoing(ctx context.Context, before int64) error {
 	_, err := s.db.Exec(ctx, `DELETE FROM stripe_outbox WHERE state = 'sent' AND sent_at < ? AND {team}`, before)

@@ -5,7 +5,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/parawork/parawork/internal/teststripe"
+	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
 )
 
@@ -67,4 +70,35 @@ func TestSeatsBoughtAheadStayWhateverComesFirst(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Seats the service refuses to set are given up once, not again with every look at them; more of them are another wish.
+func TestRefusedSeatsAreGivenUpOnce(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newPaying(t, db)
+		h.subscribe()
+		h.fake.Break(teststripe.Fault{Path: "POST /v1/subscription_items", Times: -1, Status: 400, Code: "parameter_invalid"})
+		look := func(times int) (calls, told int) {
+			for range times {
+				h.s.Sweep(h.ctx)
+				h.later(time.Minute)
+			}
+			return h.timesSet(), count(h.kinds(), "outbox_failed")
+		}
+		h.join(1)
+		if calls, told := look(5); calls != 1 || told != 1 {
+			t.Errorf("%d calls, and operators were told %d times", calls, told)
+		}
+		h.join(1)
+		if calls, told := look(3); calls != 2 || told != 2 {
+			t.Errorf("another wish: %d calls, told %d times", calls, told)
+		}
+		h.fake.Mend()
+		h.later(25 * time.Hour)
+		look(1)
+		if h.seats() != "3" || h.account().Seats != 3 {
+			t.Errorf("a day later: %s seats there, %d here", h.seats(), h.account().Seats)
+		}
+	})
 }

@@ -84,6 +84,14 @@ func (s *Service) wishSeats(ctx context.Context, c SeatCount, want int64) error 
 			queued = true
 			return s.cfg.Store.SaveOutgoing(ctx, row)
 		}
+		last, found, err := s.cfg.Store.LastOutgoing(ctx, c.TeamID, outSeats)
+		if err != nil {
+			return err
+		}
+		var body seatsBody
+		if found && last.State == OutboxFailed && s.now() < last.TryAt+dayMs && json.Unmarshal([]byte(last.Payload), &body) == nil && body.Quantity == want && body.Subscription == c.SubscriptionID {
+			return nil // it was refused, and somebody was told
+		}
 		queued = true
 		_, err = s.queue(ctx, c.TeamID, outSeats, s.now(), seatsBody{Subscription: c.SubscriptionID, Quantity: want})
 		return err

@@ -203,6 +203,8 @@ type OutboxStore interface {
 	SaveOutgoing(ctx context.Context, o Outgoing) error
 	// PendingOutgoing are a team's rows of a kind that have not been sent, the oldest first.
 	PendingOutgoing(ctx context.Context, teamID, kind string) ([]Outgoing, error)
+	// LastOutgoing is a team's latest row of a kind, whatever became of it.
+	LastOutgoing(ctx context.Context, teamID, kind string) (o Outgoing, found bool, err error)
 	DropOutgoing(ctx context.Context, before int64) error
 }
 
