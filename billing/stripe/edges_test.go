@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/internal/teststripe"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
@@ -101,4 +102,42 @@ func TestRefusedSeatsAreGivenUpOnce(t *testing.T) {
 			t.Errorf("a day later: %s seats there, %d here", h.seats(), h.account().Seats)
 		}
 	})
+}
+
+// An invoice of long ago that nobody paid takes no day of grace from a subscription that was begun since.
+func TestOldDebtsTakeNoGrace(t *testing.T) {
+	t.Parallel()
+	h := newPaying(t, storetest.SQLite(t))
+	h.subscribe()
+	customer := h.account().CustomerID
+	h.fake.Card(customer, teststripe.Declined)
+	h.later(33 * 24 * time.Hour)
+	old := h.account()
+	if old.Status != stripe.PastDue {
+		t.Fatalf("%+v", old)
+	}
+	h.delete("/v1/subscriptions/" + old.SubscriptionID)
+	h.settle()
+	h.later(60 * 24 * time.Hour)
+	h.fake.Card(customer, teststripe.Good)
+	h.subscribe()
+	h.fake.Card(customer, teststripe.Declined)
+	h.later(33 * 24 * time.Hour)
+	h.s.Sweep(h.ctx)
+	a := h.account()
+	if owing := h.s.Owing(a); a.Status != stripe.PastDue || a.PlanID != "pro" || owing == nil || owing.DaysLeft < 1 {
+		t.Errorf("%+v %+v", a, owing)
+	}
+}
+
+// delete asks the payment service to end something, as its dashboard does.
+func (h *paying) delete(path string) {
+	h.t.Helper()
+	r, _ := http.NewRequestWithContext(h.ctx, http.MethodDelete, h.fake.Base()+path, nil)
+	r.Header.Set("Authorization", "Bearer "+h.fake.Key())
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		h.t.Fatalf("%s: %+v %v", path, resp, err)
+	}
+	resp.Body.Close()
 }

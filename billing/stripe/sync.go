@@ -284,15 +284,22 @@ func (s *Service) standing(a Account, f finding) Account {
 	case a.Status != PastDue && a.Status != Unpaid:
 		a.PastDueSince = 0
 	case a.PastDueSince == 0:
-		a.PastDueSince = owedSince(f.invoices, a.UpdatedAt)
+		a.PastDueSince = owedSince(f.invoices, sub.ID, a.UpdatedAt)
 	}
 	return a
 }
 
-// owedSince is when the oldest invoice that is open was made final.
-func owedSince(invoices []*sdk.Invoice, now int64) int64 {
+// owedSince is when the oldest invoice of a subscription was made final that is open and has no paid one after it. An invoice of another
+// subscription, or one that was passed over long ago, takes no day of grace. invoices begin with the newest.
+func owedSince(invoices []*sdk.Invoice, subscriptionID string, now int64) int64 {
 	since := now
 	for _, inv := range invoices {
+		if inv.Subscription == nil || inv.Subscription.ID != subscriptionID {
+			continue
+		}
+		if inv.Status == sdk.InvoiceStatusPaid {
+			break
+		}
 		if inv.Status != sdk.InvoiceStatusOpen || inv.AmountRemaining <= 0 {
 			continue
 		}
