@@ -71,8 +71,20 @@ func (s *Service) Checkout(ctx context.Context, o Order) (Way, error) {
 	if holds(a.Status) {
 		return s.portal(ctx, o.TeamID, customerID, o.Base)
 	}
-	if way, done, err := s.clearCheckouts(ctx, o, plan.ID); err != nil || done {
-		return way, err
+	way, paid, err := s.clearCheckouts(ctx, o, plan.ID)
+	if err != nil {
+		return Way{}, err
+	}
+	if paid { // perhaps since the customer was read
+		if a, err = s.SyncCustomer(ctx, customerID); err != nil {
+			return Way{}, s.asked("reading a customer", err)
+		}
+		if holds(a.Status) {
+			return s.portal(ctx, o.TeamID, customerID, o.Base)
+		}
+	}
+	if way.URL != "" {
+		return way, nil
 	}
 	return s.begin(ctx, o, plan, customerID, a, lines)
 }
@@ -149,8 +161,8 @@ func (s *Service) lines(ctx context.Context, plan Plan, seats int64) ([]*sdk.Che
 var Meters = []string{"vcpu_seconds", "mib_seconds"}
 
 // clearCheckouts sees to it that no payment begun earlier can be finished beside a new one. Where one is for the same, the browser is led
-// back to it; where one has been finished meanwhile, to the portal.
-func (s *Service) clearCheckouts(ctx context.Context, o Order, planID string) (way Way, done bool, err error) {
+// back to it. paid says that one has been finished.
+func (s *Service) clearCheckouts(ctx context.Context, o Order, planID string) (way Way, paid bool, err error) {
 	open, err := s.cfg.Store.OpenCheckouts(ctx, o.TeamID)
 	if err != nil {
 		return way, false, fmt.Errorf("reading a team's checkouts: %w", err)
@@ -171,8 +183,8 @@ func (s *Service) clearCheckouts(ctx context.Context, o Order, planID string) (w
 		switch {
 		case missing(err):
 			c.State = CheckoutExpired
-		case cs.Status == sdk.CheckoutSessionStatusOpen && fresh && !done && c.PlanID == planID && c.Seats == asked(o) && c.CreatedBy == o.By && cs.URL != "":
-			way, done = Way{URL: cs.URL}, true
+		case cs.Status == sdk.CheckoutSessionStatusOpen && fresh && way.URL == "" && c.PlanID == planID && c.Seats == asked(o) && c.CreatedBy == o.By && cs.URL != "":
+			way = Way{URL: cs.URL}
 			continue
 		case cs.Status == sdk.CheckoutSessionStatusOpen:
 			ended, err := s.calls.checkouts.Expire(c.ExternalID, &sdk.CheckoutSessionExpireParams{Params: keyedParams(ctx, c.ID+"-expire")})
@@ -183,13 +195,14 @@ func (s *Service) clearCheckouts(ctx context.Context, o Order, planID string) (w
 			c.State = stateOf(ended)
 		default:
 			c.State = stateOf(cs)
+			paid = paid || cs.Status == sdk.CheckoutSessionStatusComplete
 		}
 		c.EndedAt = s.now()
 		if err := s.cfg.Store.SaveCheckout(ctx, c); err != nil {
 			return way, false, fmt.Errorf("closing a checkout: %w", err)
 		}
 	}
-	return way, done, nil
+	return way, paid, nil
 }
 
 // asked is how many seats were asked for by hand, 0 = as many as members.

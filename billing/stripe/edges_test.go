@@ -130,6 +130,36 @@ func TestOldDebtsTakeNoGrace(t *testing.T) {
 	}
 }
 
+// Somebody pays in the moment between two questions: the second payment is not begun.
+func TestPaidBetweenTwoQuestions(t *testing.T) {
+	t.Parallel()
+	h := newPaying(t, storetest.SQLite(t))
+	first := h.checkout()
+	release := h.fake.Slow("GET /v1/invoices") // after the subscriptions were read
+	type answer struct {
+		way stripe.Way
+		err error
+	}
+	second := make(chan answer, 1)
+	go func() {
+		way, err := h.s.Checkout(h.ctx, h.order())
+		second <- answer{way, err}
+	}()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if calls := h.fake.Calls("GET /v1/invoices"); len(calls) > 1 && calls[len(calls)-1].Status == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the second order does not ask")
+		}
+	}
+	h.pay(first)
+	release()
+	if got := <-second; got.err != nil || !got.way.Portal || len(h.fake.Objects("checkout.session")) != 1 {
+		t.Errorf("%+v %v, %d payments", got.way, got.err, len(h.fake.Objects("checkout.session")))
+	}
+}
+
 // delete asks the payment service to end something, as its dashboard does.
 func (h *paying) delete(path string) {
 	h.t.Helper()
