@@ -1,9 +1,12 @@
 package stripe_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,4 +173,33 @@ func (h *paying) delete(path string) {
 		h.t.Fatalf("%s: %+v %v", path, resp, err)
 	}
 	resp.Body.Close()
+}
+
+// A database that fails for a moment does not make an event one of nobody's: it is tried again.
+func TestAFailureIsNotNobodysCustomer(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	h := newPaying(t, storetest.SQLite(t), func(c *stripe.Config) {
+		team := c.Team
+		c.Team = func(ctx context.Context, id string) (stripe.Team, error) {
+			if broken.Load() {
+				return stripe.Team{}, errors.New("the disk is full")
+			}
+			return team(ctx, id)
+		}
+	})
+	h.pay(h.checkout())
+	h.sql(`DELETE FROM team_billing`) // a copy of the database of a day before
+	broken.Store(true)
+	h.settle()
+	for id, e := range h.events() {
+		if e.Type == "customer.subscription.created" && e.State != stripe.EventNew {
+			t.Errorf("%s: %s %s", id, e.State, e.Reason)
+		}
+	}
+	broken.Store(false)
+	h.later(time.Minute)
+	if a := h.account(); a.PlanID != "pro" || a.CustomerID == "" {
+		t.Errorf("%+v", a)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	sdk "github.com/stripe/stripe-go/v76"
 
 	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 )
 
@@ -101,11 +102,17 @@ func (s *Service) owner(ctx context.Context, customerID string) (Account, error)
 	if teamID == "" || c.Metadata[metaInstance] != ours {
 		return a, errNotOurs
 	}
-	if _, err := s.cfg.Team(ctx, teamID); err != nil {
+	switch _, err := s.cfg.Team(ctx, teamID); {
+	case fault.Is(err, fault.NotFound):
 		return a, errNotOurs
+	case err != nil:
+		return a, fmt.Errorf("reading a team: %w", err)
 	}
-	if ok, err := s.cfg.Store.BindCustomer(ctx, teamID, customerID, s.now()); err != nil || !ok {
-		return a, errors.Join(errNotOurs, err)
+	switch ok, err := s.cfg.Store.BindCustomer(ctx, teamID, customerID, s.now()); {
+	case err != nil:
+		return a, fmt.Errorf("storing a customer: %w", err)
+	case !ok:
+		return a, errNotOurs
 	}
 	return s.cfg.Store.Account(ctx, teamID)
 }
