@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -202,4 +203,59 @@ func TestAFailureIsNotNobodysCustomer(t *testing.T) {
 	if a := h.account(); a.PlanID != "pro" || a.CustomerID == "" {
 		t.Errorf("%+v", a)
 	}
+}
+
+// A dispute and a warning of fraud of one payment come at the same time: the team is held back for both.
+func TestDisputeAndFraudAtOnce(t *testing.T) {
+	t.Parallel()
+	both := &meeting{paths: []string{"/v1/disputes/", "/v1/radar/early_fraud_warnings/"}, skip: 1, met: make(chan struct{})}
+	h := newPaying(t, storetest.SQLite(t), func(c *stripe.Config) { c.Transport = both })
+	h.subscribe()
+	customer := h.account().CustomerID
+	if err := errors.Join(h.fake.Dispute(customer, "needs_response"), h.fake.WarnOfFraud(customer)); err != nil {
+		t.Fatal(err)
+	}
+	h.settle()
+	named, err := h.st.Mark(h.ctx, "stripe.suspended."+h.team.ID)
+	if err != nil || len(strings.Fields(named)) != 2 {
+		t.Errorf("held back for %q %v", named, err)
+	}
+}
+
+// meeting has the first question below each of some paths, after those that are skipped, wait for that below the others.
+type meeting struct {
+	paths []string
+	skip  int
+	met   chan struct{}
+
+	mu   sync.Mutex
+	seen map[string]int
+	here int
+}
+
+// RoundTrip waits, and asks.
+func (m *meeting) RoundTrip(r *http.Request) (*http.Response, error) {
+	m.mu.Lock()
+	wait := false
+	for _, p := range m.paths {
+		if strings.HasPrefix(r.URL.Path, p) {
+			if m.seen == nil {
+				m.seen = map[string]int{}
+			}
+			if m.seen[p]++; m.seen[p] == m.skip+1 {
+				if m.here++; m.here == len(m.paths) {
+					close(m.met)
+				}
+				wait = true
+			}
+		}
+	}
+	m.mu.Unlock()
+	if wait {
+		select {
+		case <-m.met:
+		case <-time.After(3 * time.Second): // the other one waits for this one
+		}
+	}
+	return http.DefaultTransport.RoundTrip(r)
 }

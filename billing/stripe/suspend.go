@@ -2,6 +2,7 @@ package stripe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,17 @@ func (s *Service) review(ctx context.Context, e Event) error {
 	if err != nil || !found {
 		return err
 	}
-	known, err := s.cfg.Store.Mark(ctx, markSuspended(a.TeamID))
+	for range 5 {
+		if err = s.reviewOnce(ctx, e, a.TeamID); !errors.Is(err, errRead) {
+			return err
+		}
+	}
+	return err
+}
+
+// reviewOnce is review, unless another event has named something meanwhile: errRead.
+func (s *Service) reviewOnce(ctx context.Context, e Event, teamID string) error {
+	known, err := s.cfg.Store.Mark(ctx, markSuspended(teamID))
 	if err != nil {
 		return fmt.Errorf("reading what a team is suspended for: %w", err)
 	}
@@ -44,7 +55,7 @@ func (s *Service) review(ctx context.Context, e Event) error {
 			why = reason
 		}
 	}
-	return s.suspend(ctx, a.TeamID, why, strings.Join(left, " "), byService(ctx))
+	return s.suspend(ctx, teamID, why, strings.Join(left, " "), byService(ctx), known)
 }
 
 // stands is why a dispute or warning counts, "" = it does not.
@@ -72,13 +83,18 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// suspend stores why a team is held back, "" = not any more.
-func (s *Service) suspend(ctx context.Context, teamID, why, named string, by context.Context) error {
+// suspend stores why a team is held back, "" = not any more. Where known are given what is named must be one of them still: else errRead.
+func (s *Service) suspend(ctx context.Context, teamID, why, named string, by context.Context, known ...string) error {
 	turned := false
 	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		now, err := s.cfg.Store.Account(ctx, teamID)
 		if turned = false; err != nil {
 			return err
+		}
+		if have, err := s.cfg.Store.Mark(ctx, markSuspended(teamID)); err != nil {
+			return err
+		} else if len(known) > 0 && !slices.Contains(known, have) {
+			return errRead
 		}
 		if err := s.cfg.Store.SetMark(ctx, markSuspended(teamID), named); err != nil || now.SuspendedFor == why {
 			return err
