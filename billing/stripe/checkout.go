@@ -68,6 +68,11 @@ func (s *Service) Checkout(ctx context.Context, o Order) (Way, error) {
 	if err != nil && !errors.Is(err, errNotOurs) {
 		return Way{}, s.asked("reading a customer", err)
 	}
+	if err == nil && a.CustomerID == "" { // it was deleted there
+		if customerID, err = s.customer(ctx, o.TeamID); err != nil {
+			return Way{}, err
+		}
+	}
 	if holds(a.Status) {
 		return s.portal(ctx, o.TeamID, customerID, o.Base)
 	}

@@ -259,3 +259,16 @@ func (m *meeting) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return http.DefaultTransport.RoundTrip(r)
 }
+
+// A customer that was deleted at the service, and nobody told: the team may begin anew at once.
+func TestOrderOfADeletedCustomer(t *testing.T) {
+	t.Parallel()
+	h := newPaying(t, storetest.SQLite(t))
+	h.subscribe()
+	h.fake.Hold()
+	h.delete("/v1/customers/" + h.account().CustomerID)
+	h.pay(h.checkout())
+	if a, err := h.s.Sync(h.ctx, h.team.ID, ""); err != nil || a.PlanID != "pro" || len(h.fake.Objects("customer")) == 0 {
+		t.Errorf("%+v %v", a, err)
+	}
+}
