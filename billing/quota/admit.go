@@ -314,7 +314,7 @@ func (a asked) unpaid(t TeamPlan, days int64) error {
 	case t.SuspendedFor != "":
 		return a.refuse(fault.Quota, "payment_past_due", "payment", "Paid sandboxes of this team are held back because of a %s about a payment. Use a place on this server, and ask an operator.", t.SuspendedFor).
 			With("reason", t.SuspendedFor).With("resets_at", nil)
-	case t.PastDueSince != 0 && a.m.now >= t.PastDueSince+days*24*hourMs:
+	case t.Overdue(a.m.now, days):
 		return a.refuse(fault.Quota, "payment_past_due", "payment", "The team's payment has been due since %s, so no paid sandbox begins. Pay the open invoice in the team's settings under Billing, or use a place on this server.", day(t.PastDueSince)).
 			With("reason", "past_due").With("since", t.PastDueSince).With("resets_at", nil)
 	}

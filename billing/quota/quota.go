@@ -67,6 +67,11 @@ type TeamPlan struct {
 	UpdatedAt    int64
 }
 
+// Overdue reports whether a payment has been due for longer than so many days. A plan that an operator gave holds, whatever is owed.
+func (t TeamPlan) Overdue(now, days int64) bool {
+	return t.Source != ByOperator && t.PastDueSince != 0 && now >= t.PastDueSince+days*24*hourMs
+}
+
 // Who gave a team its plan.
 const (
 	ByOperator = "operator"

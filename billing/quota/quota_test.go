@@ -248,6 +248,14 @@ func TestWhatDoesNotFitIsRefusedInFigures(t *testing.T) {
 		h.do(h.l.Release(h.ctx, "p"))
 		h.at++
 		h.refused(h.l.Afford(h.ctx, run("p", "usr_3")), "payment_past_due", "payment")
+		// A plan an operator gave holds, whatever is owed.
+		h.exec(`UPDATE team_billing SET plan_id = 'enterprise', plan_source = 'operator' WHERE team_id = ?`, team)
+		h.do(h.l.Afford(h.ctx, run("p", "usr_3")))
+		h.do(h.l.Release(h.ctx, "p"))
+		if v, err := h.q.TeamView(h.ctx, team); err != nil || v.Halt != nil {
+			t.Errorf("work is stopped: %+v %v", v.Halt, err)
+		}
+		h.exec(`UPDATE team_billing SET plan_id = NULL, plan_source = '' WHERE team_id = ?`, team)
 		h.exec(`UPDATE team_billing SET past_due_since = 0, suspended_for = 'dispute' WHERE team_id = ?`, team)
 		h.refused(h.l.Afford(h.ctx, run("p", "usr_3")), "payment_past_due", "payment")
 		h.exec(`UPDATE team_billing SET suspended_for = '' WHERE team_id = ?`, team)

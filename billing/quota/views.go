@@ -73,7 +73,7 @@ func (s *Service) halt(ctx context.Context, teamID string, grace time.Duration) 
 	if err != nil {
 		return nil, fmt.Errorf("reading a team's plan: %w", err)
 	}
-	if t.PastDueSince != 0 && s.cfg.Now() >= t.PastDueSince+int64(s.cfg.PastDueDays)*24*hourMs {
+	if t.Overdue(s.cfg.Now(), int64(s.cfg.PastDueDays)) {
 		return &Halt{Scope: ScopePastDue, Reason: "The team's payment has been due since " + day(t.PastDueSince) + ".", Grace: grace}, nil
 	}
 	return nil, nil
