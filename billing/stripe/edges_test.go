@@ -272,3 +272,23 @@ func TestOrderOfADeletedCustomer(t *testing.T) {
 		t.Errorf("%+v %v", a, err)
 	}
 }
+
+// Somebody joins and leaves while the service cannot be reached: nothing is charged for them afterwards.
+func TestSeatsOfWhoHasLeftAgain(t *testing.T) {
+	t.Parallel()
+	h := newPaying(t, storetest.SQLite(t))
+	h.subscribe()
+	h.fake.Break(teststripe.Fault{Path: "POST /v1/subscription_items", Times: -1, Status: 503})
+	who := h.join(1)
+	h.s.Sweep(h.ctx)
+	h.work()
+	h.sql(`DELETE FROM members WHERE user_id = ?`, who[0])
+	before := h.timesSet()
+	h.fake.Mend()
+	h.s.Sweep(h.ctx)
+	h.later(10 * time.Minute)
+	rows, err := h.st.PendingOutgoing(h.ctx, h.team.ID, "seats")
+	if n := h.timesSet() - before; n != 0 || h.seats() != "1" || err != nil || len(rows) != 0 {
+		t.Errorf("set %d times more, %s seats, waiting: %+v %v", n, h.seats(), rows, err)
+	}
+}

@@ -60,6 +60,19 @@ func (s *Service) seatsOf(ctx context.Context, c SeatCount) (int64, error) {
 	return want, nil
 }
 
+// wanted is how many seats a team is to pay now.
+func (s *Service) wanted(ctx context.Context, teamID string) (int64, error) {
+	a, err := s.cfg.Store.Account(ctx, teamID)
+	if err != nil {
+		return 0, fmt.Errorf("reading a team's account: %w", err)
+	}
+	members, err := s.cfg.Store.CountMembers(ctx, teamID)
+	if err != nil {
+		return 0, fmt.Errorf("counting members: %w", err)
+	}
+	return s.seatsOf(ctx, SeatCount{a, members})
+}
+
 // wishSeats puts it into the outbox that a subscription is to have so many seats, unless that is what waits there. A newer wish takes the
 // place of an older one. What was given up is wished for again after a day, or when an operator says so.
 func (s *Service) wishSeats(ctx context.Context, c SeatCount, want int64) error {
@@ -120,6 +133,16 @@ func (s *Service) sendSeats(ctx context.Context, row *Outgoing) error {
 		return err
 	}
 	item := seatItem(sub, byID)
+	if item != nil && holds(string(sub.Status)) && item.Quantity != body.Quantity {
+		// Who joined may have left again while this waited: what is there is right then.
+		still, err := s.wanted(ctx, row.TeamID)
+		if err != nil {
+			return err
+		}
+		if still == item.Quantity {
+			body.Quantity = still
+		}
+	}
 	if item != nil && holds(string(sub.Status)) && item.Quantity != body.Quantity {
 		key := row.ID
 		if body.Key != "" {
