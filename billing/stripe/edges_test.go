@@ -292,3 +292,21 @@ func TestSeatsOfWhoHasLeftAgain(t *testing.T) {
 		t.Errorf("set %d times more, %s seats, waiting: %+v %v", n, h.seats(), rows, err)
 	}
 }
+
+// A customer the service cannot read does not keep the other teams from being read.
+func TestOneTeamThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	h := newPaying(t, storetest.SQLite(t))
+	h.subscribe()
+	other := h.post("/v1/customers", "email", "z@example.com")["id"].(string)
+	h.sql(`INSERT INTO teams (id, slug, name, created_at) VALUES ('zz', 'zz', 'ZZ', 1)`)
+	h.sql(`INSERT INTO team_billing (team_id, customer_id, updated_at) VALUES ('zz', ?, 1)`, other)
+	h.settle()
+	h.sql(`UPDATE team_billing SET synced_at = 0 WHERE team_id = 'zz'`)
+	h.fake.Break(teststripe.Fault{Path: "GET /v1/customers/" + h.account().CustomerID, Times: -1, Status: 500})
+	h.pass(7 * time.Hour)
+	h.s.Sweep(h.ctx)
+	if a, err := h.st.Account(h.ctx, "zz"); err != nil || a.SyncedAt == 0 {
+		t.Errorf("%+v %v", a, err)
+	}
+}

@@ -157,24 +157,32 @@ func (s *Service) fetchMissed(ctx context.Context, last int64) error {
 	return nil
 }
 
-// syncAll reads every team that has a customer.
+// mostFailures is after how many teams in a row that could not be read the service is taken to be down.
+const mostFailures = 3
+
+// syncAll reads every team that has a customer. One that cannot be read does not keep the others from it.
 func (s *Service) syncAll(ctx context.Context, _ int64) error {
 	all, err := s.cfg.Store.Accounts(ctx)
 	if err != nil {
 		return fmt.Errorf("reading accounts: %w", err)
 	}
+	failed := 0 // in a row
 	for _, a := range all {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		_, err := s.SyncCustomer(ctx, a.CustomerID)
-		switch {
-		case err == nil || errors.Is(err, errNotOurs):
-		case settled(err): // it is no better for the others to be asked again and again
-			s.cfg.Log.Warn("a team that pays could not be synchronised", "team_id", a.TeamID, "answer", wordsOf(err))
-		default:
+		if err == nil || errors.Is(err, errNotOurs) {
+			failed = 0
+			continue
+		}
+		if !settled(err) {
+			failed++
+		}
+		if failed == min(mostFailures, len(all)) {
 			return fmt.Errorf("team %s: %w", a.TeamID, err)
 		}
+		s.cfg.Log.Warn("a team that pays could not be synchronised", "team_id", a.TeamID, "reason", said(err))
 	}
 	return nil
 }
