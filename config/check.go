@@ -77,8 +77,8 @@ func (d *decoder) check(c *Config) {
 	d.checkLeast("billing.pastDueDays", c.Billing.PastDueDays, 1)
 	d.checkURL("billing.stripe.apiBase", s.APIBase, true)
 	for _, w := range s.WebhookSecrets {
-		if !strings.HasPrefix(w, "whsec_") {
-			d.problem("billing.stripe.webhookSecrets", `each begins with "whsec_": copy the signing secret of the webhook endpoint`)
+		if !strings.HasPrefix(w, "whsec_") || len(w) < len("whsec_")+8 { // as billing/stripe wants them
+			d.problem("billing.stripe.webhookSecrets", `each begins with "whsec_" and goes on for 8 letters at least: copy the signing secret of the webhook endpoint`)
 			break
 		}
 	}

@@ -123,6 +123,7 @@ func TestWrongKeysAndValuesAreNamed(t *testing.T) {
 		`{"agents":{"mine":{"command":"x","env":{"A=B":"c"}}}}`:      {"agents.mine.env", "A=B"},
 		`{"preview":{"baseDomain":"https://x"}}`:                     {"preview.baseDomain"},
 		`{"billing":{"stripe":{"webhookSecrets":["abc"]}}}`:          {"billing.stripe.webhookSecrets", "whsec_"},
+		`{"billing":{"stripe":{"webhookSecrets":["whsec_"]}}}`:       {"billing.stripe.webhookSecrets", "signing secret"},
 		`{"billing":{"stripe":{"apiBase":"http://api.stripe.com"}}}`: {"billing.stripe.apiBase"},
 		`{"billing":{"stripe":{"secretKey":"pk_live_abc"}}}`:         {"billing.stripe.secretKey", "sk_live_"},
 		`{"billing":{"pastDueDays":0}}`:                              {"billing.pastDueDays"},
@@ -263,7 +264,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	}
 	write("url", "postgres://u:hunter2@h/d\n")
 	write("e2b", "e2b_x")
-	write("hooks", "whsec_1\nwhsec_2\n")
+	write("hooks", "whsec_first_one\nwhsec_second_one\n")
 	write("sso", "of the client\n")
 	write("empty", "\n")
 	write("config.json", `{"database":{"urlFile":"url"},"sandboxing":{"e2b":{"apiKeyFile":"./e2b"}},"billing":{"stripe":{"webhookSecretsFile":"hooks"}},
@@ -302,7 +303,7 @@ func TestPathsCountFromTheFile(t *testing.T) {
 func TestNoSecretIsPrinted(t *testing.T) {
 	t.Parallel()
 	c := must(t, `{"database":{"url":"postgres://pw:hunter2@h/d?sslpassword=hunter2"},"sandboxing":{"e2b":{"apiKey":"hunter2"}},
-		"billing":{"stripe":{"secretKey":"sk_test_hunter2","webhookSecrets":["whsec_hunter2"]}},"agents":{"codex":{"env":{"K":"hunter2"}}},"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecret":"hunter2"}}}}`, nil)
+		"billing":{"stripe":{"secretKey":"sk_test_hunter2","webhookSecrets":["whsec_hunter2hunter2"]}},"agents":{"codex":{"env":{"K":"hunter2"}}},"accounts":{"providers":{"gh":{"kind":"github","clientId":"x","clientSecret":"hunter2"}}}}`, nil)
 	var log strings.Builder
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", c)
 	for _, printed := range []string{c.Redacted(), c.String(), log.String(), fmt.Sprintf("%v %s %+v", c, c, c)} {
@@ -313,7 +314,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	if !strings.Contains(c.Redacted(), "postgres://pw:hidden@h/d") || !json.Valid([]byte(c.Redacted())) {
 		t.Error(c.Redacted())
 	}
-	if c.Sandboxing.E2B.APIKey != "hunter2" || c.Agents["codex"].Env["K"] != "hunter2" || c.Billing.Stripe.WebhookSecrets[0] != "whsec_hunter2" {
+	if c.Sandboxing.E2B.APIKey != "hunter2" || c.Agents["codex"].Env["K"] != "hunter2" || c.Billing.Stripe.WebhookSecrets[0] != "whsec_hunter2hunter2" {
 		t.Error("printing changed the configuration")
 	}
 }
