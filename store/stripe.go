@@ -195,6 +195,11 @@ func (s *Stripe) Objects(ctx context.Context, livemode bool) (map[string]string,
 	return out, err
 }
 
+// ObjectsMade are our objects at the payment service by their names, with what they were made with.
+func (s *Stripe) ObjectsMade(ctx context.Context, livemode bool) (map[string]stripe.Object, error) {
+	return NewUsageReports(s.db).ObjectsMade(ctx, livemode)
+}
+
 // AddEvents stores the events that are not there yet, all or none.
 func (s *Stripe) AddEvents(ctx context.Context, all []stripe.Event) error {
 	if len(all) == 0 {

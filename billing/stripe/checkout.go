@@ -138,7 +138,7 @@ func (s *Service) checkOrder(ctx context.Context, o Order) (Plan, int64, error) 
 
 // lines are what a plan is charged by: seats, and its meters where usage comes on top.
 func (s *Service) lines(ctx context.Context, plan Plan, seats int64) ([]*sdk.CheckoutSessionLineItemParams, error) {
-	objects, err := s.cfg.Store.Objects(ctx, s.live)
+	made, err := s.cfg.Store.ObjectsMade(ctx, s.live)
 	if err != nil {
 		return nil, fmt.Errorf("reading what was made at the payment service: %w", err)
 	}
@@ -148,12 +148,14 @@ func (s *Service) lines(ctx context.Context, plan Plan, seats int64) ([]*sdk.Che
 	}
 	out := make([]*sdk.CheckoutSessionLineItemParams, 0, len(kinds))
 	for _, kind := range kinds {
-		price := objects[PriceName(plan.ID, kind)]
-		if price == "" {
-			s.cfg.Log.Error("a plan has no price at the payment service", "plan", plan.ID, "price", kind, "cure", "run: parawork billing setup")
+		price := made[PriceName(plan.ID, kind)]
+		// Nobody is charged another price than the one they were shown.
+		other := kind == KindSeat && price.Fingerprint != "" && price.Fingerprint != seatPrint(made["product:"+plan.ID].ID, plan)
+		if price.ID == "" || other {
+			s.cfg.Log.Error("a plan does not have its price at the payment service", "plan", plan.ID, "price", kind, "cure", "run: parawork billing setup")
 			return nil, fault.New(fault.Unavailable, "billing_not_set_up", "This plan cannot be bought yet: an operator must run `parawork billing setup` first.")
 		}
-		line := &sdk.CheckoutSessionLineItemParams{Price: sdk.String(price)}
+		line := &sdk.CheckoutSessionLineItemParams{Price: sdk.String(price.ID)}
 		if kind == KindSeat {
 			line.Quantity = sdk.Int64(seats)
 		}

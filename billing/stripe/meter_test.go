@@ -419,6 +419,17 @@ func TestSetup(t *testing.T) {
 		if got := dos(h.setup(false)); !slices.Equal(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
+		// A plan is not sold for another price than people are shown.
+		h.exec(`UPDATE plans SET seat_month_nano = 25000000000 WHERE id = 'pro'`)
+		order := stripe.Order{TeamID: "t1", PlanID: "pro", By: "u", Base: "https://p.example"}
+		if _, err := h.pay.Checkout(h.ctx, order); fault.CodeOf(err) != "billing_not_set_up" {
+			t.Fatalf("the price at the service is another: %v", err)
+		}
+		defer func() {
+			if _, err := h.pay.Checkout(h.ctx, order); err != nil {
+				t.Errorf("set up again: %v", err)
+			}
+		}()
 		// Another price takes the place of the first; a webhook endpoint is made once, and its secret handed over.
 		h.exec(`UPDATE plans SET seat_month_nano = 25000000000, name = 'Professional' WHERE id = 'pro'`)
 		var secrets []string

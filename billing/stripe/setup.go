@@ -237,7 +237,7 @@ func (u *setup) plan(ctx context.Context, p Plan) error {
 	if p.SeatMonthNano%10_000_000 != 0 {
 		return fmt.Errorf("the plan %s does not cost whole cents", p.Name)
 	}
-	if err := u.price(ctx, p, productID, priceOf{Kind: KindSeat, Cents: fmt.Sprint(p.SeatMonthNano / 10_000_000)}); err != nil {
+	if err := u.price(ctx, p, productID, priceOf{Kind: KindSeat, Cents: seatCents(p)}); err != nil {
 		return err
 	}
 	if !p.MeteredUsage {
@@ -328,6 +328,19 @@ type priceOf struct {
 	Meter string
 }
 
+// seatCents is what a seat of a plan costs a month.
+func seatCents(p Plan) string { return fmt.Sprint(p.SeatMonthNano / 10_000_000) }
+
+// pricePrint is by what it is told whether a price was made with other things.
+func pricePrint(productID string, of priceOf) string {
+	return fingerprint([]string{productID, of.Cents, of.Meter})
+}
+
+// seatPrint is that of the price of a plan's seats.
+func seatPrint(productID string, p Plan) string {
+	return pricePrint(productID, priceOf{Kind: KindSeat, Cents: seatCents(p)})
+}
+
 // lookupKey is by what a price is found again.
 func (u *setup) lookupKey(planID, kind string) string {
 	return "parawork_" + u.instance + "_" + planID + "_" + kind
@@ -338,7 +351,7 @@ const metaMade = "parawork_made_with"
 
 func (u *setup) price(ctx context.Context, p Plan, productID string, of priceOf) error {
 	s := Step{Name: PriceName(p.ID, of.Kind), What: fmt.Sprintf("price of the plan %s: $%s for each %s", p.Name, dollars(of.Cents), map[string]string{KindSeat: "member and month", Meters[0]: "vCPU-second", Meters[1]: "MiB-second"}[of.Kind])}
-	want := fingerprint([]string{productID, of.Cents, of.Meter})
+	want := pricePrint(productID, of)
 	key := u.lookupKey(p.ID, of.Kind)
 	var found *sdk.Price
 	all := u.prices.List(&sdk.PriceListParams{ListParams: listParams(ctx), LookupKeys: []*string{sdk.String(key)}, Active: sdk.Bool(true)})

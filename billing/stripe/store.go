@@ -156,6 +156,8 @@ type Store interface {
 	SetMark(ctx context.Context, name, value string) error
 	// Objects are the ids of our objects at the service, by name (such as price:pro:seat).
 	Objects(ctx context.Context, livemode bool) (map[string]string, error)
+	// ObjectsMade are they, with what they were made with.
+	ObjectsMade(ctx context.Context, livemode bool) (map[string]Object, error)
 }
 
 // Accounting keeps how teams stand.
