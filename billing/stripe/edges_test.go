@@ -310,3 +310,24 @@ func TestOneTeamThatCannotBeRead(t *testing.T) {
 		t.Errorf("%+v %v", a, err)
 	}
 }
+
+// Word of a trial's end that comes when it is over is not passed on.
+func TestATrialThatIsOverDoesNotEndSoon(t *testing.T) {
+	t.Parallel()
+	h := newPaying(t, storetest.SQLite(t))
+	h.sql(`UPDATE plans SET trial_days = 14 WHERE id = 'pro'`)
+	h.subscribe()
+	h.fake.Hold()
+	h.pass(15 * 24 * time.Hour)
+	h.fake.Advance(0)
+	h.fake.Release(1)
+	h.settle()
+	if a := h.account(); a.Status != stripe.Active {
+		t.Fatalf("%+v", a)
+	}
+	for _, n := range h.told {
+		if n.Kind == "trial_ends" {
+			t.Errorf("told: %s", n.Text)
+		}
+	}
+}

@@ -159,6 +159,9 @@ func (s *Service) follow(ctx context.Context, e Event) error {
 	}
 	switch e.Type {
 	case "customer.subscription.trial_will_end":
+		if a.TrialEndsAt <= s.now() {
+			return nil // it came late: the trial is over, or was given up
+		}
 		return s.tellOnce(ctx, e, Notice{TeamID: a.TeamID, Kind: "trial_ends", Subject: "Your team's trial of Parawork ends soon",
 			Text: fmt.Sprintf("The trial ends on %s (UTC). From then on the plan is charged to the card that was entered; change or cancel it under Settings > Billing.\n", day(a.TrialEndsAt))})
 	case "invoice.payment_action_required":
