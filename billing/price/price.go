@@ -67,6 +67,8 @@ type Config struct {
 type Book struct {
 	cfg Config
 
+	adding sync.Mutex // one row at a time is added; not needed to ask
+
 	mu   sync.RWMutex
 	rows map[string][]Row // by executor, in the order in which they hold
 }
@@ -115,13 +117,25 @@ func (b *Book) put(r Row) {
 	b.rows[r.Executor] = all
 }
 
-// insert stores a row and has it hold. The lock is held meanwhile: who asks for a price in between waits for the new book.
+// insert has a row hold and stores it. It holds first: what begins while it is stored is charged by it already. The lock is not held
+// meanwhile: who writes the ledger asks for prices, and storing waits for who writes. One that could not be stored is taken back.
 func (b *Book) insert(ctx context.Context, r Row) (bool, error) {
+	b.adding.Lock()
+	defer b.adding.Unlock()
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	fresh, err := b.cfg.Store.InsertPrice(ctx, r)
-	if err == nil && fresh {
+	taken := slices.ContainsFunc(b.rows[r.Executor], func(o Row) bool { return o.EffectiveFrom == r.EffectiveFrom })
+	if !taken {
 		b.put(r)
+	}
+	b.mu.Unlock()
+	if taken {
+		return false, nil
+	}
+	fresh, err := b.cfg.Store.InsertPrice(ctx, r)
+	if err != nil || !fresh {
+		b.mu.Lock()
+		b.rows[r.Executor] = slices.DeleteFunc(slices.Clone(b.rows[r.Executor]), func(o Row) bool { return o.ID == r.ID })
+		b.mu.Unlock()
 	}
 	return fresh, err
 }

@@ -1,7 +1,10 @@
 package price_test
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/parawork/parawork/billing/price"
 	"github.com/parawork/parawork/internal/fault"
@@ -89,5 +92,48 @@ func TestAnHourOfASize(t *testing.T) {
 		if got := e2b(c.vcpu, c.gib).Hour(c.cpus, c.memory); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
+	}
+}
+
+// asking is a storage that asks the book for a price before it writes, as whoever writes the ledger does while others wait for it.
+type asking struct {
+	price.Store
+	ask  func()
+	fail error
+}
+
+func (a *asking) InsertPrice(ctx context.Context, r price.Row) (bool, error) {
+	done := make(chan struct{})
+	go func() { a.ask(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		return false, errors.New("nobody is told a price while one is stored")
+	}
+	if a.fail != nil {
+		return false, a.fail
+	}
+	return a.Store.InsertPrice(ctx, r)
+}
+
+func TestPricesAreToldWhileOneIsStored(t *testing.T) {
+	t.Parallel()
+	db := storetest.SQLite(t)
+	a := &asking{Store: store.NewPrices(db), ask: func() {}}
+	b := price.New(price.Config{Store: a, Defaults: []price.Row{e2b(14_000, 4_500)}, Now: func() int64 { return 1000 }})
+	a.ask = func() { b.Quote("e2b", 1, 0, 1000) }
+	if err := b.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Add(t.Context(), e2b(15_000, 4_500)); err != nil {
+		t.Fatal(err)
+	}
+	later := e2b(16_000, 4_500)
+	later.EffectiveFrom, a.fail = 2000, errors.New("the disk is full")
+	if _, err := b.Add(t.Context(), later); !errors.Is(err, a.fail) {
+		t.Errorf("%v", err)
+	}
+	if q := b.Quote("e2b", 1, 0, 3000); q.HourNano != 3600*15_000 {
+		t.Errorf("a price that could not be stored holds: %+v", q)
 	}
 }
