@@ -150,9 +150,16 @@ func (m *Manager) make(ctx context.Context, r *room, workspaceID string) (*Place
 	if err := m.clearLeft(ctx, e, workspaceID); err != nil {
 		return nil, err
 	}
+	owner := who.userID // what is used is somebody's, also where they asked for files or a port only
+	if owner == "" {
+		_, owner = AskerOf(ctx)
+	}
+	if owner == "" {
+		owner = spec.UserID
+	}
 	spec.ID, spec.WorkspaceID, spec.UserID = id.New("sbx"), workspaceID, who.userID
 	k := m.newMaking(Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID,
-		State: Starting, StartedAt: m.now(), UserID: who.userID, Purpose: who.purpose}, caps)
+		State: Starting, StartedAt: m.now(), UserID: owner, Purpose: who.purpose}, caps)
 	rec := k.record()
 	err = m.cfg.Store.InsertSandbox(ctx, rec)
 	if fault.Is(err, fault.Conflict) {

@@ -252,7 +252,7 @@ func (m *Manager) construct(ctx context.Context, e Executor, caps Capabilities, 
 	if err := m.outfit(ctx, caps, &spec); err != nil {
 		return nil, err
 	}
-	caps, err := m.forWhom(ctx, spec.TeamID, spec.UserID, caps)
+	caps, err := m.forWhom(ctx, spec.TeamID, k.record().UserID, caps)
 	if err != nil {
 		return nil, err
 	}

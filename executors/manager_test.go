@@ -55,10 +55,18 @@ func (r *recorder) count() int {
 type specs struct {
 	team, root string
 	kind       executors.Kind
+	user       string // whose the workspace is
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (s specs) Spec(_ context.Context, workspaceID string) (executors.Spec, executors.Kind, error) {
-	return executors.Spec{TeamID: s.team, WorkspaceID: workspaceID, Root: s.root}, s.kind, nil
+	return executors.Spec{TeamID: s.team, WorkspaceID: workspaceID, UserID: s.user, Root: s.root}, s.kind, nil
 }
 
 func newHouse(t *testing.T) *house {

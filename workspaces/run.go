@@ -136,7 +136,7 @@ func (s *Service) Spec(ctx context.Context, workspaceID string) (executors.Spec,
 	if err != nil {
 		return executors.Spec{}, "", err
 	}
-	return executors.Spec{TeamID: w.TeamID, WorkspaceID: w.ID, Key: w.Key(), Root: w.Path, Inside: insideFolder(p), Folder: w.Folder, GitDirs: []string{p.GitDir}},
+	return executors.Spec{TeamID: w.TeamID, WorkspaceID: w.ID, UserID: w.CreatedBy, Key: w.Key(), Root: w.Path, Inside: insideFolder(p), Folder: w.Folder, GitDirs: []string{p.GitDir}},
 		executors.Kind(w.Executor), nil
 }
 
