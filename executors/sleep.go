@@ -136,7 +136,9 @@ func (m *Manager) rouse(ctx context.Context, r *room, p *Place) (*Place, error) 
 		return nil, errPaused(*why)
 	}
 	if err := m.afford(ctx, m.stretch(rec)); err != nil {
-		m.saved(ctx, r, p, err)
+		if fault.KindOf(err) != fault.Internal { // it was refused, not that nobody could say
+			m.saved(ctx, r, p, err)
+		}
 		return nil, err
 	}
 	if err := m.wake(ctx, r, p); err != nil {

@@ -598,3 +598,19 @@ func TestAPlaceThatCannotBeReachedKeepsNobody(t *testing.T) {
 		t.Errorf("it is stored as %+v", r)
 	}
 }
+
+// That nobody can say whether there is money is no reason to leave a sandbox asleep for a person.
+func TestASandboxIsWokenAgainAfterAQuestionThatFailed(t *testing.T) {
+	s := newSleeper(t)
+	s.restart(fake.Knobs{PriceNano: 100})
+	p := s.ensure()
+	s.fallAsleep(p)
+	s.ledger.refuse = errors.New("the database does not answer")
+	if _, err := s.m.Ensure(s.ctx, s.ws); err == nil {
+		t.Fatal("it was woken")
+	}
+	s.pausedFor(executors.ByIdle)
+	s.ledger.refuse = nil
+	s.ensure()
+	s.runs(p, 2)
+}
