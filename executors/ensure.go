@@ -85,6 +85,7 @@ func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*P
 			return nil, nil
 		}
 		p.use()()
+		waking := p.waking.Load() // read first: who is woken in between is awake
 		why, wakes := p.paused.Load(), p.record.PausedFor.wakes()
 		stale := p.OwnDisk && m.now()-max(p.healthAt, p.record.HealthAt) > trustFor.Milliseconds()
 		r.mu.Unlock()
@@ -96,7 +97,7 @@ func (m *Manager) standing(ctx context.Context, r *room, workspaceID string) (*P
 			return nil, away
 		}
 		switch {
-		case why != nil && wakes:
+		case why != nil && (wakes || waking): // somebody is waking it: the room's turn comes when it is awake, or could not be woken
 			return nil, nil
 		case why != nil:
 			return nil, errPaused(*why)

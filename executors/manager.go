@@ -192,6 +192,7 @@ type Place struct {
 	record  Record                 // under the room's mu once the place is live
 	paused  atomic.Pointer[string] // why it stands still, as people see it; nil = it does not
 	frozen  atomic.Pointer[string] // likewise, and its guest cannot answer; changed by chill and thaw
+	waking  atomic.Bool            // somebody is waking it: changed with the room's turn
 	away    atomic.Pointer[error]  // why its place cannot be heard now; nil = it can
 	stirMu  sync.Mutex
 	stirred chan struct{} // closed when the guest can be asked again; nil while it can

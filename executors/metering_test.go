@@ -22,15 +22,21 @@ type ledger struct {
 	settled []string
 
 	released []string
-	refuse   error // of Afford
-	unwrite  error // of Began
+	refuse   error  // of Afford
+	asked    func() // called by Afford
+	unwrite  error  // of Began
 }
 
 func newLedger() *ledger {
 	return &ledger{beats: make(map[string]int), still: make(map[string]executors.StillBy)}
 }
 
-func (l *ledger) Afford(context.Context, executors.Stretch) error { return l.refuse }
+func (l *ledger) Afford(context.Context, executors.Stretch) error {
+	if l.asked != nil {
+		l.asked()
+	}
+	return l.refuse
+}
 
 func (l *ledger) Began(_ context.Context, s executors.Stretch) error {
 	l.mu.Lock()

@@ -75,12 +75,12 @@ func (m *Manager) Pause(ctx context.Context, workspaceID, reason string) error {
 	return m.lull(ctx, r, p, ByPerson, reason, nil)
 }
 
-// holdStill has a place that stands still, and would wake by itself, wait for a person.
+// holdStill has a place that stands still, and would wake by itself, or once its limit allows it, wait for a person.
 func (m *Manager) holdStill(ctx context.Context, r *room, p *Place, reason string) error {
 	r.mu.Lock()
-	wakes := p.record.PausedFor.wakes()
+	why := p.record.PausedFor
 	r.mu.Unlock()
-	if !wakes {
+	if !why.wakes() && why != ByLimit {
 		return nil
 	}
 	return m.holdAs(ctx, r, p, reason, ByPerson)
@@ -115,6 +115,16 @@ func (m *Manager) Wake(ctx context.Context, workspaceID string) error {
 		_, err := m.rouse(ctx, r, p)
 		return err
 	}
+	return m.wakeHeld(ctx, r, p)
+}
+
+// wakeHeld wakes a place that does not wake by itself. Who needs its guest meanwhile waits. The caller holds the room's turn.
+func (m *Manager) wakeHeld(ctx context.Context, r *room, p *Place) error {
+	p.waking.Store(true)
+	defer p.waking.Store(false)
+	r.mu.Lock()
+	rec := p.record
+	r.mu.Unlock()
 	if err := m.afford(ctx, m.stretch(rec)); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 		if err == nil {
 			return place, c.began(ctx, r, place, proc)
 		}
-		if sctx.Err() == nil && c.waits(sctx, r, err, sent != nil) {
+		if sctx.Err() == nil && c.waits(sctx, r, err, sent != nil || place != nil) {
 			if c.now()-r.snapshot().CreatedAt > c.cfg.Queue.Milliseconds() {
 				err = errQueue
 			} else if perr := c.pause(sctx, nil, attempt); perr == nil {
@@ -50,7 +50,8 @@ func (c *Commands) begin(ctx context.Context, r *running, spec guest.ProcessSpec
 	}
 }
 
-// try asks for the command's place, and there for its process. sent is set as soon as the process may run.
+// try asks for the command's place, and there for its process. sent is set as soon as the process may run. The place is told with an error,
+// too, once it was had.
 func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, sent **Place) (*Place, guest.Process, error) {
 	asked := r.snapshot()
 	if err := c.cfg.Places.Permit(ctx, asked.WorkspaceID); err != nil {
@@ -65,7 +66,7 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 	}
 	ready := c.now()
 	if spec.Cwd, err = place.folder(ctx, spec.Cwd); err != nil {
-		return nil, guest.Process{}, err
+		return place, guest.Process{}, err
 	}
 	if *sent == nil {
 		// Stored before it is asked for: whoever finds an open record knows where its process may be.
@@ -83,7 +84,7 @@ func (c *Commands) try(ctx context.Context, r *running, spec guest.ProcessSpec, 
 	}
 	proc, err := place.Guest.Start(As(ctx, ForExecution, asked.ActorID), spec)
 	if err != nil {
-		return nil, proc, fmt.Errorf("starting the command: %w", err)
+		return place, proc, fmt.Errorf("starting the command: %w", err)
 	}
 	if strings.HasPrefix(proc.Reason, "start_failed") {
 		return nil, proc, errors.New(proc.Reason)
@@ -113,15 +114,16 @@ func (c *Commands) began(ctx context.Context, r *running, place *Place, proc gue
 // unheardCodes are of errors that say no more than that there was no answer.
 var unheardCodes = []string{"guest_unreachable", "sandbox_unreachable", "runner_offline", "runner_cut", "runner_silent"}
 
-// waits reports whether a command that could not be started is to be tried again: its place is away, or did not answer whether it
-// started it. What it waits for is in its record.
-func (c *Commands) waits(ctx context.Context, r *running, err error, sent bool) bool {
+// waits reports whether a command that could not be started is to be tried again: its place is away, or was had and did not answer
+// whether it started it. What it waits for is in its record.
+func (c *Commands) waits(ctx context.Context, r *running, err error, had bool) bool {
 	cmd := r.snapshot()
 	kind := c.cfg.Places.kindOf(ctx, cmd.WorkspaceID)
 	away := c.cfg.Places.away(ctx, kind)
 	// What comes and goes may have come back between the error and this question.
-	unheard := slices.Contains(unheardCodes, fault.CodeOf(err)) && (sent || kind.Base() == Runner)
-	if !away && !unheard {
+	unheard := slices.Contains(unheardCodes, fault.CodeOf(err)) && (had || kind.Base() == Runner)
+	asleep := had && fault.CodeOf(err) == "workspace_paused" && c.cfg.Places.WakesItself(cmd.WorkspaceID) // it fell asleep in between
+	if !away && !unheard && !asleep {
 		return false
 	}
 	if !away || cmd.Reason != "" {
