@@ -75,10 +75,12 @@ type EnforceStore interface {
 // Places makes sandboxes stand still, and go on.
 type Places interface {
 	// Hold brings home what is in the workspace's sandbox and has it stand still until Wake; paused is false where its place cannot pause:
-	// it was ended, with everything at home. ErrElsewhere when the workspace has another sandbox by now, or none. Idempotent.
+	// it was ended, with everything at home. ErrElsewhere when the workspace has another sandbox by now, or none, or a person had it stand
+	// still. Idempotent.
 	Hold(ctx context.Context, workspaceID, sandboxID, reason string) (paused bool, err error)
-	// Paused says whether the workspace's sandbox stands still.
+	// Paused says whether the workspace's sandbox stands still for a limit, and for nothing else.
 	Paused(workspaceID string) (reason string, paused bool)
+	// Wake has such a one go on.
 	Wake(ctx context.Context, workspaceID string) error
 }
 

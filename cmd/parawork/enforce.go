@@ -35,10 +35,10 @@ func (p heldPlaces) Hold(ctx context.Context, workspaceID, sandboxID, reason str
 	return paused, err
 }
 
-func (p heldPlaces) Paused(workspaceID string) (string, bool) { return p.h.places.Paused(workspaceID) }
+func (p heldPlaces) Paused(workspaceID string) (string, bool) { return p.h.places.Held(workspaceID) }
 
 func (p heldPlaces) Wake(ctx context.Context, workspaceID string) error {
-	return p.h.places.Wake(ctx, workspaceID)
+	return p.h.places.Unhold(ctx, workspaceID)
 }
 
 // terminalGrace is what terminals show of a grace.
