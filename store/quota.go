@@ -284,10 +284,10 @@ func (s *Quota) RunningOfAll(ctx context.Context) ([]quota.Running, error) {
 	return collect(rows, err, scanRunning)
 }
 
-// RanBefore reports whether a sandbox of a workspace has run before.
-func (s *Quota) RanBefore(ctx context.Context, workspaceID, sandboxID string) (bool, error) {
+// Ran reports whether a sandbox has ever run.
+func (s *Quota) Ran(ctx context.Context, sandboxID string) (bool, error) {
 	var n int64
-	err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM segments WHERE workspace_id = ? AND sandbox_id = ? AND {team}`, workspaceID, sandboxID).Scan(&n)
+	err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM segments WHERE sandbox_id = ? AND {team}`, sandboxID).Scan(&n)
 	return n > 0, err
 }
 

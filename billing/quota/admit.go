@@ -46,7 +46,8 @@ func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
 		return context.Cause(ctx)
 	}
 	return s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
-		if err := s.decide(ctx, a); err != nil {
+		a := a // it may be run again
+		if err := s.decide(ctx, &a); err != nil {
 			return err
 		}
 		return s.hold(ctx, a)
@@ -99,12 +100,16 @@ func (s *Service) Release(ctx context.Context, sandboxID string) error {
 		if err != nil || !held {
 			return err
 		}
+		ran, err := s.cfg.Store.Ran(ctx, sandboxID)
+		if err != nil || ran { // that it did not wake does not undo that it was made
+			return err
+		}
 		return s.cfg.Store.DropCreation(ctx, sandboxID)
 	})
 }
 
 // decide refuses what does not fit.
-func (s *Service) decide(ctx context.Context, a asked) error {
+func (s *Service) decide(ctx context.Context, a *asked) error {
 	k, err := s.KillSwitch(ctx)
 	if err != nil {
 		return err
@@ -117,7 +122,7 @@ func (s *Service) decide(ctx context.Context, a asked) error {
 		return fmt.Errorf("reading what is held back: %w", err)
 	}
 	if a.TeamID != "" {
-		if err := s.decideTeam(ctx, &a, held); err != nil {
+		if err := s.decideTeam(ctx, a, held); err != nil {
 			return err
 		}
 	}
@@ -221,13 +226,10 @@ func (s *Service) decideUser(ctx context.Context, a *asked, plan Plan, held []Re
 			return a.tooMany("team_concurrency", "The team has", n, *q.ConcurrentTeam, plan)
 		}
 	}
-	if q.CreationsHour == nil {
-		return nil
-	}
-	if a.again, err = s.cfg.Store.RanBefore(ctx, a.WorkspaceID, a.SandboxID); err != nil {
+	if a.again, err = s.cfg.Store.Ran(ctx, a.SandboxID); err != nil {
 		return fmt.Errorf("reading whether a sandbox has run before: %w", err)
 	}
-	if a.again {
+	if a.again || q.CreationsHour == nil {
 		return nil
 	}
 	team, user, oldest, err := s.cfg.Store.Creations(ctx, a.TeamID, a.UserID, a.m.now-hourMs)

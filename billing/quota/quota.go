@@ -259,8 +259,8 @@ type Store interface {
 	// Running are a team's open segments, RunningOfAll everybody's.
 	Running(ctx context.Context, teamID string) ([]Running, error)
 	RunningOfAll(ctx context.Context) ([]Running, error)
-	// RanBefore reports whether a sandbox of a workspace has run before.
-	RanBefore(ctx context.Context, workspaceID, sandboxID string) (bool, error)
+	// Ran reports whether a sandbox has ever run.
+	Ran(ctx context.Context, sandboxID string) (bool, error)
 
 	// Reservations are those that have not expired.
 	Reservations(ctx context.Context, now int64) ([]Reservation, error)

@@ -465,3 +465,27 @@ func TestWhoGivesAPlan(t *testing.T) {
 		t.Errorf("effective %+v, %v", q, err)
 	}
 }
+
+// Waking a sandbox is not making one, however long ago it was made; and one that did not wake was made all the same.
+func TestWakingIsNotMaking(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db)
+		h.exec(`UPDATE plans SET creations_hour = 1, concurrent_user = NULL WHERE id = 'free'`)
+		old := run("old", user)
+		h.do(h.l.Afford(h.ctx, old))
+		h.runs(old)
+		h.do(h.l.Still(h.ctx, old, 0, executors.ByServer))
+		h.at += 2 * hour
+		h.do(h.l.Afford(h.ctx, old))
+		h.runs(old)
+		h.do(h.l.Still(h.ctx, old, 0, executors.ByServer))
+		fresh := run("new", user)
+		h.do(h.l.Afford(h.ctx, fresh)) // the first of this hour
+		h.runs(fresh)
+		h.do(h.l.Still(h.ctx, fresh, 0, executors.ByServer))
+		h.do(h.l.Afford(h.ctx, fresh))
+		h.do(h.l.Release(h.ctx, fresh.SandboxID)) // it did not wake
+		h.refused(h.l.Afford(h.ctx, run("third", user)), "creation_rate_limit", "creations_user")
+	})
+}
