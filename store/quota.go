@@ -309,6 +309,16 @@ func (s *Quota) Reserve(ctx context.Context, r quota.Reservation) error {
 	return err
 }
 
+// Renew has those of sandboxes expire later.
+func (s *Quota) Renew(ctx context.Context, sandboxIDs []string, expiresAt int64) error {
+	args := []any{expiresAt}
+	for _, id := range sandboxIDs {
+		args = append(args, id)
+	}
+	_, err := s.db.Exec(ctx, `UPDATE reservations SET expires_at = ? WHERE {team} AND sandbox_id IN (`+marks(len(sandboxIDs))+`)`, args...)
+	return err
+}
+
 // Unreserve drops a sandbox's; false when there was none.
 func (s *Quota) Unreserve(ctx context.Context, sandboxID string) (bool, error) {
 	return inserted(s.db.Exec(ctx, `DELETE FROM reservations WHERE sandbox_id = ? AND {team}`, sandboxID))

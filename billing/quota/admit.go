@@ -15,8 +15,8 @@ import (
 const everyTeam = "whether the instance can afford a sandbox"
 
 // Admit lets a sandbox begin, or begin again, and holds back what it may cost until it runs (Drop), or does not (Release): read and written
-// in one transaction, so that of many starts for one free place one is let in. What is let in counts as if it ran for a lease, and for
-// two minutes at most. In places without a price that are not metered everything is let in.
+// in one transaction, so that of many starts for one free place one is let in. What is let in counts as if it ran for a lease: while this
+// process is at it, and for two minutes at most after that died. In places without a price that are not metered everything is let in.
 func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
 	ctx = tenant.All(ctx, everyTeam)
 	if !st.Metered && st.PriceNano <= 0 {
@@ -45,13 +45,51 @@ func (s *Service) Admit(ctx context.Context, st executors.Stretch) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	return s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
+	slow := s.slow(a.m.now, a.SandboxID)
+	err := s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		a := a // it may be run again
+		if len(slow) > 0 {
+			if err := s.cfg.Store.Renew(ctx, slow, a.m.now+s.cfg.Pending.Milliseconds()); err != nil {
+				return fmt.Errorf("holding on to what slow starts may cost: %w", err)
+			}
+		}
 		if err := s.decide(ctx, &a); err != nil {
 			return err
 		}
 		return s.hold(ctx, a)
 	})
+	if err == nil {
+		s.mu.Lock()
+		s.starts[a.SandboxID] = a.m.now
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// slowest is how long a start may take at most, ms: an image may have to be fetched. One of which nobody has heard for longer is forgotten.
+const slowest = 65 * minuteMs
+
+// slow are the starts this process has let in that are still under way, but for one: what is held back for them must not expire before
+// they run, or others would be let in for the same place.
+func (s *Service) slow(now int64, but string) (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, since := range s.starts {
+		switch age := now - since; {
+		case age > slowest:
+			delete(s.starts, id)
+		case id != but && age > s.cfg.Pending.Milliseconds()/2:
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// ended forgets a start: it runs, or did not begin.
+func (s *Service) ended(sandboxID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.starts, sandboxID)
 }
 
 // asked is a start somebody asks for.
@@ -85,6 +123,7 @@ func (s *Service) hold(ctx context.Context, a asked) error {
 
 // Drop gives back what was held back for a sandbox that runs now, in the transaction of ctx that notes that it does.
 func (s *Service) Drop(ctx context.Context, sandboxID string) error {
+	s.ended(sandboxID)
 	_, err := s.cfg.Store.Unreserve(tenant.All(ctx, everyTeam), sandboxID)
 	if err != nil {
 		return fmt.Errorf("giving back what was held back for sandbox %s: %w", sandboxID, err)
@@ -95,6 +134,7 @@ func (s *Service) Drop(ctx context.Context, sandboxID string) error {
 // Release gives back what was held back for a sandbox that did not begin after all.
 func (s *Service) Release(ctx context.Context, sandboxID string) error {
 	ctx = tenant.All(ctx, everyTeam)
+	s.ended(sandboxID)
 	return s.cfg.Store.Tx(ctx, func(ctx context.Context) error {
 		held, err := s.cfg.Store.Unreserve(ctx, sandboxID)
 		if err != nil || !held {

@@ -266,6 +266,8 @@ type Store interface {
 	Reservations(ctx context.Context, now int64) ([]Reservation, error)
 	// Reserve stores one; one of the same sandbox is replaced. Expired ones go.
 	Reserve(ctx context.Context, r Reservation) error
+	// Renew has those of sandboxes expire later.
+	Renew(ctx context.Context, sandboxIDs []string, expiresAt int64) error
 	// Unreserve drops a sandbox's; false when there was none.
 	Unreserve(ctx context.Context, sandboxID string) (bool, error)
 	// Creations counts a team's since a time, and those of one user among them.
@@ -296,7 +298,7 @@ type Config struct {
 	GraceSeconds int
 	// Lease is what a start holds back until it runs: as if it ran for so long. 0 = 5 min.
 	Lease time.Duration
-	// Pending is how long a start may take; 0 = 2 min.
+	// Pending is how long what is held back for a start counts when nobody is at it any more; 0 = 2 min.
 	Pending time.Duration
 	Events  events.Publisher // optional
 	Audit   audit.Appender   // optional: what the room does by itself
@@ -328,7 +330,8 @@ type Service struct {
 
 	mu      sync.Mutex
 	changed []func(teamID string)
-	kept    map[string]kept // answers to the gateway, by team
+	kept    map[string]kept  // answers to the gateway, by team
+	starts  map[string]int64 // those under way that were let in, by sandbox: when, ms
 }
 
 // kept is an answer that is good for a moment.
@@ -342,7 +345,7 @@ func New(cfg Config) *Service {
 	if err := cfg.Validate(); err != nil {
 		panic(err)
 	}
-	return &Service{cfg: cfg, turn: make(chan struct{}, 1), kept: make(map[string]kept)}
+	return &Service{cfg: cfg, turn: make(chan struct{}, 1), kept: make(map[string]kept), starts: make(map[string]int64)}
 }
 
 // OnChanged registers fn, called when what a team may use has changed: what stands still for a limit may go on. teamID "" = every team's.

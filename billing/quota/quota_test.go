@@ -45,7 +45,14 @@ type house struct {
 func newHouse(t testing.TB, db *store.DB) *house {
 	t.Helper()
 	h := &house{t: t, ctx: tenant.All(t.Context(), "a test"), db: db, at: time.Date(2026, 11, 10, 12, 0, 0, 0, time.UTC).UnixMilli(), def: "free", instance: -1}
-	h.q = quota.New(quota.Config{Store: store.NewQuota(db), Now: func() int64 { return h.l.Now() }, PastDueDays: 7, GraceSeconds: 300,
+	h.open()
+	h.people()
+	return h
+}
+
+// open makes the rooms of a new server over what is stored.
+func (h *house) open() {
+	h.q = quota.New(quota.Config{Store: store.NewQuota(h.db), Now: func() int64 { return h.l.Now() }, PastDueDays: 7, GraceSeconds: 300,
 		DefaultPlan:   func(context.Context) string { return h.def },
 		InstanceLimit: func(context.Context) (int64, bool, error) { return h.instance, h.instance >= 0, nil },
 		Tokens: func(_ context.Context, _ string, from, to int64) (int64, int64, error) {
@@ -56,9 +63,8 @@ func newHouse(t testing.TB, db *store.DB) *house {
 		}})
 	h.q.OnChanged(func(teamID string) { h.changed = append(h.changed, teamID) })
 	now := func() time.Time { return time.UnixMilli(h.at) }
-	h.l = billing.New(billing.Config{Store: store.NewBilling(db), Admit: h.q, Now: now, Elapsed: func() time.Duration { return time.Duration(h.at) * time.Millisecond }})
-	h.people()
-	return h
+	h.l = billing.New(billing.Config{Store: store.NewBilling(h.db), Admit: h.q, Now: now, Elapsed: func() time.Duration { return time.Duration(h.at) * time.Millisecond }})
+	h.do(h.l.Recover(h.ctx))
 }
 
 func (h *house) exec(query string, args ...any) {
@@ -164,7 +170,9 @@ func TestOfManyStartsForTheLastPlaceOneIsLetIn(t *testing.T) {
 		// It did not begin after all.
 		h.do(h.l.Release(h.ctx, "next"))
 		h.do(h.l.Afford(h.ctx, run("third", user)))
-		// Nobody hears of it again: two minutes later its place is free.
+		// Its server dies: two minutes later its place is free.
+		h.refused(h.l.Afford(h.ctx, run("fourth", user)), "concurrency_limit", "user_concurrency")
+		h.open()
 		h.refused(h.l.Afford(h.ctx, run("fourth", user)), "concurrency_limit", "user_concurrency")
 		h.at += 2*minute + 1
 		h.do(h.l.Afford(h.ctx, run("fourth", user)))
@@ -347,6 +355,8 @@ func TestBudgetsHold(t *testing.T) {
 		}
 		// The instance's, which knows nothing of models, and binds the pool too.
 		h.instance = price*5/4 + 1
+		h.exec(`DELETE FROM reservations`) // what began above was for the figures
+		h.open()
 		other := run("o", "usr_9")
 		other.TeamID = "tm_2"
 		h.do(h.l.Afford(h.ctx, other))
@@ -487,5 +497,27 @@ func TestWakingIsNotMaking(t *testing.T) {
 		h.do(h.l.Afford(h.ctx, fresh))
 		h.do(h.l.Release(h.ctx, fresh.SandboxID)) // it did not wake
 		h.refused(h.l.Afford(h.ctx, run("third", user)), "creation_rate_limit", "creations_user")
+	})
+}
+
+// A start that takes its time, as one that fetches an image does, keeps its place; one whose server died gives it back.
+func TestASlowStartKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db) // free: one at once
+		h.do(h.l.Afford(h.ctx, run("slow", user)))
+		for range 3 {
+			h.at += 5 * minute
+			h.refused(h.l.Afford(h.ctx, run("other", user)), "concurrency_limit", "user_concurrency")
+		}
+		h.do(h.l.Release(h.ctx, "slow"))
+		h.do(h.l.Afford(h.ctx, run("other", user)))
+
+		at := h.at
+		h = &house{t: t, ctx: h.ctx, db: db, def: "free", instance: -1, at: at + 2*minute}
+		h.open()
+		h.do(h.l.Afford(h.ctx, run("again", user)))
+		h.at += 70 * minute // nobody has heard of it
+		h.do(h.l.Afford(h.ctx, run("last", user)))
 	})
 }
