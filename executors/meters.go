@@ -258,13 +258,24 @@ func (mt *Meters) Apply(ctx context.Context, workspaceID string) (now bool, why 
 		t.setLimits(l)
 		return true, "", nil
 	}
+	same := Limits{CPUs: before.CPUs, MemoryMB: before.MemoryMB, Processes: before.Processes, DiskMB: l.DiskMB, WallMinutes: l.WallMinutes}
 	lim, ok := p.box().(Limiter)
 	if ok {
-		err = lim.SetLimits(l)
+		asked, refused := m.mayGrow(ctx, p, l)
+		if refused != nil {
+			if fault.KindOf(refused) == fault.Internal {
+				return false, "", refused
+			}
+			t.setLimits(same)
+			return false, reasonOf(refused) + " The sandbox that runs keeps the CPU and memory it has.", nil
+		}
+		if err = lim.SetLimits(l); err != nil && asked {
+			m.release(ctx, p.SandboxID)
+		}
 	}
 	switch {
 	case !ok || fault.Is(err, fault.Unsupported):
-		t.setLimits(Limits{CPUs: before.CPUs, MemoryMB: before.MemoryMB, Processes: before.Processes, DiskMB: l.DiskMB, WallMinutes: l.WallMinutes})
+		t.setLimits(same)
 		return false, "This place cannot change the limits of a sandbox that runs: CPU, memory and processes hold from its next one on.", nil
 	case fault.Is(err, fault.Conflict):
 		return false, reasonOf(err) + " It holds from the next sandbox on.", nil

@@ -110,3 +110,29 @@ func (m *Manager) resized(ctx context.Context, p *Place, l Limits) {
 		m.runsOn(ctx, rec, 0)
 	}
 }
+
+// mayGrow asks whether a live sandbox may have what it would be charged for with other limits, where that is more than it has: as if it began
+// with them. asked says that there is something held back for it, until it is told that it runs (resized), or released.
+func (m *Manager) mayGrow(ctx context.Context, p *Place, l Limits) (asked bool, err error) {
+	e, ok := m.executor(ctx, p.Kind)
+	if !ok {
+		return false, nil
+	}
+	c := m.capabilities(ctx, e)
+	if len(c.Sizes) > 0 {
+		return false, nil
+	}
+	cpus, memoryMB, hour := m.sized(c, Size{}, l)
+	r := m.room(p.WorkspaceID)
+	r.mu.Lock()
+	rec := p.record
+	r.mu.Unlock()
+	if rec.State != Running || cpus <= rec.CPUs && memoryMB <= rec.MemoryMB {
+		return false, nil
+	}
+	rec.CPUs, rec.MemoryMB, rec.PriceNano = cpus, memoryMB, hour
+	if err := m.afford(ctx, m.stretch(rec)); err != nil {
+		return false, err
+	}
+	return true, nil
+}

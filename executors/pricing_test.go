@@ -2,11 +2,13 @@ package executors_test
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // limited is a place whose sandboxes can be given other limits while they run.
@@ -75,6 +77,24 @@ func TestASandboxIsChargedByItsLimits(t *testing.T) {
 	}
 	if r := h.last(); r.CPUs != 4 || r.MemoryMB != 2048 {
 		t.Errorf("stored: %+v", r)
+	}
+	// More than its people may have is refused while it runs, too.
+	l.refuse = fault.New(fault.Quota, "size_not_in_plan", "4 CPUs are the most for you.")
+	said.Store(&executors.Limits{CPUs: 8, MemoryMB: 2048})
+	if now, why, err := meters.Apply(h.ctx, h.ws); now || err != nil || !strings.HasPrefix(why, "4 CPUs are the most for you.") {
+		t.Errorf("beyond the plan: %v, %q, %v", now, why, err)
+	}
+	if live, ok := meters.Live(h.ws); !ok || live.CPUs != 4 || last().CPUs != 4 {
+		t.Errorf("it grew: %+v, %+v", live, last())
+	}
+	said.Store(&executors.Limits{CPUs: 4, MemoryMB: 1536}) // less needs no question
+	if now, why, err := meters.Apply(h.ctx, h.ws); !now || err != nil || last().MemoryMB != 1536 {
+		t.Errorf("less: %v, %q, %v", now, why, err)
+	}
+	said.Store(&executors.Limits{CPUs: 4, MemoryMB: 2048})
+	l.refuse = nil
+	if now, why, err := meters.Apply(h.ctx, h.ws); !now || err != nil || last().MemoryMB != 2048 {
+		t.Errorf("more: %v, %q, %v", now, why, err)
 	}
 	rate.Store(200)
 	if i := h.info(); i.PriceNano != 2848 {
