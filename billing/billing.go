@@ -31,7 +31,7 @@ const (
 	dayMs  = 24 * hourMs
 
 	// mostPrice bounds the price of an hour ($100): a day of it, in nano-USD times ms, fits an int64.
-	mostPrice = 100 * Nano
+	mostPrice = price.MostHour
 )
 
 // Who says when a segment ended that did not end: it went on in the next one.

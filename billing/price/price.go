@@ -36,6 +36,8 @@ type Row struct {
 const (
 	// MostSecond bounds what a vCPU or a GiB costs a second: $3.60 an hour.
 	MostSecond = 1_000_000
+	// MostHour bounds what a sandbox costs an hour, however large its limits let it be: $100. The ledger can reckon with no more.
+	MostHour = 100_000_000_000
 	// mostAhead bounds how long before it holds a price may be announced.
 	mostAhead = 366 * 24 * time.Hour
 )
@@ -230,9 +232,9 @@ func (b *Book) Quote(executor string, cpus int, memoryMB, at int64) Quote {
 	return Quote{RowID: r.ID, HourNano: r.Hour(cpus, memoryMB), Metered: r.Metered}
 }
 
-// Hour is what an hour of a size costs: exact for memory in whole 64 MiB, else rounded to the nano-USD, half to even.
+// Hour is what an hour of a size costs, MostHour at most: exact for memory in whole 64 MiB, else rounded to the nano-USD, half to even.
 func (r Row) Hour(cpus int, memoryMB int64) int64 {
-	return 3600*r.VCPUSecondNano*int64(max(cpus, 0)) + share(3600*r.GiBSecondNano, max(memoryMB, 0), 1024)
+	return min(min(share(3600*r.VCPUSecondNano, int64(max(cpus, 0)), 1), MostHour)+min(share(3600*r.GiBSecondNano, max(memoryMB, 0), 1024), MostHour), MostHour)
 }
 
 // share is n*a/b, rounded half to even.

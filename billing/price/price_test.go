@@ -88,7 +88,8 @@ func TestAnHourOfASize(t *testing.T) {
 		cpus         int
 		memory, want int64
 	}{{14_000, 4_500, 2, 512, 108_900_000}, {14_000, 4_500, 2, 2048, 133_200_000}, {14_000, 4_500, 4, 4096, 266_400_000}, {14_000, 4_500, 8, 4096, 468_000_000},
-		{0, 1, 0, 64, 225}, {0, 1, 0, 1, 4}, {0, 1, 0, 2, 7}, {price.MostSecond, price.MostSecond, 8, 8192, 57_600_000_000}, {1, 1, -1, -1, 0}} {
+		{0, 1, 0, 64, 225}, {0, 1, 0, 1, 4}, {0, 1, 0, 2, 7}, {price.MostSecond, price.MostSecond, 8, 8192, 57_600_000_000}, {1, 1, -1, -1, 0},
+		{price.MostSecond, price.MostSecond, 1 << 40, 1 << 50, price.MostHour}, {0, price.MostSecond, 1, 1 << 20, price.MostHour}} {
 		if got := e2b(c.vcpu, c.gib).Hour(c.cpus, c.memory); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
