@@ -136,6 +136,7 @@ const (
 	retryStop   = 20 * time.Second       // after one that failed
 	retryWake   = time.Minute
 	userEvery   = 2 * time.Minute // a user far from their limit is looked at so often
+	forgetEnded = 24 * time.Hour  // after which nobody is told any more that a run was ended for its length
 )
 
 // Enforcer looks at what runs and at the limits it counts in: it warns, gives a grace, makes work stand still when that is over, and has it go
@@ -578,6 +579,9 @@ func (b *beat) resume(ctx context.Context, g WorkGrace, st stop) error {
 		return e.lift(ctx, g, b.now, "") // its sandbox was ended, or it lives elsewhere now
 	}
 	if g.Scope == ScopeSessionMinutes { // a new run is begun by a person
+		if g.State == GraceEnded && b.now-g.EndedAt >= forgetEnded.Milliseconds() {
+			return e.lift(ctx, g, b.now, "") // they begin it elsewhere, or never: the workspace may be gone
+		}
 		return nil
 	}
 	as := AtWork{TeamID: g.TeamID, WorkspaceID: g.WorkspaceID, UserID: g.UserID, Metered: true}

@@ -469,6 +469,24 @@ func TestWhatCannotPauseIsEndedAndBegunByPeople(t *testing.T) {
 	})
 }
 
+// A sandbox that was ended for the length of its run is told of for a day: its workspace may be gone, or work elsewhere.
+func TestARunThatWasEndedIsForgotten(t *testing.T) {
+	posts(t, func(t *testing.T, p *post) {
+		p.noPause = true
+		minutes := int64(8)
+		p.do(p.q.SetUsers(p.ctx, p.team, []quota.UserChange{{UserID: p.user, Set: map[string]*int64{quota.SessionMinutes: &minutes}}}, p.user, true))
+		p.start("ws_1")
+		p.pass(9 * time.Minute)
+		p.want("ws_1", quota.GraceEnded)
+		p.at += 23 * time.Hour.Milliseconds()
+		p.look()
+		p.want("ws_1", quota.GraceEnded)
+		p.at += time.Hour.Milliseconds()
+		p.look()
+		p.want("ws_1", "")
+	})
+}
+
 func TestWhatFailsIsTriedAgain(t *testing.T) {
 	posts(t, func(t *testing.T, p *post) {
 		p.budget(func(b *quota.Budget) { b.LimitNano = new(int64(dollar / 10)) })
