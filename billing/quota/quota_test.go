@@ -521,3 +521,40 @@ func TestASlowStartKeepsItsPlace(t *testing.T) {
 		h.do(h.l.Afford(h.ctx, run("last", user)))
 	})
 }
+
+// Two servers over one database let one start in between them.
+func TestTwoServersLetOneIn(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		h := newHouse(t, db)
+		other := &house{t: t, ctx: h.ctx, db: db, def: "free", instance: -1, at: h.at}
+		other.open()
+		const starts = 20
+		errs := make([]error, 2*starts)
+		var all sync.WaitGroup
+		gate := make(chan struct{})
+		for i := range errs {
+			l := h.l
+			if i%2 == 1 {
+				l = other.l
+			}
+			all.Go(func() {
+				<-gate
+				errs[i] = l.Afford(h.ctx, run(fmt.Sprintf("s%d", i), user))
+			})
+		}
+		close(gate)
+		all.Wait()
+		in := 0
+		for _, err := range errs {
+			if err == nil {
+				in++
+			} else {
+				h.refused(err, "concurrency_limit", "user_concurrency")
+			}
+		}
+		if in != 1 {
+			t.Errorf("%d were let in", in)
+		}
+	})
+}
