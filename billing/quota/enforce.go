@@ -565,7 +565,10 @@ func (e *Enforcer) busy(ctx context.Context, workspaceID string, retry time.Dura
 // resume has work go on that stands still for a limit, once that allows it.
 func (b *beat) resume(ctx context.Context, g WorkGrace, st stop) error {
 	e := b.e
-	if r, runs := b.running[g.WorkspaceID]; runs { // somebody woke it, or an earlier server that could not say so; or it has another sandbox
+	_, paused := e.cfg.Places.Paused(g.WorkspaceID)
+	// Somebody woke it, or an earlier server that could not say so; or it has another sandbox. One that was woken just to be found after a
+	// restart stands still again in a moment.
+	if r, runs := b.running[g.WorkspaceID]; runs && !paused {
 		words := ""
 		if why, err := b.why(ctx, r); err != nil {
 			return err
@@ -574,7 +577,6 @@ func (b *beat) resume(ctx context.Context, g WorkGrace, st stop) error {
 		}
 		return e.lift(ctx, g, b.now, words)
 	}
-	_, paused := e.cfg.Places.Paused(g.WorkspaceID)
 	if g.State == GraceStopped && !paused {
 		return e.lift(ctx, g, b.now, "") // its sandbox was ended, or it lives elsewhere now
 	}

@@ -469,6 +469,29 @@ func TestWhatCannotPauseIsEndedAndBegunByPeople(t *testing.T) {
 	})
 }
 
+// A sandbox that stands still for a limit and is found running after a restart, since it was woken to be found, still goes on by itself later.
+func TestWhatWasWokenToBeFoundIsNotForgotten(t *testing.T) {
+	posts(t, func(t *testing.T, p *post) {
+		p.budget(func(b *quota.Budget) { b.LimitNano = new(int64(dollar / 10)) })
+		box := p.start("ws_1")
+		p.pass(7 * time.Minute)
+		p.want("ws_1", quota.GraceStopped)
+		p.restart()
+		p.run("ws_1", box)
+		p.look()
+		p.want("ws_1", quota.GraceStopped)
+		p.do(p.l.Still(p.ctx, p.stretch("ws_1", box), 0, executors.ByServer)) // it stands still again
+		p.look()
+		p.want("ws_1", quota.GraceStopped)
+		p.budget(func(b *quota.Budget) { b.LimitNano = new(int64(10 * dollar)) })
+		p.look()
+		p.want("ws_1", "")
+		if box.paused {
+			t.Error("it does not go on")
+		}
+	})
+}
+
 // A sandbox that was ended for the length of its run is told of for a day: its workspace may be gone, or work elsewhere.
 func TestARunThatWasEndedIsForgotten(t *testing.T) {
 	posts(t, func(t *testing.T, p *post) {
