@@ -93,14 +93,17 @@ type Config struct {
 	FirstByte time.Duration
 	// Backoff is how long is waited before each further try; default 250 ms, then 1 s.
 	Backoff []time.Duration
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Linger is how long an answer is still read for its usage after the agent has left; default 2 s.
+	Linger time.Duration
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Defaults.
 const (
 	defaultMaxBody   = 32 << 20
 	defaultFirstByte = 10 * time.Minute
+	defaultLinger    = 2 * time.Second
 )
 
 // Validate checks the configuration and fills in the defaults.
@@ -116,6 +119,9 @@ func (c *Config) Validate() error {
 	}
 	if c.FirstByte <= 0 {
 		c.FirstByte = defaultFirstByte
+	}
+	if c.Linger <= 0 {
+		c.Linger = defaultLinger
 	}
 	if c.Backoff == nil {
 		c.Backoff = []time.Duration{250 * time.Millisecond, time.Second}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parawork/parawork/billing/tokens"
@@ -29,6 +30,8 @@ func (c *call) unanswered(ctx context.Context, err error) {
 	notSent := unknownName || dialed && op.Op == "dial" || refusedByRule(err)
 	if notSent {
 		c.record.Tokens = tokens.None()
+	} else {
+		c.guess(nil, 0)
 	}
 	host := c.record.Upstream
 	var f *fault.Error
@@ -63,7 +66,14 @@ func (c *call) finish(result string) {
 		c.keep()
 		c.s.counts.used(c.record.Tokens)
 		t := c.record.Tokens
-		c.s.rules.used(c.grant.TeamID, c.asked.model, sum(t.Input, t.Output, t.CacheWrite, t.CacheWriteHour))
+		in, out := t.Input, t.Output
+		if in == nil {
+			in = c.record.Guess.Input
+		}
+		if out == nil {
+			out = c.record.Guess.Output
+		}
+		c.s.rules.used(c.grant.TeamID, c.asked.model, sum(in, out, t.CacheWrite, t.CacheWriteHour))
 	}
 	c.s.counts.ended(c.route.api, result)
 }
@@ -123,8 +133,22 @@ func (c *call) pass(ctx context.Context, cancel context.CancelCauseFunc, first *
 	if streamed {
 		_ = out.Flush()
 	}
+	// Who leaves before the end would have asked for nothing: the usage comes last. It is still read for a moment.
+	c.stays()
+	var once sync.Once
+	left := func() {
+		once.Do(func() {
+			if t == nil {
+				cancel(errLeft)
+				return
+			}
+			time.AfterFunc(c.s.cfg.Linger, func() { cancel(errLeft) })
+		})
+	}
+	defer context.AfterFunc(c.r.Context(), left)()
 	buf := make([]byte, 32<<10)
 	begun := false
+	var read int64
 	var readErr, writeErr error
 	for {
 		var n int
@@ -136,8 +160,8 @@ func (c *call) pass(ctx context.Context, cancel context.CancelCauseFunc, first *
 			if filter != nil {
 				piece = filter.take(piece)
 			}
-			_ = out.SetWriteDeadline(got.Add(writeTakes))
-			if len(piece) > 0 {
+			if len(piece) > 0 && writeErr == nil {
+				_ = out.SetWriteDeadline(got.Add(writeTakes))
 				if _, writeErr = c.w.Write(piece); writeErr == nil && streamed {
 					writeErr = out.Flush()
 				}
@@ -149,9 +173,16 @@ func (c *call) pass(ctx context.Context, cancel context.CancelCauseFunc, first *
 				c.s.counts.began(now.Sub(c.began), c.own+now.Sub(got))
 			}
 			c.count(t, buf[:n])
+			read += int64(n)
 		}
-		if readErr != nil || writeErr != nil {
+		if readErr != nil {
 			break
+		}
+		if writeErr != nil {
+			left()
+			if c.whole(t) {
+				break
+			}
 		}
 	}
 	if filter != nil && writeErr == nil && errors.Is(readErr, io.EOF) {
@@ -160,6 +191,9 @@ func (c *call) pass(ctx context.Context, cancel context.CancelCauseFunc, first *
 		}
 	}
 	result := c.outcome(ctx, t, readErr, writeErr)
+	if result != tokens.ErrUpstream { // what a provider could not finish it does not bill
+		c.guess(t, read)
+	}
 	c.finish(result)
 	if result != "" && !errors.Is(readErr, io.EOF) && result != tokens.ErrClientGone {
 		panic(http.ErrAbortHandler) // an answer that was cut must not look like a whole one
@@ -181,6 +215,15 @@ func (c *call) count(t tally, piece []byte) {
 		}
 	}()
 	t.take(piece)
+}
+
+// whole reports whether all is known that the answer used.
+func (c *call) whole(t tally) bool {
+	if t == nil || c.record.Unpriced {
+		return true
+	}
+	_, whole := t.used()
+	return whole
 }
 
 // outcome says what came of the answer, and notes what it used.

@@ -40,7 +40,10 @@ type call struct {
 	held    int64
 	record  tokens.Request
 	begun   chan error    // closed once it is stored that the request is under way; nil = it is not
+	prompt  int64         // what may have gone in, tokens; written before begun is closed
+	asking  time.Time     // when the provider was asked
 	own     time.Duration // what the gateway itself took until the answer began
+	stays   func() bool   // ends that the provider's answer ends with the agent
 }
 
 func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
@@ -198,10 +201,11 @@ func (c *call) keep() {
 	}
 }
 
-// errFirstByte and errStall end requests whose provider says nothing.
+// errFirstByte and errStall end requests whose provider says nothing, errLeft those nobody reads.
 var (
 	errFirstByte = errors.New("the answer did not begin in time")
 	errStall     = errors.New("the answer stopped coming")
+	errLeft      = errors.New("the agent has left")
 )
 
 // stallMost is how long an answer may stand still. Providers send signs of life far more often.
@@ -229,16 +233,21 @@ func (c *call) send() {
 	header := onHeaders(c.r.Header, c.token)
 	c.account.authorize(header, c.route.dialect)
 
-	ctx, cancel := context.WithCancelCause(c.r.Context())
+	// Until the answer begins, an agent that leaves ends the question; after that, see pass.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.r.Context()))
 	defer cancel(nil)
+	c.stays = context.AfterFunc(c.r.Context(), func() { cancel(context.Cause(c.r.Context())) })
+	defer c.stays()
 	timer := time.AfterFunc(c.s.cfg.FirstByte, func() { cancel(errFirstByte) })
 	defer timer.Stop()
 
 	if c.route.api != other {
 		// While the provider thinks: storing takes as long as the disk does.
 		c.begun = make(chan error, 1)
-		begin := c.record
+		begin, all := c.record, c.body
 		go func() {
+			c.prompt = guessPrompt(all)
+			begin.Guess = tokens.Tokens{Input: new(c.prompt), Output: new(int64)}
 			ctx, cancel := context.WithTimeout(tenant.In(context.WithoutCancel(c.r.Context()), c.grant.TeamID), keepingTakes)
 			defer cancel()
 			if err := c.s.cfg.Meter.Begin(ctx, begin); err != nil {
@@ -248,7 +257,8 @@ func (c *call) send() {
 		}()
 		defer func() { <-c.begun }()
 	}
-	c.own = time.Since(c.began)
+	c.asking = time.Now()
+	c.own = c.asking.Sub(c.began)
 	resp, err := c.ask(ctx, func(ctx context.Context) (*http.Request, error) {
 		var reader io.Reader
 		if c.route.model {

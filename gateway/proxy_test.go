@@ -111,9 +111,50 @@ func TestWhatIsNoStream(t *testing.T) {
 	wants(t, h.row(), `200 "" in 100 out 7 read 0 write ? hour ? reasoning ? cost 675000`)
 }
 
+// The usage comes last: who leaves right before it is counted all the same.
+func TestWhoAsksLeavesRightBeforeTheUsage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path, body string
+		first, end []string
+		want       string
+	}{
+		"messages": {"/anthropic/v1/messages", ask, opus[:3], opus[3:], fmt.Sprintf(`200 "" in 100 out 7 read 20 write 8 hour 4 reasoning ? cost %d`, opusCost)},
+		"chat": {"/openai/v1/chat/completions", `{"model":"gpt-5.5","stream":true}`, chatStream[:1], chatStream[1:],
+			`200 "" in 60 out 10 read 40 write 0 hour 0 reasoning 3 cost 620000`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, func(c *gateway.Config) { c.Linger = patience })
+			left := make(chan struct{})
+			h.answers(func(w http.ResponseWriter, r *http.Request) {
+				sse(w, c.first...)
+				select {
+				case <-left:
+				case <-r.Context().Done():
+				}
+				sse(w, c.end...)
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			resp, err := h.door.Client().Do(h.request(ctx, http.MethodPost, c.path, c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if _, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			close(left)
+			wants(t, h.row(), c.want)
+		})
+	}
+}
+
 func TestWhoAsksLeavesInTheMiddle(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, func(c *gateway.Config) { c.Linger = 20 * time.Millisecond })
 	gone := make(chan struct{})
 	h.answers(func(w http.ResponseWriter, r *http.Request) {
 		sse(w, opus[:3]...)
@@ -137,7 +178,35 @@ func TestWhoAsksLeavesInTheMiddle(t *testing.T) {
 		t.Fatal("the provider goes on for nobody")
 	}
 	// What went in is known; what came out is not, and so neither is the cost.
-	wants(t, h.row(), `200 "client_gone" in 100 out ? read 20 write 8 hour 4 reasoning ? cost ?`)
+	r := h.row()
+	wants(t, r, `200 "client_gone" in 100 out ? read 20 write 8 hour 4 reasoning ? cost ?`)
+	// A budget counts an estimate: what went in, and at least what was seen.
+	if r.EstimateNano == nil || *r.EstimateNano < opusCost {
+		t.Errorf("estimated %v", r.EstimateNano)
+	}
+	nano, unknown, estimate, err := h.meter.Spent(h.ctx, h.team, 0, r.At+1)
+	if err != nil || nano != 0 || unknown != 1 || estimate != *r.EstimateNano {
+		t.Errorf("spent %d, %d unknown, about %d, %v", nano, unknown, estimate, err)
+	}
+}
+
+func TestWhoAsksLeavesBeforeTheAnswer(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	asked := make(chan struct{})
+	h.answers(func(w http.ResponseWriter, r *http.Request) { close(asked); <-r.Context().Done() })
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-asked; cancel() }()
+	// 6,000 bytes of text, and a picture of 9,000.
+	body := `{"model":"gpt-5.5","input":"` + strings.Repeat("words. ", 6000/7) + strings.Repeat("QUJD", 9000/4) + `"}`
+	if _, err := h.door.Client().Do(h.request(ctx, http.MethodPost, "/openai/v1/responses", body)); err == nil {
+		t.Fatal("answered")
+	}
+	r := h.row()
+	wants(t, r, `0 "client_gone" in ? out ? read ? write ? hour ? reasoning ? cost ?`)
+	if r.EstimateNano == nil || *r.EstimateNano < 3500*5000 || *r.EstimateNano > 10_000*5000 {
+		t.Errorf("estimated %v", r.EstimateNano)
+	}
 }
 
 func TestAnAnswerThatIsCutIsNoWholeOne(t *testing.T) {

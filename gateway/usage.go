@@ -15,6 +15,8 @@ type tally interface {
 	take(b []byte)
 	// used tells what was used; whole says that the answer has come to its end by its own word.
 	used() (u usage, whole bool)
+	// seen is about how many tokens of the answer have passed.
+	seen() int64
 }
 
 // usage is what an answer says of itself.
@@ -30,9 +32,9 @@ type usage struct {
 
 // Paths that are picked out of a provider's answers.
 var (
-	anthropicPaths = []string{"type", "message.id", "message.model", "message.usage", "usage", "id", "model", "delta.stop_reason"}
+	anthropicPaths = []string{"type", "message.id", "message.model", "message.usage", "usage", "id", "model", "delta.stop_reason", "delta.text", "delta.thinking", "delta.partial_json"}
 	openAIPaths    = []string{"type", "id", "model", "usage", "service_tier", "response.id", "response.model", "response.usage", "response.service_tier", "response.status",
-		"item.type", "object", "status"}
+		"item.type", "object", "status", "delta", "choices"}
 )
 
 // newTally is the reader of an API's answers, streamed or not.
@@ -56,16 +58,23 @@ type reader interface {
 	read(p *picker)
 	done() // a stream said that it is at its end
 	used() (usage, bool)
+	seen() int64
 }
 
 // single is an answer in one text.
 type single struct {
 	*picker
 	reader
-	read bool
+	read  bool
+	bytes int64
 }
 
-func (s *single) take(b []byte) { s.picker.take(b) }
+func (s *single) take(b []byte) {
+	s.bytes += int64(len(b))
+	s.picker.take(b)
+}
+
+func (s *single) seen() int64 { return s.bytes / guessBytes }
 
 func (s *single) used() (usage, bool) {
 	if s.picker.done && !s.read {
@@ -173,6 +182,8 @@ func (s *stream) used() (usage, bool) {
 	return s.reader.used()
 }
 
+func (s *stream) seen() int64 { return s.reader.seen() }
+
 // anthropic reads answers of the Messages API: https://platform.claude.com/docs/en/build-with-claude/streaming. What goes in is told with
 // message_start, what came out with message_delta; each tells all so far.
 type anthropic struct {
@@ -180,7 +191,10 @@ type anthropic struct {
 	begun   bool
 	stopped bool // a message_delta said why it stopped: its counts are the last
 	ended   bool
+	came    int64 // tokens that passed, about
 }
+
+func (a *anthropic) seen() int64 { return a.came }
 
 type anthropicUsage struct {
 	Input         *int64 `json:"input_tokens"`
@@ -210,6 +224,12 @@ func (a *anthropic) read(p *picker) {
 		a.count(p.got["usage"], true)
 		if reason := p.got["delta.stop_reason"]; len(reason) > 0 && string(reason) != "null" {
 			a.stopped = true
+		}
+	case "content_block_delta":
+		for _, path := range [...]string{"delta.text", "delta.thinking", "delta.partial_json"} {
+			if raw := p.got[path]; len(raw) > 0 {
+				a.came += textTokens(raw)
+			}
 		}
 	case "message_stop":
 		a.ended = true
@@ -308,7 +328,13 @@ type openAI struct {
 	searches int64
 	ended    bool
 	counted  bool
+	came     int64 // tokens that passed, about
 }
+
+func (o *openAI) seen() int64 { return o.came }
+
+// choiceBytes is about how much of a chunk's choices is not the answer.
+const choiceBytes = 60
 
 type openAIUsage struct {
 	Input         *int64         `json:"input_tokens"`
@@ -331,9 +357,15 @@ type openAIDetails struct {
 
 func (o *openAI) read(p *picker) {
 	if o.chat {
+		if raw := p.got["choices"]; len(raw) > 2 {
+			o.came += textTokens(raw[min(choiceBytes, len(raw)-1):])
+		}
 		o.about(p.str("id"), p.str("model"), p.str("service_tier"))
 		o.count(p.got["usage"])
 		return
+	}
+	if raw := p.got["delta"]; len(raw) > 0 {
+		o.came += textTokens(raw)
 	}
 	switch kind := p.str("type"); kind {
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done":

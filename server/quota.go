@@ -138,7 +138,7 @@ func (h handlers) teamBudget(ctx context.Context, teamID string) (api.BudgetOfTe
 	return api.BudgetOfTeam{LimitNano: b.LimitNano, CountTokens: b.CountTokens, Thresholds: append([]int64{}, b.Thresholds...), Overage: b.Overage, OverageCapNano: b.OverageCapNano,
 		GraceSeconds: b.GraceSeconds, Tell: api.TellWays{App: b.TellApp, Mail: b.TellMail, Webhooks: b.TellWebhooks},
 		Standing: api.BudgetStanding{Period: st.Period, ResetsAt: st.ResetsAt, SpentNano: st.SpentNano, SandboxNano: st.SandboxNano, TokensNano: st.TokensNano,
-			TokensUnknown: st.TokensUnknown, ReservedNano: st.ReservedNano, LeftNano: st.Left(), RateNanoPerHour: st.RateNano, ExhaustedAt: st.ExhaustedAt, Percent: st.Percent,
+			TokensUnknown: st.TokensUnknown, TokensEstimateNano: st.TokensEstimateNano, ReservedNano: st.ReservedNano, LeftNano: st.Left(), RateNanoPerHour: st.RateNano, ExhaustedAt: st.ExhaustedAt, Percent: st.Percent,
 			State: api.BudgetStandingState(st.State)},
 		Alerts: list(alerts, func(a quota.Alert) api.BudgetAlert {
 			return api.BudgetAlert{Scope: a.Scope, ScopeId: a.ScopeID, Period: a.Period, Percent: a.Percent, Used: a.Used, Limit: a.LimitAt, NotedAt: a.NotedAt}

@@ -18,27 +18,27 @@ var _ tokens.Store = (*Tokens)(nil)
 func NewTokens(db *DB) *Tokens { return &Tokens{db} }
 
 const requestColumns = `id, team_id, workspace_id, project_id, session_id, user_id, agent, account_id, source, external_id, api, model, upstream, status, error,
-	attempts, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cache_write_hour_tokens, reasoning_tokens, price_id, cost_nano, first_byte_ms,
+	attempts, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cache_write_hour_tokens, reasoning_tokens, price_id, cost_nano, estimate_nano, first_byte_ms,
 	duration_ms, at`
 
 func scanRequest(s scanner) (r tokens.Request, err error) {
 	err = s.Scan(&r.ID, &r.TeamID, &r.WorkspaceID, &r.ProjectID, &r.SessionID, &r.UserID, &r.Agent, &r.AccountID, &r.Source, &r.ExternalID, &r.API, &r.Model,
-		&r.Upstream, &r.Status, &r.Error, &r.Attempts, &r.Input, &r.Output, &r.CacheRead, &r.CacheWrite, &r.CacheWriteHour, &r.Reasoning, &r.PriceID, &r.CostNano,
+		&r.Upstream, &r.Status, &r.Error, &r.Attempts, &r.Input, &r.Output, &r.CacheRead, &r.CacheWrite, &r.CacheWriteHour, &r.Reasoning, &r.PriceID, &r.CostNano, &r.EstimateNano,
 		&r.FirstByteMs, &r.DurationMs, &r.At)
 	return r, err
 }
 
 // Keep inserts a request, or completes the one of the same session, source and external id that is under way. What is complete stays.
 func (s *Tokens) Keep(ctx context.Context, r tokens.Request) (bool, error) {
-	return inserted(s.db.Exec(ctx, `INSERT INTO model_requests (`+requestColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+	return inserted(s.db.Exec(ctx, `INSERT INTO model_requests (`+requestColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (session_id, source, external_id) DO UPDATE SET model = excluded.model, upstream = excluded.upstream, status = excluded.status,
 		error = excluded.error, attempts = excluded.attempts, input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
 		cache_read_tokens = excluded.cache_read_tokens, cache_write_tokens = excluded.cache_write_tokens,
 		cache_write_hour_tokens = excluded.cache_write_hour_tokens, reasoning_tokens = excluded.reasoning_tokens, price_id = excluded.price_id,
-		cost_nano = excluded.cost_nano, first_byte_ms = excluded.first_byte_ms, duration_ms = excluded.duration_ms
+		cost_nano = excluded.cost_nano, estimate_nano = excluded.estimate_nano, first_byte_ms = excluded.first_byte_ms, duration_ms = excluded.duration_ms
 		WHERE model_requests.error = 'under_way' AND excluded.error <> 'under_way'`,
 		r.ID, r.TeamID, r.WorkspaceID, r.ProjectID, r.SessionID, r.UserID, r.Agent, r.AccountID, r.Source, r.ExternalID, r.API, r.Model, r.Upstream, r.Status,
-		r.Error, r.Attempts, r.Input, r.Output, r.CacheRead, r.CacheWrite, r.CacheWriteHour, r.Reasoning, r.PriceID, r.CostNano, r.FirstByteMs, r.DurationMs, r.At))
+		r.Error, r.Attempts, r.Input, r.Output, r.CacheRead, r.CacheWrite, r.CacheWriteHour, r.Reasoning, r.PriceID, r.CostNano, r.EstimateNano, r.FirstByteMs, r.DurationMs, r.At))
 }
 
 // CutUnderWay marks what was under way when an earlier server died.
@@ -94,11 +94,12 @@ func (s *Tokens) sums(ctx context.Context, column string, ids []string) (map[str
 	return out, nil
 }
 
-// SpentOnModels is what a team's requests that began in [from, to) cost, and how many do not know.
-func (s *Tokens) SpentOnModels(ctx context.Context, teamID string, from, to int64) (nano, unknown int64, err error) {
-	err = s.db.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(cost_nano), 0) AS BIGINT), CAST(COALESCE(SUM(CASE WHEN cost_nano IS NULL AND price_id <> 'included' THEN 1 ELSE 0 END), 0) AS BIGINT)
-		FROM model_requests WHERE team_id = {team?} AND at >= ? AND at < ?`, teamID, from, to).Scan(&nano, &unknown)
-	return nano, unknown, err
+// SpentOnModels is what a team's requests that began in [from, to) cost, how many do not know, and what those may have cost.
+func (s *Tokens) SpentOnModels(ctx context.Context, teamID string, from, to int64) (nano, unknown, estimate int64, err error) {
+	err = s.db.QueryRow(ctx, `SELECT CAST(COALESCE(SUM(cost_nano), 0) AS BIGINT), CAST(COALESCE(SUM(CASE WHEN cost_nano IS NULL AND price_id <> 'included' THEN 1 ELSE 0 END), 0) AS BIGINT),
+		CAST(COALESCE(SUM(CASE WHEN cost_nano IS NULL THEN estimate_nano END), 0) AS BIGINT) FROM model_requests WHERE team_id = {team?} AND at >= ? AND at < ?`, teamID, from, to).
+		Scan(&nano, &unknown, &estimate)
+	return nano, unknown, estimate, err
 }
 
 // Requests lists requests, newest first.

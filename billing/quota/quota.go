@@ -290,8 +290,8 @@ type Config struct {
 	DefaultPlan func(ctx context.Context) string
 	// InstanceLimit is the instance's budget; nil = no bound.
 	InstanceLimit func(ctx context.Context) (limitNano int64, limited bool, err error)
-	// Tokens is what models cost a team in [from, to), and how many answers have no known cost; nil = nobody meters.
-	Tokens func(ctx context.Context, teamID string, from, to int64) (nano, unknown int64, err error)
+	// Tokens is what models cost a team in [from, to), how many answers have no known cost, and what those may have cost; nil = nobody meters.
+	Tokens func(ctx context.Context, teamID string, from, to int64) (nano, unknown, estimate int64, err error)
 	// PastDueDays is for how long a team whose payment failed goes on.
 	PastDueDays int
 	// GraceSeconds is for how long work goes on after its limit where a team says nothing.

@@ -36,6 +36,7 @@ type house struct {
 	def      string // the default plan
 	instance int64  // budget; < 0 = none
 	tokens   int64
+	guessed  int64 // what answers of unknown cost may have cost
 	changed  []string
 	q        *quota.Service
 	l        *billing.Ledger
@@ -55,11 +56,11 @@ func (h *house) open() {
 	h.q = quota.New(quota.Config{Store: store.NewQuota(h.db), Now: func() int64 { return h.l.Now() }, PastDueDays: 7, GraceSeconds: 300,
 		DefaultPlan:   func(context.Context) string { return h.def },
 		InstanceLimit: func(context.Context) (int64, bool, error) { return h.instance, h.instance >= 0, nil },
-		Tokens: func(_ context.Context, _ string, from, to int64) (int64, int64, error) {
+		Tokens: func(_ context.Context, _ string, from, to int64) (int64, int64, int64, error) {
 			if to-from <= hour+1 {
-				return 0, 0, nil
+				return 0, 0, 0, nil
 			}
-			return h.tokens, 2, nil
+			return h.tokens, 2, h.guessed, nil
 		}})
 	h.q.OnChanged(func(teamID string) { h.changed = append(h.changed, teamID) })
 	now := func() time.Time { return time.UnixMilli(h.at) }
@@ -316,9 +317,9 @@ func TestBudgetsHold(t *testing.T) {
 			t.Errorf("standing %+v", st)
 		}
 		// Models count where the team says so.
-		h.tokens = price * 3 / 4
+		h.tokens, h.guessed = price/2, price/4
 		set(func(b *quota.Budget) { b.CountTokens = true })
-		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.SpentNano != price+price*3/4 || st.State != quota.Warned || st.TokensNano != price*3/4 {
+		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.SpentNano != price+price*3/4 || st.State != quota.Warned || st.TokensNano != price/2 || st.TokensEstimateNano != price/4 {
 			t.Errorf("with models: %+v, %v", st, err)
 		}
 		h.do(h.q.AdmitTokens(h.ctx, team, user))
@@ -365,7 +366,7 @@ func TestBudgetsHold(t *testing.T) {
 		h.do(h.l.Afford(h.ctx, run("i", user)))
 		// The month turns: everything is there again.
 		h.do(h.l.Still(h.ctx, run("a", user), 0, executors.ByServer))
-		h.instance, h.tokens = -1, 0
+		h.instance, h.tokens, h.guessed = -1, 0, 0
 		h.at = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 		if st, err = h.q.TeamStanding(h.ctx, team); err != nil || st.SpentNano != 0 || st.Period != "2026-12" || st.State != quota.OK {
 			t.Errorf("in December: %+v, %v", st, err)

@@ -37,15 +37,17 @@ type Standing struct {
 	SandboxNano   int64 // what sandboxes cost this month
 	TokensNano    int64 // what models cost, as far as it is known
 	TokensUnknown int64 // answers of models whose cost nobody knows
-	SpentNano     int64 // what counts in the budget
-	ReservedNano  int64 // held back for starts
-	RateNano      int64 // an hour, of what runs now, and of models by their last hour where they count
-	LimitNano     *int64
-	StopAt        *int64 // what may be spent before work is stopped: the limit, or the limit with its overage
-	Percent       *int64 // of the limit, rounded down
-	ExhaustedAt   *int64 // when StopAt is reached at this rate; nil = not this month
-	State         State
-	Running       []Running
+	// TokensEstimateNano is what those may have cost, rather too much: a budget counts it, else who breaks answers off would ask for nothing.
+	TokensEstimateNano int64
+	SpentNano          int64 // what counts in the budget
+	ReservedNano       int64 // held back for starts
+	RateNano           int64 // an hour, of what runs now, and of models by their last hour where they count
+	LimitNano          *int64
+	StopAt             *int64 // what may be spent before work is stopped: the limit, or the limit with its overage
+	Percent            *int64 // of the limit, rounded down
+	ExhaustedAt        *int64 // when StopAt is reached at this rate; nil = not this month
+	State              State
+	Running            []Running
 }
 
 // Left is what may still be spent; nil = without bound.
@@ -115,19 +117,19 @@ func (s *Service) teamStanding(ctx context.Context, teamID string, m month) (Sta
 		out.RateNano = plus(out.RateNano, r.PriceNano)
 	}
 	if s.cfg.Tokens != nil {
-		if out.TokensNano, out.TokensUnknown, err = s.cfg.Tokens(ctx, teamID, m.from, m.to); err != nil {
+		if out.TokensNano, out.TokensUnknown, out.TokensEstimateNano, err = s.cfg.Tokens(ctx, teamID, m.from, m.to); err != nil {
 			return out, fmt.Errorf("reading what models cost: %w", err)
 		}
 	}
 	out.SpentNano = out.SandboxNano
 	if out.Budget.CountTokens {
-		out.SpentNano = plus(out.SpentNano, out.TokensNano)
+		out.SpentNano = plus(plus(out.SpentNano, out.TokensNano), out.TokensEstimateNano)
 		if s.cfg.Tokens != nil {
-			lately, _, err := s.cfg.Tokens(ctx, teamID, m.now-hourMs, m.now+1)
+			lately, _, guessed, err := s.cfg.Tokens(ctx, teamID, m.now-hourMs, m.now+1)
 			if err != nil {
 				return out, fmt.Errorf("reading what models cost lately: %w", err)
 			}
-			out.RateNano = plus(out.RateNano, lately)
+			out.RateNano = plus(plus(out.RateNano, lately), guessed)
 		}
 	}
 	held, err := s.cfg.Store.Reservations(ctx, m.now)

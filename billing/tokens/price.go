@@ -214,6 +214,54 @@ func (m *Meter) price(ctx context.Context, r *Request) error {
 	return nil
 }
 
+// mostVariant is how many times the usual price one is guessed to be that is not in the table: what is served first costs twice as much.
+const mostVariant = 2
+
+// estimate works out what a request may have cost whose cost is not known.
+func (m *Meter) estimate(ctx context.Context, r *Request) error {
+	if r.CostNano != nil || r.Subscription {
+		return nil
+	}
+	t := r.Tokens
+	if t.Input == nil {
+		t.Input = r.Guess.Input
+	}
+	if t.Output == nil {
+		t.Output = r.Guess.Output
+	}
+	if t.Input == nil || t.Output == nil {
+		return nil
+	}
+	all, err := m.table(ctx)
+	if err != nil {
+		return err
+	}
+	prompt, _ := t.Prompt()
+	for _, model := range []string{r.Model, r.Asked} {
+		times := int64(1)
+		p, ok := Find(all, model, r.Variant, prompt, r.At)
+		if !ok && r.Variant != "" {
+			times = mostVariant
+			p, ok = Find(all, model, "", prompt, r.At)
+		}
+		if !ok {
+			continue
+		}
+		parts := [][2]int64{}
+		for name, n := range r.Uses {
+			base, variant, _ := strings.Cut(name, "@")
+			if use, ok := Find(all, base, variant, 0, r.At); ok {
+				parts = append(parts, [2]int64{n, use.InputNano})
+			}
+		}
+		if cost, uses := p.Cost(t), total(parts); cost != nil && uses != nil {
+			r.EstimateNano = new(*cost*times + *uses)
+		}
+		return nil
+	}
+	return nil
+}
+
 // Price is what a model costs at a time, for prompts of an ordinary length; false when the table does not say.
 func (m *Meter) Price(ctx context.Context, model string, at int64) (Price, bool, error) {
 	all, err := m.table(ctx)

@@ -93,11 +93,14 @@ type Request struct {
 	Error       string // "" = answered
 	Attempts    int
 	Tokens
-	PriceID     string // set by Record
-	CostNano    *int64 // set by Record; nil = unknown
-	FirstByteMs int64
-	DurationMs  int64
-	At          int64 // ms UTC: when it began
+	PriceID  string // set by Record
+	CostNano *int64 // set by Record; nil = unknown
+	// EstimateNano is set by Record where CostNano is not known: what it may have cost, rather too much. Budgets count it; people are shown
+	// that the cost is unknown. nil = nobody can say that either.
+	EstimateNano *int64
+	FirstByteMs  int64
+	DurationMs   int64
+	At           int64 // ms UTC: when it began
 
 	// What its price depends on beside the model; not kept.
 
@@ -111,6 +114,8 @@ type Request struct {
 	Uses map[string]int64
 	// Unpriced says that something was used whose price is not in the table: the cost is unknown.
 	Unpriced bool
+	// Guess is what may have been used, rather too much, where Tokens do not know it.
+	Guess Tokens
 }
 
 // Sum is what several requests used and cost. A count that some request does not know is the sum of those that do; how many do not
@@ -144,8 +149,8 @@ type Store interface {
 	// SumsBySession and SumsByWorkspace return sums by id; who has none is absent.
 	SumsBySession(ctx context.Context, ids []string) (map[string]Sum, error)
 	SumsByWorkspace(ctx context.Context, ids []string) (map[string]Sum, error)
-	// SpentOnModels is what a team's requests that began in [from, to) cost, and how many do not know.
-	SpentOnModels(ctx context.Context, teamID string, from, to int64) (nano, unknown int64, err error)
+	// SpentOnModels is what a team's requests that began in [from, to) cost, how many do not know, and what those may have cost.
+	SpentOnModels(ctx context.Context, teamID string, from, to int64) (nano, unknown, estimate int64, err error)
 	Requests(ctx context.Context, f Filter, p page.Page) (items []Request, next string, err error)
 	// GatewaySpan is when a session's agent could reach the gateway; until 0 = it still can. False: never.
 	GatewaySpan(ctx context.Context, sessionID string) (from, until int64, ok bool, err error)
@@ -214,11 +219,14 @@ func (m *Meter) Record(ctx context.Context, r Request) error {
 		r.ExternalID = r.ID
 	}
 	r.Attempts = max(r.Attempts, 1)
-	r.PriceID, r.CostNano = "", nil
+	r.PriceID, r.CostNano, r.EstimateNano = "", nil, nil
 	if r.Error != ErrUnderWay {
 		if err := m.price(ctx, &r); err != nil {
 			return err
 		}
+	}
+	if err := m.estimate(ctx, &r); err != nil {
+		return err
 	}
 	fresh, err := m.cfg.Store.Keep(ctx, r)
 	if err != nil {
@@ -230,7 +238,8 @@ func (m *Meter) Record(ctx context.Context, r Request) error {
 	return nil
 }
 
-// Begin keeps that a request was begun: should the server die before Record, it is there, and what it used is unknown.
+// Begin keeps that a request was begun: should the server die before Record, it is there, what it used is unknown, and budgets count its
+// Guess.
 func (m *Meter) Begin(ctx context.Context, r Request) error {
 	r.Error, r.Status = ErrUnderWay, 0
 	return m.Record(ctx, r)
@@ -254,8 +263,8 @@ func (m *Meter) OfWorkspaces(ctx context.Context, ids ...string) (map[string]Sum
 	return m.cfg.Store.SumsByWorkspace(ctx, ids)
 }
 
-// Spent is what a team's requests that began in [from, to) cost, and how many of them nobody knows the cost of.
-func (m *Meter) Spent(ctx context.Context, teamID string, from, to int64) (nano, unknown int64, err error) {
+// Spent is what a team's requests that began in [from, to) cost, how many of them nobody knows the cost of, and what those may have cost.
+func (m *Meter) Spent(ctx context.Context, teamID string, from, to int64) (nano, unknown, estimate int64, err error) {
 	return m.cfg.Store.SpentOnModels(ctx, teamID, from, to)
 }
 

@@ -158,21 +158,27 @@ func TestUnknownIsCountedAndIsNotZero(t *testing.T) {
 		priced.Input, priced.Output = n(1000), n(0)
 		unknown.Input = n(50)
 		included.Input, included.Output, included.Subscription = n(7), n(1), true
-		for _, r := range []tokens.Request{priced, unknown, included} {
+		// For budgets: what was guessed, and what is paid beside the tokens or served otherwise than the table knows.
+		unknown.Guess = tokens.Tokens{Input: n(9), Output: n(100)}
+		beside, otherwise, nobodys := request(team, "d"), request(team, "e"), request(team, "f")
+		beside.Input, beside.Output, beside.Unpriced = n(1000), n(0), true
+		otherwise.Input, otherwise.Output, otherwise.Variant = n(1000), n(0), "of-its-own"
+		nobodys.Input, nobodys.Output, nobodys.Model = n(1000), n(0), "nobody-knows"
+		for _, r := range []tokens.Request{priced, unknown, included, beside, otherwise, nobodys} {
 			if err := m.Record(ctx, r); err != nil {
 				t.Fatal(err)
 			}
 		}
 		sums, err := m.OfWorkspaces(ctx, "ws_1")
-		want := tokens.Sum{Input: 1057, Output: 1, CostNano: 5_000_000, Requests: 3, Unknown: 1, Included: 1, Source: tokens.FromGateway}
+		want := tokens.Sum{Input: 4057, Output: 1, CostNano: 5_000_000, Requests: 6, Unknown: 4, Included: 1, Source: tokens.FromGateway}
 		if err != nil || sums["ws_1"] != want {
 			t.Fatalf("sums %+v, %v", sums, err)
 		}
-		nano, missing, err := m.Spent(ctx, team, at.UnixMilli(), at.UnixMilli()+1)
-		if err != nil || nano != 5_000_000 || missing != 1 {
-			t.Fatalf("spent %d, unknown %d, %v", nano, missing, err)
+		nano, missing, estimate, err := m.Spent(ctx, team, at.UnixMilli(), at.UnixMilli()+1)
+		if err != nil || nano != 5_000_000 || missing != 4 || estimate != 50*5_000+100*25_000+5_000_000+2*5_000_000 {
+			t.Fatalf("spent %d, unknown %d, about %d, %v", nano, missing, estimate, err)
 		}
-		if nano, missing, err = m.Spent(ctx, team, at.UnixMilli()+1, at.UnixMilli()+2); err != nil || nano != 0 || missing != 0 {
+		if nano, missing, _, err = m.Spent(ctx, team, at.UnixMilli()+1, at.UnixMilli()+2); err != nil || nano != 0 || missing != 0 {
 			t.Fatalf("spent later %d, %d, %v", nano, missing, err)
 		}
 	})

@@ -17,7 +17,7 @@ func (h *house) buildQuota(publisher events.Publisher) {
 		DefaultPlan: func(ctx context.Context) string { return h.settings.Values(ctx).DefaultPlan },
 		InstanceLimit: func(ctx context.Context) (int64, bool, error) {
 			return h.settings.Values(ctx).MonthlyBudgetUSD * billing.Nano, true, nil
-		}, Tokens: func(ctx context.Context, teamID string, from, to int64) (int64, int64, error) {
+		}, Tokens: func(ctx context.Context, teamID string, from, to int64) (int64, int64, int64, error) {
 			return h.tokens.Spent(ctx, teamID, from, to)
 		}, Events: publisher, Audit: h.audit, Log: h.log.With("room", "quota")})
 }

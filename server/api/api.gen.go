@@ -2927,6 +2927,9 @@ type BudgetStanding struct {
 	SpentNano int64               `json:"spent_nano"`
 	State     BudgetStandingState `json:"state"`
 
+	// TokensEstimateNano What those may have cost, rather too much; counts in the budget where models do
+	TokensEstimateNano int64 `json:"tokens_estimate_nano"`
+
 	// TokensNano What models cost, as far as it is known
 	TokensNano int64 `json:"tokens_nano"`
 

@@ -4560,6 +4560,11 @@ export interface components {
             state: "ok" | "warned" | "grace" | "stopped" | "overage";
             /**
              * Format: int64
+             * @description What those may have cost, rather too much; counts in the budget where models do
+             */
+            tokens_estimate_nano: number;
+            /**
+             * Format: int64
              * @description What models cost, as far as it is known
              */
             tokens_nano: number;

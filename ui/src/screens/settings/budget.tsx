@@ -70,7 +70,12 @@ function Standing({ budget: b }: { budget: Budget }) {
         <Fact label="Sandboxes">{usd(s.sandbox_nano)}</Fact>
         <Fact
           label={b.count_tokens ? "Models" : "Models, not counted"}
-          more={s.tokens_unknown > 0 && `${s.tokens_unknown} answers without a known price are not in it`}
+          more={
+            s.tokens_unknown > 0 &&
+            (b.count_tokens && s.tokens_estimate_nano > 0
+              ? `${s.tokens_unknown} answers of unknown cost are not in it; the budget counts an estimate of ${usd(s.tokens_estimate_nano)} for them`
+              : `${s.tokens_unknown} answers without a known price are not in it`)
+          }
         >
           {s.tokens_unknown > 0 && s.tokens_nano === 0 ? "unknown" : usd(s.tokens_nano)}
         </Fact>

@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/parawork/parawork/billing/tokens"
+)
+
+// Where the usage is not told, it is guessed, rather too high than too low: a budget counts the guess. Else an agent that breaks answers off
+// before their end would ask for nothing. Nobody is shown a guess as what was used.
+const (
+	guessBytes = 3    // of text in a token; four are usual
+	guessRun   = 4096 // bytes without a break are no text but a picture or the like...
+	guessFile  = 2000 // ...which takes about so many tokens, however many bytes it has
+	// guessSecond is how many tokens come out in a second, shown or not: what a model thinks is often kept to itself.
+	guessSecond = 50
+)
+
+// guessPrompt is how many tokens the body of a request may be.
+func guessPrompt(body []byte) (n int64) {
+	text, run := int64(0), int64(0)
+	end := func() {
+		if run >= guessRun {
+			n += guessFile
+		} else {
+			text += run
+		}
+		run = 0
+	}
+	for _, c := range body {
+		switch {
+		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_' || c == '=':
+			run++
+		default:
+			end()
+			text++
+		}
+	}
+	end()
+	return n + text/guessBytes
+}
+
+// guess notes what may have been used where the answer does not say it. t is who read it, nil where nobody could; read is how many bytes came.
+func (c *call) guess(t tally, read int64) {
+	if c.begun != nil {
+		<-c.begun // the prompt is guessed beside the question
+	}
+	out := read / guessBytes
+	if t != nil {
+		out = t.seen()
+	}
+	out = max(out, int64(time.Since(c.asking)/time.Second)*guessSecond)
+	c.record.Guess = tokens.Tokens{Input: new(c.prompt), Output: new(out)}
+}
+
+// textTokens is how many tokens a piece of an answer may be, by the bytes it has as JSON.
+func textTokens(raw []byte) int64 { return max(int64(len(raw)-2)/guessBytes, 1) }
