@@ -87,6 +87,7 @@ func TestChatCompletionsTellTheirUsageToUsAlone(t *testing.T) {
 		`{"model":"gpt-5.5","stream":true}`:                                                {`{"stream_options":{"include_usage":true},"model":"gpt-5.5","stream":true}`, false},
 		`{"model":"gpt-5.5","stream":true,"stream_options":{"include_usage":true}}`:        {`{"model":"gpt-5.5","stream":true,"stream_options":{"include_usage":true}}`, true},
 		`{"stream_options":{"x":1,"include_usage":false},"model":"gpt-5.5","stream":true}`: {`{"stream_options":{"include_usage":true,"x":1},"model":"gpt-5.5","stream":true}`, false},
+		`{"model":"gpt-5.5","stream":true,"stream_options":{"Include_Usage":true}}`:        {`{"model":"gpt-5.5","stream":true,"stream_options":{"Include_Usage":true,"include_usage":true}}`, false},
 		`{"model":"gpt-5.5","stream":true,"stream_options":null}`:                          {`{"model":"gpt-5.5","stream":true,"stream_options":{"include_usage":true}}`, false},
 	} {
 		h := newHouse(t)

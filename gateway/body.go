@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 )
 
 // asked is what the gateway looks at in a request.
 type asked struct {
 	model      string
+	beside     []string // other models that it may lead to: those of tools, and those that answer where the first one does not
 	stream     bool
 	background bool
 	tier       string // service_tier
@@ -25,10 +27,15 @@ type span struct{ from, end int }
 var (
 	errNotJSON = errors.New("the request is not a JSON object")
 	errTwice   = errors.New("the request names a field twice that decides what it is")
+	errLetters = errors.New("the request names a field in other letters than its provider that decides what it is")
+	errBoolean = errors.New("stream and background are true or false")
 )
 
-// look reads the members of a request that decide what it is. Such a member named twice could be read in another way by the provider than
-// here: it is refused.
+// deciding are the members that decide what a request is.
+var deciding = []string{"model", "stream", "stream_options", "background", "service_tier", "tools", "models", "fallbacks", "fallback", "fallback_model", "fallback_models"}
+
+// look reads the members of a request that decide what it is. Such a member named twice, or in other letters, could be read in another way by
+// the provider than here: it is refused.
 func look(body []byte) (a asked, err error) {
 	if !json.Valid(body) {
 		return a, errNotJSON
@@ -52,8 +59,13 @@ func look(body []byte) (a asked, err error) {
 		i = blank(body, blank(body, end)+1) // behind the colon
 		end = value(body, i)
 		raw := body[i:end]
-		switch key {
-		case "model", "stream", "stream_options", "background", "service_tier":
+		for _, name := range deciding {
+			if key != name && strings.EqualFold(key, name) {
+				return a, errLetters
+			}
+			if key != name {
+				continue
+			}
 			if seen[key] {
 				return a, errTwice
 			}
@@ -63,23 +75,80 @@ func look(body []byte) (a asked, err error) {
 		case "model":
 			_ = json.Unmarshal(raw, &a.model)
 		case "stream":
-			a.streamed, a.stream = true, bytes.Equal(raw, []byte("true"))
+			a.streamed = true
+			if a.stream, err = boolean(raw); err != nil {
+				return a, err
+			}
 		case "background":
-			a.background = bytes.Equal(raw, []byte("true"))
+			if a.background, err = boolean(raw); err != nil {
+				return a, err
+			}
 		case "service_tier":
 			_ = json.Unmarshal(raw, &a.tier)
 		case "stream_options":
 			a.options = span{i, end}
-			var o struct {
-				IncludeUsage bool `json:"include_usage"`
-			}
+			var o map[string]json.RawMessage // a struct would take other letters for it
 			_ = json.Unmarshal(raw, &o)
-			a.usage = o.IncludeUsage
+			a.usage = string(o["include_usage"]) == "true" && bytes.Count(raw, []byte("include_usage")) == 1 // twice, it is written anew
+		case "tools", "models", "fallbacks", "fallback", "fallback_model", "fallback_models":
+			a.beside = append(a.beside, named(raw)...)
 		}
 		i = end
 	}
 	a.empty = len(seen) == 0 && body[blank(body, a.start)] == '}'
 	return a, nil
+}
+
+// boolean reads one. What is taken for true elsewhere, such as 1, could be read in another way by the provider than here.
+func boolean(raw []byte) (bool, error) {
+	switch string(raw) {
+	case "true":
+		return true, nil
+	case "false", "null":
+		return false, nil
+	}
+	return false, errBoolean
+}
+
+// named are the models a value names: itself, its elements, or their model.
+func named(raw []byte) (out []string) {
+	name := func(raw []byte) {
+		var s string
+		if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) == nil {
+			out = append(out, s)
+		}
+	}
+	switch raw[0] {
+	case '"':
+		name(raw)
+	case '{':
+		for i := blank(raw, 1); raw[i] != '}'; i = blank(raw, i) {
+			if raw[i] == ',' {
+				i = blank(raw, i+1)
+			}
+			var key string
+			end := value(raw, i)
+			_ = json.Unmarshal(raw[i:end], &key)
+			i = blank(raw, blank(raw, end)+1)
+			end = value(raw, i)
+			if strings.EqualFold(key, "model") { // each, where there are several
+				name(raw[i:end])
+			}
+			i = end
+		}
+	case '[':
+		for i := blank(raw, 1); raw[i] != ']'; i = blank(raw, i) {
+			if raw[i] == ',' {
+				i = blank(raw, i+1)
+			}
+			end := value(raw, i)
+			if raw[i] != '[' {
+				out = append(out, named(raw[i:end])...)
+			}
+			i = end
+		}
+	}
+	return out
 }
 
 // blank returns the first place from i on that is no white space.

@@ -153,15 +153,24 @@ func fitting(all []Limit, model string) (fit []Limit, forbidden bool) {
 	return fit, false
 }
 
-// admit lets a request for a model through, holds it back for its minute, or refuses it. Errors: model_not_allowed, model_rate_limited.
-func (r *rules) admit(ctx context.Context, team, model string) error {
+func notAllowed(model string) error {
+	return fault.New(fault.Forbidden, "model_not_allowed", "Your team does not allow the model %.200s. Choose another one, or ask an admin of the team (Settings, Models).", model).With("model", model)
+}
+
+// admit lets a request for a model, which may lead to others beside it, through, holds it back for its minute, or refuses it. Errors: model_not_allowed, model_rate_limited.
+func (r *rules) admit(ctx context.Context, team, model string, beside ...string) error {
 	all, err := r.of(ctx, team)
 	if err != nil || len(all) == 0 {
 		return err
 	}
+	for _, other := range beside {
+		if _, forbidden := fitting(all, other); forbidden {
+			return notAllowed(other)
+		}
+	}
 	fit, forbidden := fitting(all, model)
 	if forbidden {
-		return fault.New(fault.Forbidden, "model_not_allowed", "Your team does not allow the model %s. Choose another one, or ask an admin of the team (Settings, Models).", model).With("model", model)
+		return notAllowed(model)
 	}
 	for held := time.Duration(0); ; {
 		wait, rule := r.take(team, fit)

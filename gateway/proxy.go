@@ -100,7 +100,7 @@ func (c *call) prepare() (err error) {
 				return err
 			}
 		}
-		if err := c.s.rules.admit(ctx, g.TeamID, c.asked.model); err != nil {
+		if err := c.s.rules.admit(ctx, g.TeamID, c.asked.model, c.asked.beside...); err != nil {
 			return err
 		}
 	}

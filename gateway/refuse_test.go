@@ -142,6 +142,10 @@ func TestWhatIsNotTaken(t *testing.T) {
 		"a model of spaces":  {"POST", "/anthropic/v1/messages", `{"model":"a b"}`, "gateway_bad_request", 400},
 		"two models":         {"POST", "/anthropic/v1/messages", `{"model":"a","model":"b"}`, "gateway_bad_request", 400},
 		"two, one in escape": {"POST", "/anthropic/v1/messages", `{"model":"a","mod\u0065l":"b"}`, "gateway_bad_request", 400},
+		"in other letters":   {"POST", "/anthropic/v1/messages", `{"model":"a","Model":"b"}`, "gateway_bad_request", 400},
+		"of other letters":   {"POST", "/openai/v1/responses", `{"model":"a","bac\u212Aground":true}`, "gateway_bad_request", 400},
+		"a stream as number": {"POST", "/openai/v1/chat/completions", `{"model":"a","stream":1}`, "gateway_bad_request", 400},
+		"background in text": {"POST", "/openai/v1/responses", `{"model":"a","background":"true"}`, "gateway_bad_request", 400},
 		"in the background":  {"POST", "/openai/v1/responses", `{"model":"a","background":true}`, "gateway_background", 400},
 		"too large":          {"POST", "/anthropic/v1/messages", `{"model":"a","x":"` + strings.Repeat("x", 300) + `"}`, "gateway_body_too_large", 413},
 	} {
@@ -209,6 +213,24 @@ func TestOnlyAllowedModels(t *testing.T) {
 		if got := try(model); got != want {
 			t.Errorf("%s: %d, not %d", model, got, want)
 		}
+	}
+	// Nor by another way of writing it, or beside the one that answers.
+	for _, body := range []string{
+		`{"model":"Claude-Opus-4-8","stream":true}`,
+		`{"model":"claude-haiku-4-5","stream":true,"tools":[{"name":"x"},{"type":"advisor_20260301","name":"advisor","model":"claude-opus-4-8"}]}`,
+		`{"model":"claude-haiku-4-5","stream":true,"models":["claude-opus-4-7","claude-opus-4-8"]}`,
+		`{"model":"claude-haiku-4-5","stream":true,"fallbacks":[{"model":"claude-opus-4-8"}]}`,
+	} {
+		if resp, text := h.post("/anthropic/v1/messages", body); resp.StatusCode != 400 || resp.Header.Get("X-Parawork-Error") != "model_not_allowed" {
+			t.Errorf("%s: %d %s", body, resp.StatusCode, text)
+		}
+	}
+	if resp, text := h.post("/anthropic/v1/messages", `{"model":"claude-haiku-4-5","stream":true,"tools":[{"type":"advisor_20260301","model":"claude-opus-4-7"}]}`); resp.StatusCode != 200 {
+		t.Errorf("an allowed one beside: %d %s", resp.StatusCode, text)
+	}
+	set(h.team, gateway.Limit{Model: "claude-opus-4-8"})
+	if got := try("CLAUDE-opus-4-8-20260401"); got != 400 {
+		t.Errorf("in other letters: %d", got)
 	}
 	set(h.team)
 	if got := try("gpt-5.5"); got != 200 {

@@ -78,16 +78,17 @@ func (w what) fits(model string) int {
 	return 0
 }
 
-// Matches reports whether a pattern, a name or the beginning of names followed by *, fits a model's name, dated or not. "*" fits all.
+// Matches reports whether a pattern, a name or the beginning of names followed by *, fits a model's name, dated or not, in whatever letters:
+// some providers take any. "*" fits all.
 func Matches(pattern, model string) (how int) {
 	if pattern == "*" {
 		return 1
 	}
-	w, ok := parse(pattern)
+	w, ok := parse(strings.ToLower(pattern))
 	if !ok || w.variant != "" || w.above != 0 {
 		return 0
 	}
-	return w.fits(model)
+	return w.fits(strings.ToLower(model))
 }
 
 // Find returns the price of a model at a time for a prompt of so many tokens. The best fitting name wins; of one name an operator's row
