@@ -73,7 +73,11 @@ func (c *call) finish(result string) {
 		if out == nil {
 			out = c.record.Guess.Output
 		}
-		c.s.rules.used(c.grant.TeamID, c.asked.model, sum(in, out, t.CacheWrite, t.CacheWriteHour))
+		n := sum(in, out, t.CacheWrite, t.CacheWriteHour)
+		for _, b := range c.record.Beside {
+			n += sum(b.Input, b.Output, b.CacheWrite, b.CacheWriteHour)
+		}
+		c.s.rules.used(c.grant.TeamID, c.asked.model, n)
 	}
 	c.s.counts.ended(c.route.api, result)
 }
@@ -233,7 +237,7 @@ func (c *call) outcome(ctx context.Context, t tally, readErr, writeErr error) st
 	if t != nil && !c.record.Unpriced {
 		u, whole = t.used()
 		r := &c.record
-		r.Tokens, r.Variant, r.Uses, r.Unpriced = u.Tokens, u.variant, u.uses, u.unpriced
+		r.Tokens, r.Variant, r.Uses, r.Unpriced, r.Beside = u.Tokens, u.variant, u.uses, u.unpriced, u.beside
 		if modelOK(u.model) {
 			r.Model = u.model
 		}

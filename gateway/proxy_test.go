@@ -98,6 +98,37 @@ func TestEachPieceGoesOnAtOnce(t *testing.T) {
 	wants(t, h.row(), fmt.Sprintf(`200 "" in 100 out 7 read 20 write 8 hour 4 reasoning ? cost %d`, opusCost))
 }
 
+// A summary on the way, and what another model is asked on the way, are billed beside the counts of the answer: its iterations tell them.
+func TestWhatIsAskedOnTheWayIsCounted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ iterations, want string }{
+		"a summary": {`[{"type":"compaction","input_tokens":180000,"output_tokens":3500,"cache_read_input_tokens":10},{"type":"message","input_tokens":100,"output_tokens":7}]`,
+			`in 180100 out 3507 read 10 write 0 hour 0 reasoning ? cost 988180000`},
+		"an advisor": {`[{"type":"message","input_tokens":100,"output_tokens":7},{"type":"advisor_message","model":"claude-fable-5","input_tokens":1000,"output_tokens":100}]`,
+			`in 1100 out 107 read 0 write 0 hour 0 reasoning ? cost 15675000`},
+		"nobody's": {`[{"type":"message","input_tokens":100,"output_tokens":7},{"type":"advisor_message","model":"nobody-knows","input_tokens":1000,"output_tokens":100}]`,
+			`in 1100 out 107 read 0 write 0 hour 0 reasoning ? cost ?`},
+		"of a new kind": {`[{"type":"message","input_tokens":100,"output_tokens":7},{"type":"new","input_tokens":1000,"output_tokens":100}]`,
+			`in 100 out 7 read 0 write 0 hour 0 reasoning ? cost ?`},
+		"nothing": {`[{"type":"message","input_tokens":100,"output_tokens":7}]`, `in 100 out 7 read 0 write 0 hour 0 reasoning ? cost 675000`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.answers(func(w http.ResponseWriter, r *http.Request) {
+				sse(w, `{"type":"message_start","message":{"id":"msg_1","model":"claude-opus-4-8","usage":{"input_tokens":100,"output_tokens":1,"cache_read_input_tokens":0,"cache_creation_input_tokens":0}}}`,
+					`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":7,"iterations":`+c.iterations+`}}`, `{"type":"message_stop"}`)
+			})
+			h.post("/anthropic/v1/messages", ask)
+			r := h.row()
+			wants(t, r, `200 "" `+c.want)
+			if r.CostNano == nil && (r.EstimateNano == nil || *r.EstimateNano != 675_000) {
+				t.Errorf("estimated %v", r.EstimateNano)
+			}
+		})
+	}
+}
+
 func TestWhatIsNoStream(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -26,6 +26,7 @@ type usage struct {
 	variant  string
 	external string // the answer's id at the provider
 	uses     map[string]int64
+	beside   []tokens.Beside
 	unpriced bool
 	failed   bool // it says in the middle that it failed
 }
@@ -196,15 +197,10 @@ type anthropic struct {
 
 func (a *anthropic) seen() int64 { return a.came }
 
+// anthropicUsage is what an answer tells. Its own counts hold neither summaries made on the way nor what an advisor used; its iterations do:
+// https://platform.claude.com/docs/en/build-with-claude/compaction, .../agents-and-tools/tool-use/advisor-tool.
 type anthropicUsage struct {
-	Input         *int64 `json:"input_tokens"`
-	Output        *int64 `json:"output_tokens"`
-	CacheRead     *int64 `json:"cache_read_input_tokens"`
-	CacheCreation *int64 `json:"cache_creation_input_tokens"`
-	Creation      *struct {
-		Minutes *int64 `json:"ephemeral_5m_input_tokens"`
-		Hour    *int64 `json:"ephemeral_1h_input_tokens"`
-	} `json:"cache_creation"`
+	anthropicCounts
 	OutputDetails *struct {
 		Thinking *int64 `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
@@ -212,6 +208,13 @@ type anthropicUsage struct {
 	Tier        string                     `json:"service_tier"`
 	Speed       string                     `json:"speed"`
 	Geo         string                     `json:"inference_geo"`
+	Iterations  []anthropicIteration       `json:"iterations"`
+}
+
+type anthropicIteration struct {
+	Type  string `json:"type"`
+	Model string `json:"model"`
+	anthropicCounts
 }
 
 func (a *anthropic) read(p *picker) {
@@ -242,6 +245,34 @@ func (a *anthropic) read(p *picker) {
 	}
 }
 
+// anthropicCounts are those of an answer, or of a part of it.
+type anthropicCounts struct {
+	Input         *int64 `json:"input_tokens"`
+	Output        *int64 `json:"output_tokens"`
+	CacheRead     *int64 `json:"cache_read_input_tokens"`
+	CacheCreation *int64 `json:"cache_creation_input_tokens"`
+	Creation      *struct {
+		Hour *int64 `json:"ephemeral_1h_input_tokens"`
+	} `json:"cache_creation"`
+}
+
+// over takes over what is told; what is not stays.
+func (c anthropicCounts) over(t *tokens.Tokens) {
+	set(&t.Input, c.Input)
+	set(&t.CacheRead, c.CacheRead)
+	if c.CacheCreation == nil {
+		return
+	}
+	hour := int64(0)
+	if c.Creation != nil && c.Creation.Hour != nil {
+		hour = *c.Creation.Hour
+	} else if c.Creation == nil && t.CacheWriteHour != nil {
+		hour = *t.CacheWriteHour // a delta tells the sum alone
+	}
+	hour = min(max(hour, 0), *c.CacheCreation)
+	t.CacheWrite, t.CacheWriteHour = new(*c.CacheCreation-hour), new(hour)
+}
+
 // count takes over what is told; what is not stays. Output counts of a message's start are its beginning and no count.
 func (a *anthropic) count(raw []byte, output bool) {
 	var c anthropicUsage
@@ -249,22 +280,26 @@ func (a *anthropic) count(raw []byte, output bool) {
 		return
 	}
 	t := &a.u.Tokens
-	set(&t.Input, c.Input)
-	set(&t.CacheRead, c.CacheRead)
-	if c.CacheCreation != nil {
-		hour := int64(0)
-		if c.Creation != nil && c.Creation.Hour != nil {
-			hour = *c.Creation.Hour
-		} else if c.Creation == nil && t.CacheWriteHour != nil {
-			hour = *t.CacheWriteHour // a delta tells the sum alone
-		}
-		hour = min(max(hour, 0), *c.CacheCreation)
-		t.CacheWrite, t.CacheWriteHour = new(*c.CacheCreation-hour), new(hour)
-	}
+	c.over(t)
 	if output {
 		set(&t.Output, c.Output)
 		if c.OutputDetails != nil {
 			set(&t.Reasoning, c.OutputDetails.Thinking)
+		}
+	}
+	if c.Iterations != nil {
+		a.u.beside = nil // each tells all so far
+	}
+	for _, i := range c.Iterations {
+		switch {
+		case i.Type == "message": // in the counts of the answer
+		case i.Type == "compaction" || i.Model != "":
+			b := tokens.Beside{Model: i.Model}
+			i.over(&b.Tokens)
+			set(&b.Output, i.Output)
+			a.u.beside = append(a.u.beside, b)
+		default:
+			a.u.unpriced = true
 		}
 	}
 	for name, raw := range c.ServerTools {

@@ -199,6 +199,13 @@ func (m *Meter) price(ctx context.Context, r *Request) error {
 	}
 	r.PriceID = p.ID
 	cost := p.Cost(r.Tokens)
+	for _, b := range r.Beside {
+		c := r.beside(all, b)
+		if c == nil || cost == nil {
+			return nil
+		}
+		*cost += *c
+	}
 	for name, n := range r.Uses {
 		base, variant, _ := strings.Cut(name, "@")
 		use, ok := Find(all, base, variant, 0, r.At)
@@ -212,6 +219,21 @@ func (m *Meter) price(ctx context.Context, r *Request) error {
 		*cost += *c
 	}
 	r.CostNano = cost
+	return nil
+}
+
+// beside is what something cost that was used on the way; nil when that is not known.
+func (r *Request) beside(all []Price, b Beside) *int64 {
+	prompt, _ := b.Prompt()
+	models := []string{b.Model}
+	if b.Model == "" {
+		models = []string{r.Model, r.Asked}
+	}
+	for _, model := range models {
+		if p, ok := Find(all, model, r.Variant, prompt, r.At); ok {
+			return p.Cost(b.Tokens)
+		}
+	}
 	return nil
 }
 
@@ -257,6 +279,9 @@ func (m *Meter) estimate(ctx context.Context, r *Request) error {
 		}
 		if cost, uses := p.Cost(t), total(parts); cost != nil && uses != nil {
 			r.EstimateNano = new(*cost*times + *uses)
+			for _, b := range r.Beside {
+				*r.EstimateNano += or0(r.beside(all, b))
+			}
 		}
 		return nil
 	}

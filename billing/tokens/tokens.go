@@ -112,10 +112,30 @@ type Request struct {
 	Subscription bool
 	// Uses are what is paid for by use beside tokens, by name: web_search@anthropic. Each has a row of its own among the prices.
 	Uses map[string]int64
+	// Beside is what else was used on the way, which Tokens do not hold; Record adds it to them.
+	Beside []Beside
 	// Unpriced says that something was used whose price is not in the table: the cost is unknown.
 	Unpriced bool
 	// Guess is what may have been used, rather too much, where Tokens do not know it.
 	Guess Tokens
+}
+
+// Beside is what a provider used on the way to an answer: a summary, or another model's advice.
+type Beside struct {
+	Model string // "" = the answer's own
+	Tokens
+}
+
+// add adds what is known.
+func (t *Tokens) add(b Tokens) {
+	for _, p := range [...]struct {
+		to **int64
+		n  *int64
+	}{{&t.Input, b.Input}, {&t.Output, b.Output}, {&t.CacheRead, b.CacheRead}, {&t.CacheWrite, b.CacheWrite}, {&t.CacheWriteHour, b.CacheWriteHour}, {&t.Reasoning, b.Reasoning}} {
+		if p.n != nil && *p.to != nil {
+			*p.to = new(**p.to + *p.n)
+		}
+	}
 }
 
 // Sum is what several requests used and cost. A count that some request does not know is the sum of those that do; how many do not
@@ -227,6 +247,9 @@ func (m *Meter) Record(ctx context.Context, r Request) error {
 	}
 	if err := m.estimate(ctx, &r); err != nil {
 		return err
+	}
+	for _, b := range r.Beside {
+		r.Tokens.add(b.Tokens)
 	}
 	fresh, err := m.cfg.Store.Keep(ctx, r)
 	if err != nil {
