@@ -89,6 +89,8 @@ type Config struct {
 	Key   []byte // the instance's
 	// MaxBody bounds a request, bytes; default 32 MiB, as Anthropic's own.
 	MaxBody int64
+	// BodyTakes is how long a request may take to come; default 2 minutes.
+	BodyTakes time.Duration
 	// FirstByte is how long an answer may take to begin; default 10 minutes.
 	FirstByte time.Duration
 	// Backoff is how long is waited before each further try; default 250 ms, then 1 s.
@@ -104,6 +106,7 @@ const (
 	defaultMaxBody   = 32 << 20
 	defaultFirstByte = 10 * time.Minute
 	defaultLinger    = 2 * time.Second
+	defaultBodyTakes = 2 * time.Minute
 )
 
 // Validate checks the configuration and fills in the defaults.
@@ -119,6 +122,9 @@ func (c *Config) Validate() error {
 	}
 	if c.FirstByte <= 0 {
 		c.FirstByte = defaultFirstByte
+	}
+	if c.BodyTakes <= 0 {
+		c.BodyTakes = defaultBodyTakes
 	}
 	if c.Linger <= 0 {
 		c.Linger = defaultLinger
@@ -157,7 +163,7 @@ func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, key: key}
 	s.counts.since = cfg.Now().UnixMilli()
 	s.rules = rules{store: cfg.Store, now: cfg.Now, teams: map[string]teamRules{}, windows: map[windowKey]*window{}}
-	s.room = room{sessions: map[string]int{}}
+	s.room = room{sessions: map[string]int{}, teams: map[string]int64{}}
 	return s
 }
 
@@ -231,12 +237,15 @@ func (s *Service) grant(r *http.Request) (Grant, string, error) {
 type room struct {
 	mu       sync.Mutex
 	sessions map[string]int
+	teams    map[string]int64 // bytes
 	bytes    int64
 }
 
 const (
 	mostAtOnce = 64        // requests of one session
 	mostBytes  = 512 << 20 // bodies that are held, of all
+	// mostTeamBytes is a team's part of it: one that holds all it can keeps nobody else out.
+	mostTeamBytes = mostBytes / 2
 )
 
 // enter takes a place for a request of a session; leave gives it back.
@@ -256,19 +265,23 @@ func (r *room) enter(sessionID string) (leave func(), ok bool) {
 	}, true
 }
 
-// hold takes room for a body of n bytes; false when there is none now.
-func (r *room) hold(n int64) bool {
+// hold takes room for a team's body of n bytes; false when there is none now.
+func (r *room) hold(team string, n int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.bytes+n > mostBytes && r.bytes > 0 {
+	if r.bytes+n > mostBytes && r.bytes > 0 || r.teams[team]+n > mostTeamBytes && r.teams[team] > 0 {
 		return false
 	}
 	r.bytes += n
+	r.teams[team] += n
 	return true
 }
 
-func (r *room) give(n int64) {
+func (r *room) give(team string, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bytes -= n
+	if r.teams[team] -= n; r.teams[team] <= 0 {
+		delete(r.teams, team)
+	}
 }

@@ -47,6 +47,23 @@ func TestWhatIsKeptOfAnAnswerIsBounded(t *testing.T) {
 	}
 }
 
+// A team that holds as much as it can leaves room for others.
+func TestATeamDoesNotHoldAllTheRoom(t *testing.T) {
+	t.Parallel()
+	r := room{sessions: map[string]int{}, teams: map[string]int64{}}
+	n := int64(0)
+	for r.hold("a", 32<<20) {
+		n += 32 << 20
+	}
+	if n != mostTeamBytes || !r.hold("b", 32<<20) {
+		t.Errorf("a team holds %d of %d bytes, and another one none", n, int64(mostBytes))
+	}
+	r.give("a", n)
+	if !r.hold("a", 32<<20) || r.bytes != 64<<20 || len(r.teams) != 2 {
+		t.Errorf("after it gave all back: %d, %v", r.bytes, r.teams)
+	}
+}
+
 // The picker reads what encoding/json reads.
 func FuzzPicker(f *testing.F) {
 	for _, s := range []string{`{"usage":{"a":[1,{"b":null}]},"type":"x"}`, `{"a":{"usage":1},"usage":"\"\\"}`, ` { "usage" : -1.5e3 , "type":true}`, `[]`, `{}`, `{"usage":{}}`, `{"us\u0061ge":1}`} {

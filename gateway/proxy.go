@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -132,18 +133,28 @@ func (c *call) read() error {
 	if n < 0 {
 		n = most
 	}
-	if !c.s.room.hold(n) {
+	if !c.s.room.hold(c.grant.TeamID, n) {
 		return fault.New(fault.Unavailable, "gateway_busy", "The model gateway has as many large requests under way as it can hold. Try again.")
 	}
 	c.held = n
+	rc := http.NewResponseController(c.w)
+	_ = rc.SetReadDeadline(time.Now().Add(c.s.cfg.BodyTakes))
 	body, err := io.ReadAll(http.MaxBytesReader(nil, c.r.Body, most))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return tooLarge
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fault.Wrap(err, fault.Timeout, "gateway_body_timeout", "The request did not come within %d s.", int(c.s.cfg.BodyTakes.Seconds()))
+	}
 	if err != nil {
 		return fmt.Errorf("reading a request: %w", err)
 	}
+	_ = rc.SetReadDeadline(time.Time{})
 	c.body = body
+	if rest := n - int64(len(body)); rest > 0 {
+		c.s.room.give(c.grant.TeamID, rest)
+		c.held -= rest
+	}
 	if c.asked, err = look(body); err != nil {
 		return fault.New(fault.Invalid, "gateway_bad_request", "The model gateway cannot read this request: %v.", err)
 	}
@@ -153,14 +164,14 @@ func (c *call) read() error {
 // release gives back the room of the body, once it is not needed any more.
 func (c *call) release() {
 	if c.held > 0 {
-		c.s.room.give(c.held)
+		c.s.room.give(c.grant.TeamID, c.held)
 	}
 	c.held, c.body = 0, nil
 }
 
 // refuse answers in the words of the API.
 func (c *call) refuse(err error) {
-	if c.r.Context().Err() != nil {
+	if c.r.Context().Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // a request that does not come ends its context, too
 		c.s.counts.ended(c.route.api, tokens.ErrClientGone)
 		return
 	}

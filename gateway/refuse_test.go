@@ -1,11 +1,13 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -354,6 +356,54 @@ func TestNoMoreThanSoManyAtOnce(t *testing.T) {
 		if got != 200 {
 			t.Errorf("one of the others: %d", got)
 		}
+	}
+}
+
+// A request that never comes does not keep its place and its room.
+func TestARequestThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, func(c *gateway.Config) { c.BodyTakes = 50 * time.Millisecond })
+	h.answers(func(w http.ResponseWriter, r *http.Request) { t.Error("the provider was asked") })
+	conn, err := net.Dial("tcp", h.door.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	fmt.Fprintf(conn, "POST /anthropic/v1/messages HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n{", h.token, 1<<20)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 504 || resp.Header.Get("X-Parawork-Error") != "gateway_body_timeout" {
+		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+	}
+	h.rows(0)
+}
+
+// deadlines remembers until when a request must have come.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	until []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.until = append(d.until, at)
+	return nil
+}
+
+// An answer may take longer than its request.
+func TestARequestThatCameIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.answers(func(w http.ResponseWriter, r *http.Request) { sse(w, opus...) })
+	req := httptest.NewRequest(http.MethodPost, "/anthropic/v1/messages", strings.NewReader(ask))
+	req.Header.Set("X-Api-Key", h.token)
+	w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	h.service.Handler().ServeHTTP(w, req)
+	if w.Code != 200 || len(w.until) != 2 || w.until[0].IsZero() || !w.until[1].IsZero() {
+		t.Errorf("%d, until %v", w.Code, w.until)
 	}
 }
 
