@@ -30,6 +30,9 @@ func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
 	req.Header.Set("X-Mine", "1")
 	req.Header.Set("X-Copy", "t="+h.token)
 	req.Header.Set("Anthropic-Beta", "x-1")
+	for _, name := range elsewhere {
+		req.Header.Set(name, "https://mine.example")
+	}
 	resp, text := h.do(req)
 	if resp.StatusCode != 200 || !strings.Contains(text, `"message_stop"`) || strings.Count(text, "data:") != len(opus) {
 		t.Fatalf("%d %s", resp.StatusCode, text)
@@ -45,7 +48,7 @@ func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
 	if head.Get("X-Api-Key") != realKey || head.Get("Anthropic-Beta") != "x-1" {
 		t.Errorf("headers that must go on: %v", head)
 	}
-	for _, name := range []string{"Authorization", "Cookie", "X-Forwarded-For", "X-Mine", "X-Copy"} {
+	for _, name := range append(elsewhere, "Authorization", "Cookie", "X-Forwarded-For", "X-Mine", "X-Copy") {
 		if head.Get(name) != "" {
 			t.Errorf("%s went on: %q", name, head.Get(name))
 		}
@@ -57,6 +60,9 @@ func TestAnAnswerIsPassedOnAndCounted(t *testing.T) {
 		t.Errorf("kept %+v", r)
 	}
 }
+
+// elsewhere are headers that lead gateways of providers to another host or operation, with the key they were shown.
+var elsewhere = []string{"X-Portkey-Custom-Host", "Helicone-Target-Url", "Cf-Aig-Authorization", "X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url", "X-Litellm-Api-Base"}
 
 func TestEachPieceGoesOnAtOnce(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -57,7 +58,7 @@ func routeOf(r *http.Request) (route, error) {
 	}
 	rt.path = rest
 	switch {
-	case r.Method == http.MethodGet && (rest == "/models" || modelPath.MatchString(rest)):
+	case r.Method == http.MethodGet && (rest == "/models" || modelPath.MatchString(rest) && rest != "/models/." && rest != "/models/.."):
 		return rt, nil
 	case r.Method != http.MethodPost:
 		return rt, errNoRoute
@@ -137,6 +138,10 @@ var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy
 var notOn = []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Cookie", "Cookie2", "Host", "Content-Length", "Accept-Encoding", "Expect", "Forwarded",
 	"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Real-Ip", "Via", "Origin", "Referer"}
 
+// leading begin headers that lead gateways before providers to a host, an account or an operation of somebody's choice: those gateways send the
+// key they were shown there. https://portkey.ai/docs, https://docs.helicone.ai, https://developers.cloudflare.com/ai-gateway.
+var leading = []string{"X-Portkey-", "Helicone-", "Cf-Aig-", "X-Litellm-", "X-Http-Method", "X-Method-Override", "X-Original-", "X-Rewrite-", "X-Host"}
+
 // onHeaders are the headers a request goes on with. token is what the agent showed: no header that holds it goes on.
 func onHeaders(in http.Header, token string) http.Header {
 	out := in.Clone()
@@ -152,6 +157,10 @@ func onHeaders(in http.Header, token string) http.Header {
 		out.Del(name)
 	}
 	for name, values := range out {
+		if slices.ContainsFunc(leading, func(p string) bool { return strings.HasPrefix(http.CanonicalHeaderKey(name), p) }) {
+			delete(out, name)
+			continue
+		}
 		for _, v := range values {
 			if strings.Contains(v, token) {
 				delete(out, name)
