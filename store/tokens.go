@@ -28,7 +28,8 @@ func scanRequest(s scanner) (r tokens.Request, err error) {
 	return r, err
 }
 
-// Keep inserts a request, or completes the one of the same session, source and external id that is under way. What is complete stays.
+// Keep inserts a request, or completes the one of the same session, source and external id that is under way, or was thought to have been when
+// a server died (CutUnderWay; what was cut in earnest has a status). What is complete stays.
 func (s *Tokens) Keep(ctx context.Context, r tokens.Request) (bool, error) {
 	return inserted(s.db.Exec(ctx, `INSERT INTO model_requests (`+requestColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 		ON CONFLICT (session_id, source, external_id) DO UPDATE SET model = excluded.model, upstream = excluded.upstream, status = excluded.status,
@@ -36,7 +37,7 @@ func (s *Tokens) Keep(ctx context.Context, r tokens.Request) (bool, error) {
 		cache_read_tokens = excluded.cache_read_tokens, cache_write_tokens = excluded.cache_write_tokens,
 		cache_write_hour_tokens = excluded.cache_write_hour_tokens, reasoning_tokens = excluded.reasoning_tokens, price_id = excluded.price_id,
 		cost_nano = excluded.cost_nano, estimate_nano = excluded.estimate_nano, first_byte_ms = excluded.first_byte_ms, duration_ms = excluded.duration_ms
-		WHERE model_requests.error = 'under_way' AND excluded.error <> 'under_way'`,
+		WHERE excluded.error <> 'under_way' AND (model_requests.error = 'under_way' OR model_requests.error = 'cut' AND model_requests.status = 0)`,
 		r.ID, r.TeamID, r.WorkspaceID, r.ProjectID, r.SessionID, r.UserID, r.Agent, r.AccountID, r.Source, r.ExternalID, r.API, r.Model, r.Upstream, r.Status,
 		r.Error, r.Attempts, r.Input, r.Output, r.CacheRead, r.CacheWrite, r.CacheWriteHour, r.Reasoning, r.PriceID, r.CostNano, r.EstimateNano, r.FirstByteMs, r.DurationMs, r.At))
 }

@@ -313,3 +313,32 @@ func TestRequestsInPages(t *testing.T) {
 		}
 	})
 }
+
+// A server that begins while another one goes on marks that one's requests as cut: what they used counts still.
+func TestWhatWasThoughtCutIsCompleted(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx, m, _, team := house(t, db)
+		going, cut := request(team, "going"), request(team, "cut")
+		cut.Error, cut.Status = tokens.ErrCut, 200
+		for _, err := range []error{m.Begin(ctx, going), m.Record(ctx, cut), m.Recover(ctx)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := find(t, ctx, m, team, "going"); got.Error != tokens.ErrCut {
+			t.Fatalf("marked %+v", got)
+		}
+		for _, r := range []tokens.Request{going, cut} {
+			r.Input, r.Output, r.Error, r.Status = n(1000), n(0), "", 200
+			if err := m.Record(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := find(t, ctx, m, team, "going"); got.Error != "" || got.CostNano == nil || *got.CostNano != 5_000_000 {
+			t.Errorf("kept %+v", got)
+		}
+		if got := find(t, ctx, m, team, "cut"); got.Error != tokens.ErrCut || got.CostNano != nil { // what is complete stays
+			t.Errorf("what was cut became %+v", got)
+		}
+	})
+}
