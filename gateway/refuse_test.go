@@ -123,6 +123,17 @@ func TestTokens(t *testing.T) {
 	if got := try(func(h http.Header) { h.Set("X-Api-Key", other) }); got != 401 {
 		t.Errorf("after the session ended: %d", got)
 	}
+	// Nor does it wait for who ends the sessions of a team or a person that is suspended.
+	for _, whose := range []string{`teams SET suspended_at = ? WHERE id = '` + h.team + `'`, `users SET suspended_at = ? WHERE id = '` + h.user + `'`} {
+		for _, c := range []struct{ at, want int }{{5, 401}, {0, 200}} {
+			if _, err := h.db.Exec(h.ctx, `UPDATE `+whose, c.at); err != nil {
+				t.Fatal(err)
+			}
+			if got := try(func(head http.Header) { head.Set("X-Api-Key", h.token) }); got != c.want {
+				t.Errorf("%s at %d: %d", whose, c.at, got)
+			}
+		}
+	}
 }
 
 func TestWhatIsNotTaken(t *testing.T) {
@@ -137,6 +148,7 @@ func TestWhatIsNotTaken(t *testing.T) {
 		"no API":             {"POST", "/v1/messages", ask, "gateway_route_not_found", 404},
 		"out of the way":     {"POST", "/anthropic/v1/../../admin", ask, "gateway_route_not_found", 404},
 		"an odd model":       {"GET", "/openai/v1/models/..%2f..", "", "gateway_route_not_found", 404},
+		"above the models":   {"GET", "/openai/v1/models/..", "", "gateway_route_not_found", 404},
 		"a stored response":  {"GET", "/openai/v1/responses/resp_1", "", "gateway_route_not_found", 404},
 		"no JSON":            {"POST", "/anthropic/v1/messages", "{", "gateway_bad_request", 400},
 		"a list":             {"POST", "/anthropic/v1/messages", "[]", "gateway_bad_request", 400},

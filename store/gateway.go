@@ -28,11 +28,12 @@ func (s *Gateway) EndToken(ctx context.Context, sessionID string, at int64) erro
 	return err
 }
 
-// Grant returns what a token stands for whose session goes on; fault.NotFound for any other.
+// Grant returns what a token stands for whose session goes on, and whose team and person are not suspended; fault.NotFound for any other.
 func (s *Gateway) Grant(ctx context.Context, hash string) (g gateway.Grant, err error) {
 	err = s.db.QueryRow(ctx, `SELECT s.id, s.team_id, s.workspace_id, w.project_id, s.created_by, s.agent, s.account_id
 		FROM gateway_tokens g JOIN sessions s ON s.id = g.session_id AND s.team_id = g.team_id JOIN workspaces w ON w.id = s.workspace_id
-		WHERE g.token_hash = ? AND g.ended_at = 0 AND s.ended_at = 0 AND {team:g} AND {team:s} AND {team:w}`, hash).
+		WHERE g.token_hash = ? AND g.ended_at = 0 AND s.ended_at = 0 AND {team:g} AND {team:s} AND {team:w}
+		AND NOT EXISTS (SELECT 1 FROM teams t WHERE t.id = g.team_id AND {team:t} AND t.suspended_at <> 0) AND NOT EXISTS (SELECT 1 FROM users u WHERE u.id = s.created_by AND u.suspended_at <> 0)`, hash).
 		Scan(&g.SessionID, &g.TeamID, &g.WorkspaceID, &g.ProjectID, &g.UserID, &g.Agent, &g.AccountID)
 	return g, err
 }
