@@ -56,6 +56,7 @@ func (c *call) unanswered(ctx context.Context, err error) {
 	r := refuse(f)
 	c.record.Status = r.status
 	c.finish(c.record.Error)
+	c.bound()
 	r.write(c.w, c.route.dialect, c.route.api)
 }
 
@@ -133,6 +134,7 @@ func (c *call) pass(ctx context.Context, cancel context.CancelCauseFunc, first *
 		t = newTally(c.route.api, streamed, c.asked.tier)
 	}
 	out := http.NewResponseController(c.w)
+	c.bound()
 	c.w.WriteHeader(resp.StatusCode)
 	if streamed {
 		_ = out.Flush()
@@ -165,7 +167,7 @@ func (c *call) pass(ctx context.Context, cancel context.CancelCauseFunc, first *
 				piece = filter.take(piece)
 			}
 			if len(piece) > 0 && writeErr == nil {
-				_ = out.SetWriteDeadline(got.Add(writeTakes))
+				c.bound()
 				if _, writeErr = c.w.Write(piece); writeErr == nil && streamed {
 					writeErr = out.Flush()
 				}
@@ -191,6 +193,7 @@ func (c *call) pass(ctx context.Context, cancel context.CancelCauseFunc, first *
 	}
 	if filter != nil && writeErr == nil && errors.Is(readErr, io.EOF) {
 		if rest := filter.rest(); len(rest) > 0 {
+			c.bound()
 			_, writeErr = c.w.Write(rest)
 		}
 	}
@@ -269,6 +272,7 @@ func (c *call) passError(body io.Reader, readable bool) {
 		text = bytes.ReplaceAll(text, []byte(c.account.Key), []byte("[key]"))
 	}
 	c.w.Header().Del("Content-Length")
+	c.bound()
 	c.w.WriteHeader(c.record.Status)
 	_, _ = c.w.Write(text)
 	c.record.Tokens = tokens.None()

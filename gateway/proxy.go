@@ -196,7 +196,13 @@ func (c *call) refuse(err error) {
 		result = r.code
 	}
 	c.s.counts.ended(c.route.api, result)
+	c.bound()
 	r.write(c.w, c.route.dialect, c.route.api)
+}
+
+// bound says that what is written from here on must be read in time.
+func (c *call) bound() {
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeTakes))
 }
 
 // keep stores what came of the request. Who asked may have left by then.

@@ -394,10 +394,52 @@ func TestARequestThatDoesNotCome(t *testing.T) {
 	h.rows(0)
 }
 
-// deadlines remembers until when a request must have come.
+// deadlines remembers until when a request must have come, and whether what is written must be read in time.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	until []time.Time
+	// bounded: from here on what is written must be read in time; free: something was written before.
+	bounded, free bool
+}
+
+func (d *deadlines) SetWriteDeadline(time.Time) error {
+	d.bounded = true
+	return nil
+}
+
+func (d *deadlines) Write(p []byte) (int, error) {
+	d.free = d.free || !d.bounded
+	return d.ResponseRecorder.Write(p)
+}
+
+func (d *deadlines) Flush() {
+	d.free = d.free || !d.bounded
+	d.ResponseRecorder.Flush()
+}
+
+// A guest that does not read holds nothing up for ever: not the head of an answer, nor what is refused.
+func TestWhoDoesNotReadIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		token  string
+		code   int
+	}{
+		"a stream": {func(w http.ResponseWriter, r *http.Request) { sse(w, opus...) }, h.token, 200},
+		"an error": {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(500) }, h.token, 500},
+		"nobody":   {func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }, h.token, 503},
+		"refused":  {func(w http.ResponseWriter, r *http.Request) {}, "x", 401},
+	} {
+		h.answers(c.answer)
+		req := httptest.NewRequest(http.MethodPost, "/anthropic/v1/messages", strings.NewReader(ask))
+		req.Header.Set("X-Api-Key", c.token)
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		h.service.Handler().ServeHTTP(w, req)
+		if w.Code != c.code || w.free || !w.bounded {
+			t.Errorf("%s: %d, written without a bound: %v", name, w.Code, w.free || !w.bounded)
+		}
+	}
 }
 
 func (d *deadlines) SetReadDeadline(at time.Time) error {
