@@ -27,7 +27,7 @@ const COLUMNS: readonly Column[] = [
     wide: true,
   },
   { by: "tokens_cost_nano", title: "Models", cell: (f, e) => modelWords(f, moneyOf(e)) },
-  { by: "whole", title: "Together", cell: (f, e) => moneyOf(e)(whole(f)) },
+  { by: "whole", title: "Together", cell: (f, e) => moneyOf(e)(whole(f)) + (f.tokens_unknown > 0 ? " + unknown" : "") },
 ];
 
 /** Usage in rows, with its sum. Exact amounts are to the nano-dollar and the second. */
