@@ -260,7 +260,7 @@ type anthropicCounts struct {
 func (c anthropicCounts) over(t *tokens.Tokens) {
 	set(&t.Input, c.Input)
 	set(&t.CacheRead, c.CacheRead)
-	if c.CacheCreation == nil {
+	if c.CacheCreation == nil || *c.CacheCreation < 0 || *c.CacheCreation > tokens.MostTokens {
 		return
 	}
 	hour := int64(0)
@@ -349,7 +349,7 @@ func (u *usage) use(name string, n int64) {
 }
 
 func set(to **int64, v *int64) {
-	if v != nil && *v >= 0 {
+	if v != nil && *v >= 0 && *v <= tokens.MostTokens {
 		*to = v
 	}
 }
@@ -447,7 +447,7 @@ func (o *openAI) count(raw []byte) {
 	if in == nil && c.Prompt != nil {
 		in, out, id, od = c.Prompt, c.Completion, c.PromptDetails, c.CompletionDetails
 	}
-	if in == nil || out == nil || *in < 0 || *out < 0 {
+	if in == nil || out == nil || *in < 0 || *out < 0 || *in > tokens.MostTokens || *out > tokens.MostTokens {
 		return
 	}
 	o.counted = true

@@ -35,8 +35,8 @@ type Price struct {
 // mostPrice bounds a price: $100,000 a million tokens, in nano-USD. The dearest model is far below; things paid by use are near.
 const mostPrice = 100_000 * 1_000_000_000
 
-// mostTokens bounds what is believed of one answer: a thousand times the largest context there is.
-const mostTokens = 1_000_000_000
+// MostTokens bounds what is believed of one answer: a thousand times the largest context there is.
+const MostTokens = 1_000_000_000
 
 // pricesFor is how long a reading of the table is believed. Another replica's new row counts after that.
 const pricesFor = 5 * time.Second
@@ -148,7 +148,7 @@ func orElse(n *int64, otherwise int64) int64 {
 func total(parts [][2]int64) *int64 {
 	var hi, lo uint64
 	for _, p := range parts {
-		if p[0] < 0 || p[0] > mostTokens || p[1] < 0 || p[1] > mostPrice {
+		if p[0] < 0 || p[0] > MostTokens || p[1] < 0 || p[1] > mostPrice {
 			return nil
 		}
 		h, l := bits.Mul64(uint64(p[0]), uint64(p[1]))

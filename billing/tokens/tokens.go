@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -124,6 +125,16 @@ type Request struct {
 type Beside struct {
 	Model string // "" = the answer's own
 	Tokens
+}
+
+// believed is t without counts that cannot be: sums of a team's rows must not fail for one of them.
+func (t Tokens) believed() Tokens {
+	for _, n := range [...]**int64{&t.Input, &t.Output, &t.CacheRead, &t.CacheWrite, &t.CacheWriteHour, &t.Reasoning} {
+		if *n != nil && (**n < 0 || **n > MostTokens) {
+			*n = nil
+		}
+	}
+	return t
 }
 
 // add adds what is known.
@@ -240,6 +251,13 @@ func (m *Meter) Record(ctx context.Context, r Request) error {
 	}
 	r.Attempts = max(r.Attempts, 1)
 	r.PriceID, r.CostNano, r.EstimateNano = "", nil, nil
+	if told := r.Tokens; told.believed() != told {
+		r.Tokens, r.Unpriced = told.believed(), true
+	}
+	r.Beside = slices.Clone(r.Beside)
+	for i := range r.Beside {
+		r.Beside[i].Tokens = r.Beside[i].believed()
+	}
 	if r.Error != ErrUnderWay {
 		if err := m.price(ctx, &r); err != nil {
 			return err

@@ -2,6 +2,7 @@ package tokens_test
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -339,6 +340,26 @@ func TestWhatWasThoughtCutIsCompleted(t *testing.T) {
 		}
 		if got := find(t, ctx, m, team, "cut"); got.Error != tokens.ErrCut || got.CostNano != nil { // what is complete stays
 			t.Errorf("what was cut became %+v", got)
+		}
+	})
+}
+
+// What a provider says that cannot be is not believed: sums of it would fail for all of the team.
+func TestCountsBeyondBeliefAreUnknown(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx, m, _, team := house(t, db)
+		for _, id := range []string{"a", "b", "c"} {
+			r := request(team, id)
+			r.Input, r.Output, r.CacheRead, r.CacheWrite = n(math.MaxInt64), n(1), n(math.MaxInt64), n(-5)
+			r.Beside = []tokens.Beside{{Tokens: tokens.Tokens{Input: n(math.MaxInt64), Output: n(math.MaxInt64)}}}
+			r.Guess = tokens.Tokens{Input: n(math.MaxInt64), Output: n(1)}
+			if err := m.Record(ctx, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sums, err := m.OfWorkspaces(ctx, "ws_1")
+		if want := (tokens.Sum{Output: 3, Requests: 3, Unknown: 3, Source: tokens.FromGateway}); err != nil || sums["ws_1"] != want {
+			t.Errorf("sums %+v, %v", sums, err)
 		}
 	})
 }
