@@ -32,6 +32,27 @@ func TestResponsesAreCounted(t *testing.T) {
 	}
 }
 
+// What is paid for beside the tokens counts where the answer is no stream, too.
+func TestSearchesOfAWholeAnswerAreCounted(t *testing.T) {
+	t.Parallel()
+	for item, want := range map[string]string{
+		`{"type": "web_search_call","status":"completed"},{"type":"web_search_call"}`: `cost 20080000`,
+		`{"type":"code_interpreter_call"}`:                                            `cost ?`,
+		`{"type":"message","content":[{"text":"\"type\":\"web_search_call\""}]}`:      `cost 80000`,
+	} {
+		h := newHouse(t)
+		h.answers(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			for _, c := range `{"object":"response","model":"gpt-5.5","output":[` + item + `],"usage":{"input_tokens":10,"output_tokens":1}}` {
+				_, _ = io.WriteString(w, string(c)) // in pieces
+				_ = http.NewResponseController(w).Flush()
+			}
+		})
+		h.post("/openai/v1/responses", `{"model":"gpt-5.5"}`)
+		wants(t, h.row(), `200 "" in 10 out 1 read 0 write 0 hour 0 reasoning ? `+want)
+	}
+}
+
 func TestHowItWasServedSaysThePrice(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ model, event, want string }{

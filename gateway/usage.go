@@ -68,11 +68,28 @@ type single struct {
 	reader
 	read  bool
 	bytes int64
+	last  []byte // of the bytes so far: a name may come in pieces
 }
 
 func (s *single) take(b []byte) {
 	s.bytes += int64(len(b))
 	s.picker.take(b)
+	if o, ok := s.reader.(*openAI); ok && !o.chat {
+		had := len(s.last)
+		s.last = append(s.last, b...)
+		for name, count := range o.paid() {
+			for i := 0; ; {
+				n := bytes.Index(s.last[i:], []byte(name))
+				if n < 0 {
+					break
+				}
+				if i += n + len(name); i > had { // else it was there before
+					count()
+				}
+			}
+		}
+		s.last = append(s.last[:0], s.last[max(0, len(s.last)-paidName):]...)
+	}
 }
 
 func (s *single) seen() int64 { return s.bytes / guessBytes }
@@ -411,11 +428,8 @@ func (o *openAI) read(p *picker) {
 	case "response.created", "response.in_progress", "response.queued":
 		o.about(p.str("response.id"), p.str("response.model"), "")
 	case "response.output_item.done":
-		switch item := p.str("item.type"); item {
-		case "web_search_call":
-			o.searches++
-		case "file_search_call", "code_interpreter_call", "image_generation_call":
-			o.u.unpriced = true // paid beside the tokens, at prices the table does not have
+		if count, ok := o.paid()[`"`+p.str("item.type")+`"`]; ok {
+			count()
 		}
 	case "error":
 		o.u.failed = true
@@ -424,6 +438,15 @@ func (o *openAI) read(p *picker) {
 		o.about(p.str("id"), p.str("model"), p.str("service_tier"))
 		o.count(p.got["usage"])
 	}
+}
+
+// paidName is the longest of what paid names.
+const paidName = len(`"code_interpreter_call"`)
+
+// paid are the parts of an answer that are paid for beside the tokens, as they stand in it: quotes in a text are escaped.
+func (o *openAI) paid() map[string]func() {
+	unpriced := func() { o.u.unpriced = true } // at prices the table does not have
+	return map[string]func(){`"web_search_call"`: func() { o.searches++ }, `"file_search_call"`: unpriced, `"code_interpreter_call"`: unpriced, `"image_generation_call"`: unpriced}
 }
 
 func (o *openAI) about(id, model, tier string) {
