@@ -249,3 +249,31 @@ func askByHand(t *testing.T, env string) int {
 	_, _ = io.Copy(io.Discard, resp.Body)
 	return resp.StatusCode
 }
+
+// On a member's machine the gateway is at the sandbox's loopback, too: the key stays on the server, and the way there leads through the
+// machine's own guard.
+func TestGatewayOnAMachine(t *testing.T) {
+	t.Parallel()
+	const key = "sk-ant-api03-of-the-team-and-nobody-else"
+	h := testkit.Start(t, modelsHere, `"agents":{"asker":{"command":"sh","account":{"env":"K","baseUrlEnv":"B","api":"anthropic"},
+		"defaultArgs":["-c","env > env.txt.new && mv env.txt.new env.txt; sleep 1000"]}}`)
+	h.API("PUT", "/me/agent-accounts/asker", map[string]any{"kind": "api_key", "api_key": key, "base_url": scripted(t)}, nil)
+	m := h.Connect("Work Laptop", "--dangerous")
+	w := &work{t: t, h: h, ws: h.WorkspaceOn(m, h.Sample(), "Ask from there")}
+	var s testkit.Session
+	h.API("POST", "/workspaces/"+w.ws.ID+"/sessions", map[string]any{"agent": "asker"}, &s)
+	w.id = s.ID
+	var env string
+	h.Wait("the agent tells its environment", func() bool {
+		b, err := os.ReadFile(filepath.Join(w.ws.Path, "env.txt"))
+		env = string(b)
+		return err == nil && strings.Contains(env, "PARAWORK_GATEWAY_URL=http://127.0.0.1:")
+	})
+	for range 3 { // the machine of a test shares this one's loopback
+		if got := askByHand(t, env); got != http.StatusOK {
+			t.Errorf("the gateway answers %d", got)
+		}
+	}
+	h.Wait("it is counted", func() bool { return w.spent().Requests == 3 })
+	unseen(t, h, key)
+}
