@@ -64,7 +64,8 @@ describe("places", { skip: !haveChromium ? "Chromium is not installed" : !sandbo
     await dialog.getByLabel("Memory in MB").fill("9000");
     await dialog.getByRole("button", { name: "Save the limits" }).click();
     await dialog.getByText(/4 GB|4096/).first().waitFor(); // the maximum is named
-    page.problems.length = 0; // the browser tells of the refusal, too
+    await until("the browser tells of the refusal, too", () => page.problems.some((p) => p.includes("400")));
+    page.problems.length = 0;
     await dialog.getByLabel("Memory in MB").fill("256");
     await dialog.getByRole("button", { name: "Save the limits" }).click();
     await page.getByText("In force: 256 MB of memory, 300 processes.").first().waitFor();
