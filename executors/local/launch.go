@@ -12,10 +12,19 @@ import (
 // guestArgs is the guest's command line. Its listener is fd 3; its token it reads from a file, so that no argument list and
 // no environment shows it.
 func guestArgs(s executors.Spec, dir string) []string {
-	args := []string{"serve", "--sandbox", s.ID, "--root", s.Root, "--dir", dir, "--listen-fd", "3",
+	args := []string{"serve", "--sandbox", s.ID, "--root", real(s.Root), "--dir", dir, "--listen-fd", "3",
 		"--token-file", filepath.Join(dir, hostproc.TokenName)}
 	if s.Box != nil && s.Box.Home != "" { // on a machine whose files the server does not see
 		args = append(args, "--home", s.Box.Home)
 	}
 	return args
+}
+
+// real is a folder under the name programs find it by when they ask where they are: what they are told of the worktree, such as that it is
+// trusted, they look up under that one, wherever links led.
+func real(dir string) string {
+	if to, err := filepath.EvalSymlinks(dir); err == nil {
+		return to
+	}
+	return dir
 }

@@ -92,6 +92,26 @@ func dial(t *testing.T, sb executors.Sandbox) *client.Client {
 	return c
 }
 
+// A worktree that is reached through a link, as that of a data folder on another disk, is known by the name its programs see.
+func TestWorktreeBehindALink(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	want, err := filepath.EvalSymlinks(s.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(s.Root, link); err != nil {
+		t.Fatal(err)
+	}
+	s.Root = link
+	c := dial(t, create(t, newExecutor(t, t.TempDir()), s))
+	h, err := c.Hello(t.Context())
+	if err != nil || h.Root != want {
+		t.Errorf("the guest says %q, %v; programs see %q", h.Root, err, want)
+	}
+}
+
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
