@@ -83,7 +83,7 @@ describe("a budget that is spent", { skip }, () => {
     await spend({ limit_nano: 1 });
     await page.goto(`${house.url}/${house.team}/w/${workspace.key}`);
     const bar = page.getByRole("region", { name: "Limit", exact: true });
-    await bar.getByText(/The team's budget of \$0\.\d+ is spent/).waitFor();
+    await bar.getByText(/The team's budget of (under )?\$0\.\d+ is spent/).waitFor();
     await bar.getByRole("timer", { name: "Time left" }).getByText(/^\d+:\d\d$/).waitFor();
     await bar.getByRole("link", { name: "Raise the budget" }).waitFor();
     const notice = page.getByRole("region", { name: "Used this month" });
@@ -125,7 +125,7 @@ describe("a budget that is spent", { skip }, () => {
     // It waits for somebody: in the inbox.
     await page.goto(`${house.url}/${house.team}/inbox`);
     await page.getByRole("heading", { name: /At its limit/ }).waitFor();
-    await page.getByText(/The team's budget of \$0\.\d+ is spent/).first().waitFor();
+    await page.getByText(/The team's budget of (under )?\$0\.\d+ is spent/).first().waitFor();
     await fine("limit-inbox");
     await assert.rejects(house.api("POST", `/workspaces/${workspace.id}/wake`), /budget_exceeded/);
   });
