@@ -87,15 +87,16 @@ func TestABudgetStopsFarWorkAndLetsItGoOn(t *testing.T) {
 	}
 	c.API("GET", "/workspaces/"+ws.ID+"/activity?limit=200", nil, &told)
 	counts := map[string]int{}
+	parts := []string{"In 1 second the sandbox stands still", "stands still with everything in it. It goes on by itself", "The limit allows it again", "of the team's budget of under $0.0001"}
 	for _, a := range told.Items {
-		for _, part := range []string{"In 1 second the sandbox stands still", "stands still with everything in it. It goes on by itself", "The limit allows it again", "of the team's budget of $0.0000"} {
+		for _, part := range parts {
 			if strings.Contains(a.Text, part) {
 				counts[part]++
 			}
 		}
 	}
-	for part, n := range counts {
-		if n != 3 {
+	for _, part := range parts {
+		if n := counts[part]; n != 3 {
 			t.Errorf("told %d times: %q", n, part)
 		}
 	}
