@@ -93,8 +93,13 @@ func (p program) admin(ctx context.Context, args []string) error {
 
 // adminFlags returns the flags of an admin command with the one all have.
 func (p program) adminFlags(name string) (fs *flag.FlagSet, config *string) {
-	fs = flag.NewFlagSet("admin "+name, flag.ContinueOnError)
-	fs.Usage = func() { fmt.Fprint(p.stderr, adminUsage) }
+	return p.flagsOf("admin "+name, adminUsage)
+}
+
+// flagsOf returns the flags of a command of several, whose usage is told when they are wrong, with the one all have.
+func (p program) flagsOf(name, usage string) (fs *flag.FlagSet, config *string) {
+	fs = flag.NewFlagSet(name, flag.ContinueOnError)
+	fs.Usage = func() { fmt.Fprint(p.stderr, usage) }
 	return fs, fs.String("config", "", "config.json")
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"net/netip"
@@ -61,13 +60,6 @@ func (p program) billing(ctx context.Context, args []string) error {
 	return errUsage
 }
 
-// billingFlags returns the flags of a billing command with the one all have.
-func (p program) billingFlags(name string) (fs *flag.FlagSet, config *string) {
-	fs = flag.NewFlagSet("billing "+name, flag.ContinueOnError)
-	fs.Usage = func() { fmt.Fprint(p.stderr, billingUsage) }
-	return fs, fs.String("config", "", "config.json")
-}
-
 // paymentsOf opens payments as the server has them, but for what it would do by itself.
 func paymentsOf(cfg *config.Config, in *instance) *stripe.Service {
 	c := cfg.Billing.Stripe
@@ -79,7 +71,7 @@ func paymentsOf(cfg *config.Config, in *instance) *stripe.Service {
 }
 
 func (p program) billingSetup(ctx context.Context, args []string) (err error) {
-	flags, file := p.billingFlags("setup")
+	flags, file := p.flagsOf("billing setup", billingUsage)
 	dry, again := flags.Bool("dry-run", false, ""), flags.Bool("new-webhook", false, "")
 	public, secrets := flags.String("public-url", "", ""), flags.String("secrets-file", "", "")
 	if err := p.parse(flags, args); err != nil {
@@ -230,7 +222,7 @@ func keepSecret(path, secret string) error {
 }
 
 func (p program) billingStatus(ctx context.Context, args []string) (err error) {
-	flags, file := p.billingFlags("status")
+	flags, file := p.flagsOf("billing status", billingUsage)
 	if err := p.parse(flags, args); err != nil {
 		return err
 	}
