@@ -114,9 +114,16 @@ const WIDE: readonly Section[] = [
 
 const route = getRouteApi("/$team/settings/{-$section}");
 
-/** On a phone the sections are a strip that scrolls: the one that is open is shown in it. */
+/** On a phone the sections are a strip that scrolls: the one that is open is shown in it. Nothing else moves: the page begins at its top. */
 function inView(link: HTMLAnchorElement | null) {
-  link?.scrollIntoView({ block: "nearest", inline: "center" });
+  const strip = link?.closest("nav");
+  if (!link || !strip) return;
+  for (let box: Element | null = link.parentElement; box && box !== strip.parentElement; box = box.parentElement) {
+    if (box.scrollWidth <= box.clientWidth) continue;
+    const from = box.getBoundingClientRect();
+    const at = link.getBoundingClientRect();
+    box.scrollLeft += at.left - from.left - (from.width - at.width) / 2;
+  }
 }
 
 export function SettingsScreen() {
