@@ -134,6 +134,7 @@ func TestCallsAreThoseOfTheAPI(t *testing.T) {
 	h.sql(`INSERT INTO stripe_outbox (id, team_id, kind, payload, state, try_at, created_at) VALUES ('obx_1', ?, 'seats', '{"subscription":"sub_1","quantity":7}', 'pending', 0, 0),
 		('obx_2', ?, 'customer', '{"name":"n","email":"n@example.com","slug":"s","key":"obx_2-1"}', 'pending', 0, 0)`, h.team.ID, h.team.ID)
 	h.sql(`UPDATE stripe_objects SET object_id = ? WHERE name = 'price:pro:seat'`, fixturePrice(t, base)) // so that the subscription is one of ours
+	h.join(6)                                                                                             // so that the seat it has is not enough
 	h.s.Sweep(h.ctx)
 	if err := h.s.Work(h.ctx); err != nil {
 		t.Fatal(err)
