@@ -128,9 +128,6 @@ func cleanPath(target string) (string, error) {
 }
 
 func checkGit(s *Secret) error {
-	if s.UserID != "" {
-		return bad("kind", "A git credential belongs to a team or a project: the server fetches for everybody who works there.")
-	}
 	if s.ProjectID == "" && s.InSandbox {
 		return bad("in_sandbox", "Only a project lets its credential into its sandboxes. Add it to the project.")
 	}

@@ -72,13 +72,19 @@ func (s *Service) For(ctx context.Context, a Ask) (Given, error) {
 }
 
 // Credential returns the credential the server itself uses for a project's remote on a host: the project's own, else the team's; false
-// when there is none for exactly this host.
+// when there is none for exactly this host. It is nobody's own: what the server does by itself, it does for everybody in the project.
 func (s *Service) Credential(ctx context.Context, teamID, projectID, host string) (Credential, bool, error) {
+	return s.CredentialFor(ctx, "", teamID, projectID, host)
+}
+
+// CredentialFor returns the credential with which a person does something on a host that they asked for just now, such as a push: their
+// own, else as Credential.
+func (s *Service) CredentialFor(ctx context.Context, userID, teamID, projectID, host string) (Credential, bool, error) {
 	host, ok := cleanHost(host)
 	if !ok {
 		return Credential{}, false, nil
 	}
-	all, err := s.reach(ctx, Ask{TeamID: teamID, ProjectID: projectID})
+	all, err := s.reach(ctx, Ask{TeamID: teamID, ProjectID: projectID, UserID: userID})
 	if err != nil {
 		return Credential{}, false, fmt.Errorf("reading git credentials: %w", err)
 	}

@@ -19,7 +19,7 @@ type Kind string
 const (
 	Env  Kind = "env"  // an environment variable
 	File Kind = "file" // a file below the home or the worktree, while a session runs
-	Git  Kind = "git"  // user name and token for one host, which the server itself uses for the project's remote
+	Git  Kind = "git"  // user name and token for one host: the server uses it for the project's remote, a person's own for what they push
 )
 
 // Commands stands for plain commands in a list of agents: those that the API runs, outside of any session.

@@ -151,6 +151,16 @@ func TestCredentialOfTheHost(t *testing.T) {
 				t.Errorf("%q: %q %v, %v; want %q", host, c.Token, ok, err, want)
 			}
 		}
+		// A person's own is for what they ask for themselves, never for what the server does by itself.
+		h.add(t, h.member, secrets.Owner{UserID: h.member.User.ID}, git("example.com", "own-token"))
+		for user, want := range map[string]string{h.member.User.ID: "own-token", h.admin.User.ID: "project-token", "": "project-token"} {
+			if c, _, err := h.CredentialFor(ctx, user, h.team, h.project, "example.com"); err != nil || c.Token != want {
+				t.Errorf("for %q: %q, %v", user, c.Token, err)
+			}
+		}
+		if c, _, _ := h.Credential(ctx, h.team, h.project, "example.com"); c.Token != "project-token" {
+			t.Errorf("the server itself is given %q", c.Token)
+		}
 		if c, _, _ := h.Credential(ctx, h.team, "prj_other", "example.com"); c.Token != "team-token" {
 			t.Errorf("another project gets %q", c.Token)
 		}
@@ -259,7 +269,7 @@ func TestWhatIsRefused(t *testing.T) {
 			"git's own folder":    {team, secrets.NewSecret{Kind: secrets.File, Name: "f", Target: "a/.GIT/config", Value: "v"}},
 			"a folder":            {team, secrets.NewSecret{Kind: secrets.File, Name: "f", Target: "a/", Value: "v"}},
 			"one's own, for all":  {own, secrets.NewSecret{Kind: secrets.File, Name: "f", Target: ".env", Value: "v"}},
-			"one's own git":       {own, secrets.NewSecret{Kind: secrets.Git, Name: "g", Target: "github.com", Value: "v"}},
+			"one's own git boxes": {own, secrets.NewSecret{Kind: secrets.Git, Name: "g", Target: "github.com", Value: "v", InSandbox: true}},
 			"a URL as host":       {team, secrets.NewSecret{Kind: secrets.Git, Name: "g", Target: "https://github.com/x", Value: "v"}},
 			"a user in the host":  {team, secrets.NewSecret{Kind: secrets.Git, Name: "g", Target: "a@github.com", Value: "v"}},
 			"all projects' boxes": {team, secrets.NewSecret{Kind: secrets.Git, Name: "g", Target: "github.com", Value: "v", InSandbox: true}},

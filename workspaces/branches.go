@@ -292,11 +292,11 @@ const fetchFresh = 2 * time.Second
 func (s *Service) fetch(ctx context.Context, p *Project) (did bool, err error) {
 	const doing = "Fetching"
 	asked := s.now()
-	unlock, err := s.repos.lock(ctx, "fetch:"+p.GitDir)
+	ctx, end, err := s.beginWork(ctx, *p, "", "", WorkFetch)
 	if err != nil {
 		return false, err
 	}
-	defer unlock()
+	defer end()
 	if now, err := s.store.Project(ctx, p.ID); err == nil && now.FetchedAt >= asked {
 		p.FetchedAt = now.FetchedAt // somebody else fetched while this call waited
 		return true, nil
@@ -304,7 +304,7 @@ func (s *Service) fetch(ctx context.Context, p *Project) (did bool, err error) {
 	if err := s.askRemote(ctx, *p, doing); errors.Is(err, errNoRemote) {
 		return false, nil
 	} else if err != nil {
-		return false, err
+		return false, endedBy(ctx, err)
 	}
 	at := s.now()
 	stored, err := s.store.EditProject(context.WithoutCancel(ctx), p.ID, func(p *Project) error {

@@ -19,6 +19,8 @@ import (
 type Credentials interface {
 	// Credential returns the one for a project's remote on exactly this host; false when there is none.
 	Credential(ctx context.Context, teamID, projectID, host string) (secrets.Credential, bool, error)
+	// CredentialFor returns the one with which a person does something themselves on this host: their own, else as Credential.
+	CredentialFor(ctx context.Context, userID, teamID, projectID, host string) (secrets.Credential, bool, error)
 	// KeepCredential keeps one that came with a project's URL, unless the project has one for the host.
 	KeepCredential(ctx context.Context, teamID, projectID, host, username, token, by string) error
 }
@@ -132,7 +134,7 @@ func (s *Service) fetchApart(ctx context.Context, p Project, remote string, cred
 		return err
 	}
 	if _, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.FetchTimeout, Credential: cred, Args: []string{"fetch", "--no-write-fetch-head",
-		"--no-recurse-submodules", "--no-auto-maintenance", "--quiet", "--prune", "--", remote, fetchSpec}}); err != nil {
+		"--no-recurse-submodules", "--no-auto-maintenance", "--progress", "--prune", "--", remote, fetchSpec}, Progress: s.progressOf(ctx)}); err != nil {
 		return err
 	}
 	raw, err := desk.Run(ctx, hostgit.Call{Args: listRefs("refs/remotes/origin", "refs/tags"), Max: 256 << 20})

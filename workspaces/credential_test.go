@@ -34,6 +34,13 @@ func (v *vault) Credential(_ context.Context, _, projectID, host string) (secret
 	return c, ok, nil
 }
 
+func (v *vault) CredentialFor(ctx context.Context, userID, teamID, projectID, host string) (secrets.Credential, bool, error) {
+	if c, ok, err := v.Credential(ctx, teamID, userID, host); ok || err != nil {
+		return c, ok, err
+	}
+	return v.Credential(ctx, teamID, projectID, host)
+}
+
 func (v *vault) KeepCredential(_ context.Context, _, projectID, host, username, token, _ string) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -30,34 +30,33 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 	if len(r.Message) > 64<<10 || !utf8.ValidString(r.Message) || strings.ContainsRune(r.Message, 0) {
 		return MergeResult{}, fault.New(fault.Invalid, "message_invalid", "The message must be text of at most 64 KiB.")
 	}
-	w, p, release, err := s.begin(ctx, workspaceID)
+	blocked := ""
+	if err := s.gated(ctx, workspaceID); err != nil {
+		if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Conflict || !r.DryRun {
+			return MergeResult{}, err
+		}
+		blocked = reason(err)
+	}
+	m, release, err := s.merger(ctx, actor, workspaceID, r)
 	if err != nil {
 		return MergeResult{}, err
 	}
 	defer release()
-	if err := s.comeHome(ctx, p, w); err != nil {
-		return MergeResult{}, err
-	}
-	target, err := s.target(ctx, p, w.Base)
-	if err != nil {
-		return MergeResult{}, err
-	}
-	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
-	if err != nil {
-		return MergeResult{}, gitFault(err, fault.Unavailable, "merge_failed", "Preparing the merge")
-	}
-	defer func() { _ = desk.Close() }()
-
-	warnings := s.freshBase(ctx, &p, target)
-	warnings = append(warnings, s.workspaceWarnings(ctx, p, w)...)
-	m := merger{s: s, desk: desk, actor: actor, p: p, w: w, target: target, req: r}
+	warnings := s.freshBase(ctx, &m.p, m.target)
+	warnings = append(warnings, s.workspaceWarnings(ctx, m.p, m.w)...)
 	for range mergeAttempts {
 		res, err := m.plan(ctx)
 		if err != nil {
 			return MergeResult{}, err
 		}
-		res.Warnings = append(slices.Clone(warnings), res.Warnings...)
-		if r.DryRun || res.UpToDate || len(res.Conflicts) > 0 {
+		res.Warnings, res.Blocked = append(slices.Clone(warnings), res.Warnings...), blocked
+		if r.DryRun {
+			return res, nil
+		}
+		if err := m.asSeen(res); err != nil {
+			return MergeResult{}, err
+		}
+		if res.UpToDate || len(res.Conflicts) > 0 {
 			return res, nil
 		}
 		killpoint.Reach(killpoint.MergePlanned)
@@ -72,7 +71,52 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		res.Merged = true
 		return res, m.keep(ctx, res)
 	}
-	return MergeResult{}, fault.New(fault.Conflict, "base_moved", "%s keeps moving. Nothing was merged: try again in a moment.", target)
+	return MergeResult{}, fault.New(fault.Conflict, "base_moved", "%s keeps moving. Nothing was merged: try again in a moment.", m.target)
+}
+
+// merger takes the workspace for a merge, brings home what it committed and sets up a desk. release gives it all back.
+func (s *Service) merger(ctx context.Context, actor accounts.Actor, workspaceID string, r MergeRequest) (*merger, func(), error) {
+	w, p, free, err := s.begin(ctx, workspaceID)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &merger{s: s, actor: actor, p: p, w: w, req: r}
+	release := func() {
+		if m.desk != nil {
+			_ = m.desk.Close()
+		}
+		free()
+	}
+	if err = s.comeHome(ctx, p, w); err == nil {
+		m.target, err = s.target(ctx, p, w.Base)
+	}
+	if err == nil {
+		m.desk, err = s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+		err = gitFault(err, fault.Unavailable, "merge_failed", "Preparing the merge")
+	}
+	if err != nil {
+		release()
+		return nil, nil, err
+	}
+	return m, release, nil
+}
+
+// asSeen refuses what is not what was shown to who asks.
+func (m *merger) asSeen(res MergeResult) error {
+	switch {
+	case m.req.ExpectedBase != "" && m.req.ExpectedBase != res.BaseCommit:
+		return m.s.baseMoved(m.target, m.req.ExpectedBase, res.BaseCommit)
+	case m.req.ExpectedHead != "" && m.req.ExpectedHead != res.Head:
+		return fault.New(fault.Conflict, "head_moved", "%s has commits you have not seen. Nothing was done: look at what would happen now, then decide again.", m.w.Branch).
+			With("expected", m.req.ExpectedHead).With("head", res.Head)
+	}
+	return nil
+}
+
+// baseMoved says that the base is not what somebody was shown.
+func (s *Service) baseMoved(base, expected, now string) error {
+	return fault.New(fault.Conflict, "base_moved", "%s moved since you looked. Nothing was done: look at what would happen now, then decide again.", base).
+		With("base", base).With("expected", expected).With("base_commit", now)
 }
 
 // freshBase brings a cloned project's base up to date and says what kept it from being so.

@@ -135,7 +135,7 @@ func (m *merger) planMerge(ctx context.Context, res *MergeResult, from string) e
 	if onTop {
 		tree, err = m.tree(ctx, res.Head)
 	} else {
-		tree, err = m.join(ctx, res, from)
+		tree, err = m.bring(ctx, res, from, res.BaseCommit, res.Head)
 	}
 	if err != nil || len(res.Conflicts) > 0 {
 		return err
@@ -161,16 +161,6 @@ func (m *merger) planMerge(ctx context.Context, res *MergeResult, from string) e
 	}
 	res.Commit, err = m.commit(ctx, tree, message, identityEnv(m.actor.User, "AUTHOR", "COMMITTER"), parents...)
 	return err
-}
-
-// join merges head into the base with from as what both began with.
-func (m *merger) join(ctx context.Context, res *MergeResult, from string) (string, error) {
-	if all, err := m.desk.Text(ctx, "merge-base", "--all", res.BaseCommit, res.Head); err != nil {
-		return "", mergeFault(err)
-	} else if strings.Contains(all, from) {
-		return m.mergeTree(ctx, res, res.BaseCommit, res.Head)
-	}
-	return m.threeWay(ctx, res, from, res.BaseCommit, res.Head)
 }
 
 // threeWay merges trees with a base of our choice. git 2.39 has no option for that, so the three are given a small history

@@ -137,12 +137,18 @@ type MergeRequest struct {
 	Strategy string // merge, squash, rebase
 	Message  string // "" = made from branch and commits; not used by rebase
 	DryRun   bool
+	// What was shown to who asks: base_moved or head_moved when it is no longer so. "" = whatever it is.
+	ExpectedBase, ExpectedHead string
 }
 
 // Conflict is one path that could not be merged.
 type Conflict struct {
 	Path string // raw bytes
 	Kind string // content, modify/delete, rename/rename, ...
+	// What each side did with it, in a word: changed, added, deleted. "" where that cannot be said.
+	Ours, Theirs string
+	Hunks        []ConflictHunk // where that is looked at: the places where the two differ, the first of them
+	MoreHunks    int
 }
 
 // MergeResult says what a merge did, or in a dry run would do. Conflicts are an answer, not an error; nothing is ever half
@@ -161,6 +167,7 @@ type MergeResult struct {
 	Files       int  // that differ between BaseCommit and Commit
 	Conflicts   []Conflict
 	Warnings    []string
+	Blocked     string // in a dry run: why it must not be merged now
 }
 
 // Activity is one line of a workspace's timeline.

@@ -37,8 +37,10 @@ type Service struct {
 	homing *keyed
 	moved  moved
 	packs  *packs
+	works  *works
 
 	mu       sync.Mutex
+	gate     Gate // of merges; nil = none
 	places   Places
 	sessions Sessions
 	bases    map[string]basis     // by workspace id: what BaseCommit found last
@@ -56,7 +58,7 @@ func New(cfg Config) *Service {
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector}),
-		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(),
+		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(), works: newWorks(),
 		places: cfg.Places, sessions: cfg.Sessions,
 		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
@@ -76,6 +78,7 @@ func (s *Service) Run(ctx context.Context) error {
 	wg.Go(func() { s.follow(ctx) })
 	s.jobs.run(ctx)
 	s.packs.close()
+	s.works.close()
 	wg.Wait()
 	return nil
 }

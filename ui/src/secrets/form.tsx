@@ -91,15 +91,14 @@ export function SecretForm({ owner, secret, onSaved, onCancel }: Props) {
           options={[
             { value: "env", label: "A variable", hint: "Sessions and commands get it in their environment." },
             { value: "file", label: "A file", hint: "It is there while a session runs, and git never sees it." },
-            ...(owner.scope === "personal"
-              ? []
-              : [
-                  {
-                    value: "git" as const,
-                    label: "A git credential",
-                    hint: "The server fetches with it from one host. It is sent to no other.",
-                  },
-                ]),
+            {
+              value: "git",
+              label: "A git credential",
+              hint:
+                owner.scope === "personal"
+                  ? "You push and open pull requests with it on one host. It is sent to no other."
+                  : "The server fetches with it from one host. It is sent to no other.",
+            },
           ]}
         />
       )}

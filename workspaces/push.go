@@ -1,0 +1,216 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// Push sends the workspace's branch, or its base as it is here, to the project's remote, with the actor's own credential for its host,
+// else the project's or the team's. It runs on a desk: no config, hook or attribute of the repository has a say. Errors: no_remote,
+// push_rejected, push_failed, branch_protected.
+func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID string, r PushRequest) (PushResult, error) {
+	w, p, release, err := s.begin(ctx, workspaceID)
+	if err != nil {
+		return PushResult{}, err
+	}
+	err = s.comeHome(ctx, p, w)
+	var target string
+	if err == nil {
+		target, err = s.target(ctx, p, w.Base)
+	}
+	release() // a push may take long, and touches nothing that others could be at
+	if err != nil {
+		return PushResult{}, err
+	}
+	from := w.Branch
+	if r.Base {
+		if r.Force || r.Branch != "" && r.Branch != target {
+			return PushResult{}, fault.New(fault.Invalid, "branch_protected", "%s is pushed as it is, to its own name, and never by force.", target)
+		}
+		from = target
+	}
+	if r.Branch == "" {
+		r.Branch = from
+	}
+	if err := s.checkBranch(ctx, r.Branch); err != nil {
+		return PushResult{}, err
+	}
+	if !r.Base && (r.Branch == target || r.Branch == p.DefaultBranch) {
+		return PushResult{}, fault.New(fault.Invalid, "branch_protected", "A workspace's branch is not pushed onto %s. Merge it, then push %s.", r.Branch, r.Branch)
+	}
+	to, err := s.pushRemote(ctx, p)
+	if err != nil {
+		return PushResult{}, err
+	}
+	commit, err := s.commitOf(ctx, p.GitDir, headsPrefix+from)
+	if err != nil {
+		return PushResult{}, err
+	}
+	if commit == "" {
+		return PushResult{}, fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", from)
+	}
+	cred, err := s.pushCredential(ctx, actor, p, to)
+	if err != nil {
+		return PushResult{}, err
+	}
+	ctx, end, err := s.beginWork(ctx, p, w.ID, actor.User.ID, WorkPush)
+	if err != nil {
+		return PushResult{}, err
+	}
+	defer end()
+	res, err := s.push(ctx, p, to.URL, cred, commit, r)
+	if err != nil {
+		return PushResult{}, err
+	}
+	done := context.WithoutCancel(ctx)
+	if err := s.updateRefs(done, p.GitDir, "push", refSet(originPrefix+r.Branch, commit)); err != nil {
+		s.cfg.Log.WarnContext(done, "what was pushed could not be noted", "workspace_id", w.ID, "error", err)
+	}
+	if !res.UpToDate {
+		s.note(done, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "push", Text: fmt.Sprintf("Pushed %s to %s (%s)", from, hostgit.Clean(res.Remote), commit[:12]),
+			Data: map[string]any{"branch": r.Branch, "commit": commit, "forced": res.Forced}})
+	}
+	s.publishWorkspace(done, w)
+	s.projectMoved(done, p)
+	return res, nil
+}
+
+// pushRemote is the project's remote, as far as something can be sent there.
+func (s *Service) pushRemote(ctx context.Context, p Project) (remote, error) {
+	none := fault.New(fault.Conflict, "no_remote", "The project has no remote to push to. Give its repository a remote named origin, or add the project by its URL.")
+	from := p.Source
+	switch p.SourceKind {
+	case SourceURL:
+	case SourceRunner:
+		return remote{}, fault.New(fault.Conflict, "no_remote", "The project is a folder of a member's machine: deliver the branch there, and push from it.")
+	default:
+		var err error
+		from, err = s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get", "remote.origin.url"}})
+		if hostgit.ExitCode(err) == 1 || err == nil && from == "" {
+			return remote{}, none
+		}
+		if err != nil {
+			return remote{}, gitFault(err, fault.Unavailable, "push_failed", "Reading the remote")
+		}
+	}
+	// A folder's own hooks would run as this server: nothing is pushed to one.
+	r, err := parseRemote(from, slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" }))
+	if err != nil {
+		if isFolder := strings.HasPrefix(from, "/") || strings.HasPrefix(from, "file:") || strings.HasPrefix(from, "."); isFolder {
+			return remote{}, fault.New(fault.Conflict, "no_remote", "The project's remote is a folder of this server, whose hooks would run as the server. Push to it in the terminal.")
+		}
+		return remote{}, err
+	}
+	return r, nil
+}
+
+// pushCredential is what a push proves who it is with: the person's own credential for the host comes first. nil = none is needed or known.
+func (s *Service) pushCredential(ctx context.Context, actor accounts.Actor, p Project, to remote) (*hostgit.Credential, error) {
+	u, err := url.Parse(to.URL)
+	if err != nil || u.Scheme != "https" || u.Host == "" {
+		return nil, nil //nolint:nilerr // ssh's short form needs none
+	}
+	if s.cfg.Credentials != nil {
+		c, ok, err := s.cfg.Credentials.CredentialFor(ctx, actor.User.ID, p.TeamID, p.ID, u.Host)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return &hostgit.Credential{Host: c.Host, Username: c.Username, Token: c.Token}, nil
+		}
+	}
+	return to.credential(), nil
+}
+
+// push runs git push on a desk.
+func (s *Service) push(ctx context.Context, p Project, to string, cred *hostgit.Credential, commit string, r PushRequest) (PushResult, error) {
+	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	if err != nil {
+		return PushResult{}, gitFault(err, fault.Unavailable, "push_failed", "Preparing the push")
+	}
+	defer func() { _ = desk.Close() }()
+	args := []string{"push", "--porcelain", "--progress", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed"}
+	if r.Force {
+		seen, err := s.commitOf(ctx, p.GitDir, originPrefix+r.Branch)
+		if err != nil {
+			return PushResult{}, err
+		}
+		args = append(args, "--force-with-lease="+headsPrefix+r.Branch+":"+seen)
+	}
+	var words strings.Builder // what the remote itself says
+	progress := s.progressOf(ctx)
+	out, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.CloneTimeout, Credential: cred, Args: append(args, "--", to, commit+":"+headsPrefix+r.Branch),
+		Progress: func(line string) {
+			if said, ok := strings.CutPrefix(line, "remote: "); ok && words.Len() < 4000 {
+				words.WriteString(strings.TrimRight(said, " ") + "\n")
+			}
+			if progress != nil {
+				progress(line)
+			}
+		}})
+	res := PushResult{Remote: to, Branch: r.Branch, Commit: commit, Words: strings.TrimSpace(words.String())}
+	res.URL = offered(to, res.Words)
+	flag, why := pushed(string(out))
+	switch {
+	case flag == '!':
+		return res, pushRefused(r.Branch, why, res.Words)
+	case err != nil && context.Cause(ctx) == errCancelled: //nolint:errorlint // the cause itself
+		return res, fault.New(fault.Conflict, "cancelled", "It was cancelled. If the remote had everything by then, the branch is there nevertheless.")
+	case err != nil:
+		return res, gitFault(err, fault.Unavailable, "push_failed", "Pushing")
+	}
+	res.Created, res.UpToDate, res.Forced = flag == '*', flag == '=', flag == '+'
+	return res, nil
+}
+
+// pushed reads git push --porcelain: what became of the one ref.
+func pushed(out string) (flag byte, why string) {
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimRight(line, "\n"), "\t")
+		if len(f) == 3 && len(f[0]) == 1 {
+			return f[0][0], f[2]
+		}
+	}
+	return 0, ""
+}
+
+// pushRefused says why the remote's branch is as it was.
+func pushRefused(branch, why, words string) error {
+	switch {
+	case strings.Contains(why, "stale info"):
+		return fault.New(fault.Conflict, "push_rejected", "%s on the remote is not as it was seen here last. Nothing was pushed: fetch, look at what is there, then push again.", branch)
+	case strings.Contains(why, "fetch first"), strings.Contains(why, "non-fast-forward"):
+		return fault.New(fault.Conflict, "push_rejected", "%s on the remote has commits that this branch has not. Nothing was pushed: fetch and look, then push with force to replace them.", branch).With("diverged", true)
+	}
+	text := hostgit.Clean(why)
+	if words != "" {
+		text += "\n" + words
+	}
+	return fault.New(fault.Conflict, "push_rejected", "The remote refused %s: %s", branch, text)
+}
+
+var webPage = regexp.MustCompile(`https?://[^\s<>"']{1,500}`)
+
+// offered is the first page on the remote's own host that it names, such as one to open a pull request; "" = none.
+func offered(to, words string) string {
+	host := to
+	if u, err := url.Parse(to); err == nil && u.Host != "" {
+		host = u.Hostname()
+	} else if m := scpURL.FindStringSubmatch(to); m != nil {
+		host = m[2]
+	}
+	for _, found := range webPage.FindAllString(words, 10) {
+		if u, err := url.Parse(found); err == nil && strings.EqualFold(u.Hostname(), host) && u.User == nil {
+			return u.String()
+		}
+	}
+	return ""
+}
