@@ -180,9 +180,13 @@ func TestSizesStandBetweenTheBytes(t *testing.T) {
 	row := s.run(t, "sh", "-c", `stty raw -echo; trap 'printf "\r\nsize "; stty size; seq 1 60 | tr "\n" " "' WINCH; echo ready; while :; do sleep 0.05; done`)
 	w := s.watch(t, row.ID, sessions.Attach{UserID: "a", Writer: true})
 	w.shows(t, "ready")
+	var numbers strings.Builder // as the program writes them after each size
+	for i := range 60 {
+		fmt.Fprintf(&numbers, "%d ", i+1)
+	}
 	for _, size := range []guest.Size{{Cols: 54, Rows: 40}, {Cols: 159, Rows: 72}, {Cols: 80, Rows: 24}} {
 		w.Wish(size)
-		w.shows(t, fmt.Sprintf("size %d %d", size.Rows, size.Cols))
+		w.shows(t, fmt.Sprintf("size %d %d\n%s", size.Rows, size.Cols, numbers.String())) // to its last byte: nothing comes while screens are compared
 	}
 	check := func(what string, sc *screen) {
 		t.Helper()
