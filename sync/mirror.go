@@ -42,7 +42,8 @@ type mirror struct {
 	told    time.Time               // when the oldest of dirty was told
 	done    uint64                  // version up to which everything is home
 	busy    bool
-	left    int // paths of the step under way that are not home yet
+	sending bool // kept files are on their way to the sandbox
+	left    int  // paths of the step under way that are not home yet
 	status  Home
 	cut     bool // the guest cannot be reached
 	step    chan struct{}
@@ -58,8 +59,8 @@ type mirror struct {
 	total   int64 // bytes of all files
 	planned int64 // likewise, as the step under way will leave it
 	stored  MirrorState
-	send    map[string]bool // kept files the sandbox does not have yet
-	asides  int             // conflicts nobody has settled
+	send    map[string]string // kept files the sandbox does not have yet, with why, as it was logged
+	asides  int               // conflicts nobody has settled
 	parts   map[string]*part
 	counter int
 }
@@ -87,7 +88,7 @@ func (b realBox) writeFile(ctx context.Context, path string, r io.Reader, mode u
 func newMirror(s *Service, src source, f *follower, kind string) *mirror {
 	return &mirror{s: s, source: src, id: f.workspaceID, teamID: f.teamID, sbxID: f.sandboxID, kind: kind, log: f.log, fresh: true,
 		set: map[string]guest.Change{}, from: map[string]int{}, dirty: map[string]int{}, step: make(chan struct{}), wake: make(chan struct{}, 1),
-		files: map[string]File{}, known: map[string][]string{}, marks: map[string]fileMark{}, stamps: map[string]string{}, send: map[string]bool{}, parts: map[string]*part{}}
+		files: map[string]File{}, known: map[string][]string{}, marks: map[string]fileMark{}, stamps: map[string]string{}, send: map[string]string{}, parts: map[string]*part{}}
 }
 
 // note takes in what the guest says differs. It never blocks for long.
@@ -191,6 +192,8 @@ func (m *mirror) run(ctx context.Context) {
 					return
 				case <-timer:
 				}
+			} else {
+				pause = mirrorRetryFirst
 			}
 		case <-timer:
 		}
@@ -240,11 +243,14 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 			m.home() // it was out of reach, and nothing has changed meanwhile
 			m.persist(ctx)
 		}
-		return false, nil
+		again = t.base != "" && m.sendKept(ctx) // not before it is known what the sandbox has
+		m.rest()
+		return again, nil
 	}
+	defer m.rest()
 	left, err := m.pass(ctx, t)
 	m.mu.Lock()
-	m.busy, m.left = false, 0
+	m.busy, m.left, m.sending = false, 0, err == nil && len(m.send) > 0
 	if err != nil {
 		for p, n := range t.paths {
 			if _, newer := m.dirty[p]; !newer {
@@ -265,8 +271,6 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 	if len(m.dirty) > 0 && m.told.IsZero() {
 		m.told = t.told
 	}
-	close(m.step)
-	m.step = make(chan struct{})
 	m.mu.Unlock()
 	if err != nil {
 		return false, err
@@ -274,7 +278,7 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 	if clean {
 		m.lag(t.told)
 	}
-	m.sendKept(ctx)
+	unsent := m.sendKept(ctx)
 	for _, n := range left {
 		if n >= maxMoves {
 			m.show(Behind, "Some files could not be taken yet. It is tried again.")
@@ -282,7 +286,16 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 			break
 		}
 	}
-	return !clean, nil
+	return !clean || unsent, nil
+}
+
+// rest ends a pass, with what is sent after it, for those who wait.
+func (m *mirror) rest() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.sending = false
+	close(m.step)
+	m.step = make(chan struct{})
 }
 
 // lag tells how long files were on their way.
@@ -298,9 +311,7 @@ func (m *mirror) take() (task, bool) {
 	defer m.mu.Unlock()
 	if m.base == "" || len(m.dirty) == 0 && !m.fresh {
 		if m.base != "" {
-			m.done = m.version
-			close(m.step)
-			m.step = make(chan struct{})
+			m.done, m.sending = m.version, len(m.send) > 0
 		}
 		m.told = time.Time{}
 		return task{base: m.base}, false

@@ -107,9 +107,12 @@ func (r *farHouse) send(root string) error {
 	return nil
 }
 
-// start runs a service, as a server does that was started anew.
-func (r *farHouse) start() {
+// start runs a service, as a server does that was started anew. tune changes it before.
+func (r *farHouse) start(tune ...func(*filesync.Service)) {
 	s := filesync.New(r.cfg)
+	for _, fn := range tune {
+		fn(s)
+	}
 	r.service = s
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	filesync "github.com/parawork/parawork/sync"
 )
@@ -187,6 +189,71 @@ func TestDeletedInsideAndChangedOutside(t *testing.T) {
 	} else if b, err := os.ReadFile(r.onHost(h.Conflicts[0].Kept)); err != nil || string(b) != "a person's\n" {
 		t.Errorf("kept %q, %v", b, err)
 	}
+	r.sync()
+	r.same()
+}
+
+// Who has waited for a sync has waited for kept files that were on their way to the sandbox, too: what is done there next, a commit or a
+// pause, does not meet half of one.
+func TestASyncWaitsForWhatIsSent(t *testing.T) {
+	t.Parallel()
+	r := newFarHouse(t)
+	r.stop()
+	synced, sent, once := make(chan struct{}), make(chan struct{}), sync.Once{}
+	r.start(func(s *filesync.Service) {
+		s.Crash(func(at string) error {
+			if at == "sending" {
+				select {
+				case <-synced:
+					t.Error("the sync had ended while a kept file was being sent")
+				case <-time.After(time.Second): // for it to end, where it does not wait
+				}
+				once.Do(func() { close(sent) })
+			}
+			return nil
+		})
+	})
+	put(t, r.onHost("README.md"), "a person's\n")
+	put(t, r.in("README.md"), "the agent's\n")
+	r.sync()
+	close(synced)
+	<-sent
+	h := r.home()
+	if len(h.Conflicts) != 1 {
+		t.Fatalf("conflicts: %+v", h.Conflicts)
+	}
+	if b, err := os.ReadFile(r.in(h.Conflicts[0].Kept)); err != nil || string(b) != "a person's\n" {
+		t.Errorf("the sandbox has %q, %v", b, err)
+	}
+	r.sync()
+	r.same()
+}
+
+// A kept file that could not be sent is sent again by itself: nothing has to change first.
+func TestWhatCouldNotBeSentIsSentAgain(t *testing.T) {
+	t.Parallel()
+	r := newFarHouse(t)
+	r.stop()
+	failed := atomic.Int32{}
+	r.start(func(s *filesync.Service) {
+		s.Crash(func(at string) error {
+			if at == "sending" && failed.Add(1) <= 2 {
+				return errors.New("the pipe was cut")
+			}
+			return nil
+		})
+	})
+	put(t, r.onHost("README.md"), "a person's\n")
+	put(t, r.in("README.md"), "the agent's\n")
+	r.sync()
+	h := r.home()
+	if len(h.Conflicts) != 1 {
+		t.Fatalf("conflicts: %+v", h.Conflicts)
+	}
+	eventually(t, "the sandbox has it", func() bool {
+		b, err := os.ReadFile(r.in(h.Conflicts[0].Kept))
+		return err == nil && string(b) == "a person's\n"
+	})
 	r.sync()
 	r.same()
 }

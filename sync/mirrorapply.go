@@ -101,7 +101,7 @@ func (m *mirror) aside(tr *tree, path string) (Conflict, error) {
 		return c, err
 	}
 	m.asides++
-	m.send[kept] = true
+	m.send[kept] = ""
 	m.log.Info("a file changed on both sides: both are kept", "path", guest.EncodePath(path), "kept", guest.EncodePath(kept))
 	return c, nil
 }

@@ -114,7 +114,7 @@ func (m *mirror) load(ctx context.Context) error {
 	}
 	for _, c := range conflicts {
 		if _, told := m.files[c.Kept]; !told {
-			m.send[c.Kept] = true
+			m.send[c.Kept] = ""
 		}
 	}
 	if err := m.replay(ctx); err != nil {
@@ -188,7 +188,7 @@ func (m *mirror) refind(ctx context.Context, c Conflict) error {
 		return err
 	}
 	m.asides++
-	m.send[c.Kept] = true
+	m.send[c.Kept] = ""
 	return nil
 }
 
@@ -217,36 +217,55 @@ func (m *mirror) sweep(tr *tree) error {
 	return nil
 }
 
-// sendKept brings the server's versions of files that changed on both sides to the sandbox, where its people and agents see them.
-func (m *mirror) sendKept(ctx context.Context) {
+// sendKept brings the server's versions of files that changed on both sides to the sandbox, where its people and agents see them. It reports
+// whether some of them are to be tried again soon.
+func (m *mirror) sendKept(ctx context.Context) (again bool) {
 	if len(m.send) == 0 {
-		return
+		return false
 	}
 	root, err := m.s.cfg.Trees.Worktree(ctx, m.id)
 	if err != nil {
-		return
+		return true
 	}
 	tr, err := openTree(root, m.temp())
 	if err != nil {
-		return
+		return true
 	}
 	defer tr.close()
-	for path := range m.send {
-		p, err := tr.look(path)
-		if err != nil || p.kind != "file" || p.size > m.s.cfg.MaxFile {
+	for path, before := range m.send {
+		err := m.sendOne(ctx, tr, path)
+		if err == nil {
 			delete(m.send, path)
 			continue
 		}
-		f, err := tr.open(path, p)
-		if err != nil {
-			continue
-		}
-		err = m.source.writeFile(ctx, guest.EncodePath(path), f, uint32(permOf(p.mode)))
-		f.Close()
-		if err != nil {
+		if why := err.Error(); why != before {
+			m.send[path] = why
 			m.log.Info("the server's version of a file is not in the sandbox yet", "path", guest.EncodePath(path), "error", err)
-			return
 		}
-		delete(m.send, path)
+		switch fault.KindOf(err) {
+		case fault.Conflict, fault.Invalid, fault.Forbidden: // the sandbox does not take it: until something changes there
+		case fault.Unavailable:
+			return true
+		default:
+			again = true
+		}
 	}
+	return again
+}
+
+// sendOne sends one of them. What is no file any more, or too large, need not be sent.
+func (m *mirror) sendOne(ctx context.Context, tr *tree, path string) error {
+	p, err := tr.look(path)
+	if err != nil || p.kind != "file" || p.size > m.s.cfg.MaxFile {
+		return nil //nolint:nilerr // the server has it, whatever it is
+	}
+	f, err := tr.open(path, p)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := m.s.reach("sending"); err != nil {
+		return err
+	}
+	return m.source.writeFile(ctx, guest.EncodePath(path), f, uint32(permOf(p.mode)))
 }

@@ -7,17 +7,18 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 )
 
-// settle waits until everything told up to version is home, or what is not cannot come. It returns why not everything is.
+// settle waits until everything told up to version is home, or what is not cannot come. It returns why not everything is. Kept files that
+// are on their way to the sandbox are waited for, too, but none has to arrive there.
 func (m *mirror) settle(ctx context.Context, version uint64) error {
 	for {
 		m.mu.Lock()
-		home, step := m.done >= version && !m.busy && len(m.dirty) == 0, m.step
+		home, sending, step := m.done >= version && !m.busy && len(m.dirty) == 0, m.sending, m.step
 		moving := !home && !m.busy && len(m.dirty) > 0
 		for _, n := range m.dirty {
 			moving = moving && n >= maxMoves
 		}
 		m.mu.Unlock()
-		if home {
+		if home && !sending {
 			return nil
 		}
 		if moving {
@@ -26,6 +27,9 @@ func (m *mirror) settle(ctx context.Context, version uint64) error {
 		select {
 		case <-step:
 		case <-ctx.Done():
+			if home {
+				return nil
+			}
 			h := m.now()
 			if h.Reason == "" {
 				h.Reason = "They did not arrive in time."
