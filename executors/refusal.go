@@ -23,6 +23,14 @@ type Refusal struct {
 	Reason      RefusalReason
 }
 
+// Reach is one connection a sandbox was given. Host is written as internal/hostname does.
+type Reach struct {
+	TeamID      string
+	WorkspaceID string
+	Host        string
+	Port        int
+}
+
 // Words tell a person why, and what to do.
 func (r Refusal) Words() string {
 	switch r.Reason {

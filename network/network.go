@@ -45,6 +45,14 @@ type Refused struct {
 	LastAt  int64
 }
 
+// Reached is a host a workspace was let through to. Times are ms UTC.
+type Reached struct {
+	executors.Reach
+	Times   int64
+	FirstAt int64
+	LastAt  int64
+}
+
 // Store is what the room needs of the storage.
 type Store interface {
 	// Said returns what is stored of a workspace that is not deleted.
@@ -62,6 +70,11 @@ type Store interface {
 	AddRefused(ctx context.Context, all []Refused, most int) (news []string, err error)
 	// Refused returns what a workspace was refused, the newest first.
 	Refused(ctx context.Context, workspaceID string) ([]Refused, error)
+	// AddReached adds connections to those known and keeps the newest most of each workspace. What belongs to a workspace that is gone is
+	// forgotten.
+	AddReached(ctx context.Context, all []Reached, most int) error
+	// Reached returns what a workspace reached, the newest first.
+	Reached(ctx context.Context, workspaceID string) ([]Reached, error)
 	// DropRefused forgets refusals.
 	DropRefused(ctx context.Context, workspaceID string, all []Refused) error
 }
@@ -94,11 +107,13 @@ type Service struct {
 
 	wake    chan struct{}
 	mu      sync.Mutex
-	pending map[refusedKey]*Refused
+	pending map[hostKey]*Refused
 	counts  map[string]int // of pending, by workspace
+	reached map[hostKey]*Reached
+	reaches map[string]int // of reached, by workspace
 }
 
-type refusedKey struct {
+type hostKey struct {
 	workspaceID, host string
 	port              int
 }
@@ -128,7 +143,8 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("sandboxing.network.mode: %q is not known", cfg.Mode)
 	}
 	return &Service{cfg: cfg, base: base, agents: agentHosts(cfg.Agents, cfg.AgentURLs), wake: make(chan struct{}, 1),
-		pending: make(map[refusedKey]*Refused), counts: make(map[string]int)}, nil
+		pending: make(map[hostKey]*Refused), counts: make(map[string]int),
+		reached: make(map[hostKey]*Reached), reaches: make(map[string]int)}, nil
 }
 
 func known(m executors.NetworkMode) bool {

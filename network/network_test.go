@@ -285,6 +285,31 @@ func TestRefusedHostsAreKeptAndTold(t *testing.T) {
 	}
 }
 
+// What was reached is kept too, and a flood of it costs a bounded number of rows.
+func TestReachedHostsAreKept(t *testing.T) {
+	h := newHouse(t)
+	reach := func(host string, times int) {
+		for range times {
+			h.s.Reached(executors.Reach{TeamID: h.team, WorkspaceID: h.ws, Host: host, Port: 443})
+		}
+	}
+	reach("proxy.golang.org", 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = h.s.Run(ctx) // what was gathered is written before the end
+	all, full, err := h.s.Hosts(t.Context(), h.ws)
+	if err != nil || full || len(all) != 1 || all[0].Host != "proxy.golang.org" || all[0].Times != 3 {
+		t.Fatalf("%+v %v %v", all, full, err)
+	}
+	for i := range 3000 {
+		reach(fmt.Sprintf("n%d.example", i), 1)
+	}
+	_ = h.s.Run(ctx)
+	if all, full, err = h.s.Hosts(t.Context(), h.ws); err != nil || !full || len(all) != 500 {
+		t.Errorf("%d rows, %v, %v", len(all), full, err)
+	}
+}
+
 // An agent that asks for thousands of names costs a bounded number of rows.
 func TestAFloodOfNames(t *testing.T) {
 	h := newHouse(t)

@@ -21,7 +21,7 @@ const (
 // Refused hears of a connection that was refused. It does not block: what is too much within moments is not counted.
 func (s *Service) Refused(r executors.Refusal) {
 	now := s.cfg.Now().UnixMilli()
-	k := refusedKey{r.WorkspaceID, r.Host, r.Port}
+	k := hostKey{r.WorkspaceID, r.Host, r.Port}
 	s.mu.Lock()
 	p := s.pending[k]
 	if p == nil && s.counts[r.WorkspaceID] < maxRefused && len(s.pending) < maxPending {
@@ -57,11 +57,13 @@ func (s *Service) Run(ctx context.Context) error {
 			case <-ctx.Done():
 			}
 			s.write(ctx)
+			s.writeReached(ctx)
 		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	s.write(last)
+	s.writeReached(last)
 	return nil
 }
 

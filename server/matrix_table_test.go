@@ -213,6 +213,8 @@ syncWorkspace           member    write
 getSync                 viewer    read
 getDiff                 viewer    read
 listCommits             viewer    read
+getReport               viewer    read
+attachReport            member    write
 settleSyncConflict      member    write
 commitWorkspace         member    write
 mergeWorkspace          member    write

@@ -311,6 +311,8 @@ var policy = map[string]rule{
 	"getSync":            of(accounts.ViewWorkspace, byWorkspace),
 	"getDiff":            of(accounts.ViewWorkspace, byWorkspace),
 	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
+	"getReport":          of(accounts.ViewWorkspace, byWorkspace),
+	"attachReport":       of(accounts.MergeWorkspace, byWorkspace),
 	"settleSyncConflict": of(accounts.EditWorkspace, byConflict),
 	"commitWorkspace":    of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"mergeWorkspace":     of(accounts.MergeWorkspace, byWorkspace).repeatable(),

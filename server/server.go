@@ -36,6 +36,7 @@ import (
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/preview"
+	"github.com/parawork/parawork/report"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions"
@@ -75,6 +76,7 @@ type Config struct {
 	Secrets    *secrets.Service
 	Mail       *mail.Service
 	Runs       *runs.Service
+	Report     *report.Service
 	Images     *images.Service
 	Network    *network.Service
 	Events     *events.Bus

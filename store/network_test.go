@@ -89,6 +89,29 @@ func TestAddressesOfAccountsThatCount(t *testing.T) {
 	})
 }
 
+func TestReachedHosts(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, db *store.DB) {
+		ctx := t.Context()
+		s := store.NewNetwork(db)
+		team, ws := seedWorkspace(t, db)
+		reached := func(workspace, host string, at int64) network.Reached {
+			return network.Reached{Reach: executors.Reach{TeamID: team, WorkspaceID: workspace, Host: host, Port: 443}, Times: 2, FirstAt: at, LastAt: at}
+		}
+		for _, some := range [][]network.Reached{{reached(ws, "b.example", 20), reached(ws, "a.example", 10), reached("ws_gone", "x.example", 10)}, {reached(ws, "a.example", 30)},
+			{reached(ws, "c.example", 40), reached(ws, "d.example", 50)}} {
+			if err := s.AddReached(ctx, some, 3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := s.Reached(ctx, ws)
+		if err != nil || len(all) != 3 || all[0].Host != "d.example" || all[1].Host != "c.example" || all[2].Host != "a.example" ||
+			all[2].Times != 4 || all[2].FirstAt != 10 || all[2].LastAt != 30 || all[2].TeamID != team {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
 func TestRefusedHosts(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, db *store.DB) {

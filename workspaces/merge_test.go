@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/parawork/parawork/store/storetest"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -23,6 +24,27 @@ func parted(t *testing.T, h *house, dir string, p workspaces.Project) workspaces
 	write(t, dir, "base.txt", "base\n")
 	commitAll(t, dir, "base moves on")
 	return w
+}
+
+// The report of a merge stands beside its commit, where git shows it; a newer one takes its place.
+func TestAReportIsAttachedToTheMerge(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, storetest.SQLite(t))
+	dir := h.repo("app")
+	w := parted(t, h, dir, h.pathProject(dir))
+	if _, _, err := h.s.Annotate(t.Context(), h.actor, w.ID, "text"); !strings.Contains(fmt.Sprint(err), "not merged yet") {
+		t.Errorf("before the merge: %v", err)
+	}
+	r := h.merge(w, "squash")
+	for _, text := range []string{"# First\n", "# Second\n\n```` evil ````\n"} {
+		commit, ref, err := h.s.Annotate(t.Context(), h.actor, w.ID, text)
+		if err != nil || commit != r.Commit || ref != "refs/notes/parawork" {
+			t.Fatalf("%s %s %v", commit, ref, err)
+		}
+		if got := git(t, dir, "notes", "--ref=parawork", "show", r.Commit); got != strings.TrimSpace(text) {
+			t.Errorf("%q", got)
+		}
+	}
 }
 
 func TestMergeStrategies(t *testing.T) {

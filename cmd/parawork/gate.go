@@ -27,6 +27,7 @@ func (h *house) buildGate(publisher events.Publisher, kept *store.Executors, env
 	}
 	h.gate, err = gate.New(gate.Config{Dir: filepath.Join(h.cfg.DataDir, "gates"), Allow: n.Private(), Upstream: out,
 		Refused: func(r executors.Refusal) { h.network.Refused(r) },
+		Reached: func(r executors.Reach) { h.network.Reached(r) },
 		Fresh: func(ctx context.Context, id string) (executors.Network, error) {
 			return h.network.Network(tenant.All(ctx, "gates of every team's sandboxes"), id)
 		},

@@ -47,8 +47,10 @@ type Config struct {
 	Allow []egress.Exception
 	// Upstream names the proxy a host is reached through, nil where it is reached directly; as http.Transport.Proxy. Optional.
 	Upstream func(*url.URL) (*url.URL, error)
-	// Refused hears of each connection that was refused. It must not block. Optional.
+	// Refused hears of each connection that was refused, Reached of each that was made, and of each page the server's own proxy is asked for. They must not
+	// block. Optional.
 	Refused func(executors.Refusal)
+	Reached func(executors.Reach)
 	// Fresh says what a workspace may reach now. It is asked before a name is refused for not being listed, now and then. Optional.
 	Fresh func(ctx context.Context, workspaceID string) (executors.Network, error)
 	// Known are the sandboxes that have not ended. Folders of others are removed. Optional.

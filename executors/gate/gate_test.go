@@ -41,6 +41,7 @@ type world struct {
 	lookups []string
 	dialed  []string
 	refused []executors.Refusal
+	reached []string
 }
 
 func newWorld(t *testing.T, mend ...func(*gate.Config)) *world {
@@ -78,6 +79,10 @@ func newWorld(t *testing.T, mend ...func(*gate.Config)) *world {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.refused = append(w.refused, r)
+		}, Reached: func(r executors.Reach) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.reached = append(w.reached, fmt.Sprintf("%s %s:%d", r.WorkspaceID, r.Host, r.Port))
 		}}
 	for _, fn := range mend {
 		fn(&w.cfg)
@@ -259,6 +264,11 @@ func TestPublicHostsAreReached(t *testing.T) {
 	}
 	if got := w.told(); len(got) != 0 {
 		t.Errorf("refused: %v", got)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Equal(w.reached, []string{"ws_sbx_1 public.example:443", "ws_sbx_1 public.example:80", "ws_sbx_1 93.184.216.50:22"}) {
+		t.Errorf("reached: %q", w.reached)
 	}
 }
 

@@ -195,6 +195,7 @@ func (b *box) transportFor(r **http.Request, host string, port int) (t http.Roun
 		return nil, nil, refused{b.refusal(host, port, executors.NotListed)}
 	}
 	*r = (*r).WithContext(ctx)
+	b.reached(host, port)
 	return b.far, func() { b.drop(l) }, nil
 }
 
@@ -265,6 +266,13 @@ func (p *page) Close() error {
 
 func (b *box) refusal(host string, port int, why executors.RefusalReason) executors.Refusal {
 	return executors.Refusal{TeamID: b.ticket.TeamID, WorkspaceID: b.ticket.WorkspaceID, Host: host, Port: port, Reason: why}
+}
+
+// reached notes that a host was reached.
+func (b *box) reached(host string, port int) {
+	if b.g.cfg.Reached != nil {
+		b.g.cfg.Reached(executors.Reach{TeamID: b.ticket.TeamID, WorkspaceID: b.ticket.WorkspaceID, Host: host, Port: port})
+	}
 }
 
 // refuse notes that a host was refused.

@@ -23,6 +23,7 @@ func (b *box) reach(ctx context.Context, host string, port int) (carry.Conn, err
 	if why == "" {
 		conn, err := b.dial(ctx, host, port)
 		if err == nil {
+			b.reached(host, port)
 			return conn, nil
 		}
 		r, is := errors.AsType[refused](err)

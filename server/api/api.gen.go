@@ -2438,6 +2438,24 @@ func (e ListWorkspacesParamsShow) Valid() bool {
 	}
 }
 
+// Defines values for GetReportParamsFormat.
+const (
+	GetReportParamsFormatJson     GetReportParamsFormat = "json"
+	GetReportParamsFormatMarkdown GetReportParamsFormat = "markdown"
+)
+
+// Valid indicates whether the value is a known member of the GetReportParamsFormat enum.
+func (e GetReportParamsFormat) Valid() bool {
+	switch e {
+	case GetReportParamsFormatJson:
+		return true
+	case GetReportParamsFormatMarkdown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Activity defines model for Activity.
 type Activity struct {
 	ActorId   string                 `json:"actor_id"`
@@ -5380,6 +5398,132 @@ type RefusedHost struct {
 // RefusedHostReason defines model for RefusedHost.Reason.
 type RefusedHostReason string
 
+// Report defines model for Report.
+type Report struct {
+	At       int64           `json:"at"`
+	Base     string          `json:"base"`
+	Branch   string          `json:"branch"`
+	Commands []ReportCommand `json:"commands"`
+	Commits  []Commit        `json:"commits"`
+	Costs    struct {
+		CostNano       int64 `json:"cost_nano"`
+		InputTokens    int64 `json:"input_tokens"`
+		OutputTokens   int64 `json:"output_tokens"`
+		RunMs          int64 `json:"run_ms"`
+		TokensCostNano int64 `json:"tokens_cost_nano"`
+		TokensUnknown  int64 `json:"tokens_unknown"`
+	} `json:"costs"`
+	Files    []ReportFile    `json:"files"`
+	Key      string          `json:"key"`
+	Name     string          `json:"name"`
+	Outside  []ReportTouched `json:"outside"`
+	Place    string          `json:"place"`
+	Project  string          `json:"project"`
+	Prompts  []ReportPrompt  `json:"prompts"`
+	Reached  []ReportHost    `json:"reached"`
+	Refused  []ReportHost    `json:"refused"`
+	Sessions []ReportSession `json:"sessions"`
+	Tests    []ReportTest    `json:"tests"`
+	Totals   struct {
+		Additions int `json:"additions"`
+		Commands  int `json:"commands"`
+		Deletions int `json:"deletions"`
+
+		// Failed Of the commands
+		Failed  int `json:"failed"`
+		Files   int `json:"files"`
+		Outside int `json:"outside"`
+		Prompts int `json:"prompts"`
+		Reached int `json:"reached"`
+		Refused int `json:"refused"`
+	} `json:"totals"`
+
+	// Unknown What cannot be told
+	Unknown     []string `json:"unknown"`
+	WorkspaceId string   `json:"workspace_id"`
+}
+
+// ReportCommand defines model for ReportCommand.
+type ReportCommand struct {
+	At         int64  `json:"at"`
+	DurationMs int64  `json:"duration_ms"`
+	SessionId  string `json:"session_id"`
+	Status     string `json:"status"`
+	Text       string `json:"text"`
+}
+
+// ReportFile defines model for ReportFile.
+type ReportFile struct {
+	Additions int     `json:"additions"`
+	Binary    bool    `json:"binary"`
+	Deletions int     `json:"deletions"`
+	OldPath   *string `json:"old_path,omitempty"`
+	Path      string  `json:"path"`
+	Status    string  `json:"status"`
+}
+
+// ReportHost defines model for ReportHost.
+type ReportHost struct {
+	FirstAt int64  `json:"first_at"`
+	Host    string `json:"host"`
+	LastAt  int64  `json:"last_at"`
+	Port    int    `json:"port"`
+
+	// Reason Of a refusal
+	Reason *string `json:"reason,omitempty"`
+	Times  int64   `json:"times"`
+}
+
+// ReportNote defines model for ReportNote.
+type ReportNote struct {
+	Commit string `json:"commit"`
+	Ref    string `json:"ref"`
+}
+
+// ReportPrompt defines model for ReportPrompt.
+type ReportPrompt struct {
+	At        int64  `json:"at"`
+	SessionId string `json:"session_id"`
+	Text      string `json:"text"`
+}
+
+// ReportSession defines model for ReportSession.
+type ReportSession struct {
+	Agent   string `json:"agent"`
+	Ended   string `json:"ended"`
+	EndedAt *int64 `json:"ended_at"`
+	Id      string `json:"id"`
+
+	// Permissions ask, all, or empty: not known
+	Permissions string `json:"permissions"`
+
+	// Recorded Its agent keeps a record of what it runs
+	Recorded  bool   `json:"recorded"`
+	StartedAt int64  `json:"started_at"`
+	StartedBy string `json:"started_by"`
+	Title     string `json:"title"`
+}
+
+// ReportTest defines model for ReportTest.
+type ReportTest struct {
+	At int64 `json:"at"`
+
+	// Check One of the project's checks; else a command of an agent's that looks like a test
+	Check   bool   `json:"check"`
+	Command string `json:"command"`
+	Commit  string `json:"commit"`
+	Name    string `json:"name"`
+	State   string `json:"state"`
+}
+
+// ReportTouched defines model for ReportTouched.
+type ReportTouched struct {
+	LastAt    int64  `json:"last_at"`
+	Path      string `json:"path"`
+	SessionId string `json:"session_id"`
+	Times     int    `json:"times"`
+}
+
 // ResetLink defines model for ResetLink.
 type ResetLink struct {
 	ExpiresAt int64 `json:"expires_at"`
@@ -7625,6 +7769,19 @@ type DisallowHostParams struct {
 	Host string `form:"host" json:"host"`
 }
 
+// GetReportParams defines parameters for GetReport.
+type GetReportParams struct {
+	Format *GetReportParamsFormat `form:"format,omitempty" json:"format,omitempty"`
+}
+
+// GetReportParamsFormat defines parameters for GetReport.
+type GetReportParamsFormat string
+
+// AttachReportParams defines parameters for AttachReport.
+type AttachReportParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // SearchHistoryParams defines parameters for SearchHistory.
 type SearchHistoryParams struct {
 	Q string `form:"q" json:"q"`
@@ -8629,6 +8786,12 @@ type ServerInterface interface {
 	// OpenPort An address that shows a port of the sandbox to the caller's browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx echo.Context, id Id, port int) error
+	// GetReport What was done in a workspace, to attach to its merge
+	// (GET /workspaces/{id}/report)
+	GetReport(ctx echo.Context, id Id, params GetReportParams) error
+	// AttachReport Attach the report to the commit the workspace was merged as, as a git note
+	// (POST /workspaces/{id}/report)
+	AttachReport(ctx echo.Context, id Id, params AttachReportParams) error
 	// RestoreWorkspace Bring an archived or deleted workspace back as it was
 	// (POST /workspaces/{id}/restore)
 	RestoreWorkspace(ctx echo.Context, id Id) error
@@ -13234,6 +13397,67 @@ func (w *ServerInterfaceWrapper) OpenPort(ctx echo.Context) error {
 	return err
 }
 
+// GetReport converts echo context to params.
+func (w *ServerInterfaceWrapper) GetReport(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetReportParams
+	// ------------- Optional query parameter "format" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "format", ctx.QueryParams(), &params.Format, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter format: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetReport(ctx, id, params)
+	return err
+}
+
+// AttachReport converts echo context to params.
+func (w *ServerInterfaceWrapper) AttachReport(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AttachReportParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.AttachReport(ctx, id, params)
+	return err
+}
+
 // RestoreWorkspace converts echo context to params.
 func (w *ServerInterfaceWrapper) RestoreWorkspace(ctx echo.Context) error {
 	var err error
@@ -13713,6 +13937,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/sync-conflicts/:id", wrapper.SettleSyncConflict, options.OperationMiddlewares["settleSyncConflict"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/diff", wrapper.GetDiff, options.OperationMiddlewares["getDiff"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/commits", wrapper.ListCommits, options.OperationMiddlewares["listCommits"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/report", wrapper.GetReport, options.OperationMiddlewares["getReport"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/report", wrapper.AttachReport, options.OperationMiddlewares["attachReport"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/commit", wrapper.CommitWorkspace, options.OperationMiddlewares["commitWorkspace"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/merge", wrapper.MergeWorkspace, options.OperationMiddlewares["mergeWorkspace"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/deliver", wrapper.DeliverWorkspace, options.OperationMiddlewares["deliverWorkspace"]...)
@@ -23436,6 +23662,106 @@ func (response OpenPortdefaultApplicationProblemPlusJSONResponse) VisitOpenPortR
 	return err
 }
 
+type GetReportRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetReportParams
+}
+
+type GetReportResponseObject interface {
+	VisitGetReportResponse(w http.ResponseWriter) error
+}
+
+type GetReport200JSONResponse Report
+
+func (response GetReport200JSONResponse) VisitGetReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetReport200TextmarkdownResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetReport200TextmarkdownResponse) VisitGetReportResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/markdown")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetReportdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetReportdefaultApplicationProblemPlusJSONResponse) VisitGetReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AttachReportRequestObject struct {
+	Id     Id `json:"id"`
+	Params AttachReportParams
+}
+
+type AttachReportResponseObject interface {
+	VisitAttachReportResponse(w http.ResponseWriter) error
+}
+
+type AttachReport200JSONResponse ReportNote
+
+func (response AttachReport200JSONResponse) VisitAttachReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AttachReportdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response AttachReportdefaultApplicationProblemPlusJSONResponse) VisitAttachReportResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RestoreWorkspaceRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -24606,6 +24932,12 @@ type StrictServerInterface interface {
 	// OpenPort An address that shows a port of the sandbox to the caller's browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx context.Context, request OpenPortRequestObject) (OpenPortResponseObject, error)
+	// GetReport What was done in a workspace, to attach to its merge
+	// (GET /workspaces/{id}/report)
+	GetReport(ctx context.Context, request GetReportRequestObject) (GetReportResponseObject, error)
+	// AttachReport Attach the report to the commit the workspace was merged as, as a git note
+	// (POST /workspaces/{id}/report)
+	AttachReport(ctx context.Context, request AttachReportRequestObject) (AttachReportResponseObject, error)
 	// RestoreWorkspace Bring an archived or deleted workspace back as it was
 	// (POST /workspaces/{id}/restore)
 	RestoreWorkspace(ctx context.Context, request RestoreWorkspaceRequestObject) (RestoreWorkspaceResponseObject, error)
@@ -32516,6 +32848,58 @@ func (sh *strictHandler) OpenPort(ctx echo.Context, id Id, port int) error {
 		return err
 	} else if validResponse, ok := response.(OpenPortResponseObject); ok {
 		return validResponse.VisitOpenPortResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetReport operation middleware
+func (sh *strictHandler) GetReport(ctx echo.Context, id Id, params GetReportParams) error {
+	var request GetReportRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetReport(ctx.Request().Context(), request.(GetReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetReport")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetReportResponseObject); ok {
+		return validResponse.VisitGetReportResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// AttachReport operation middleware
+func (sh *strictHandler) AttachReport(ctx echo.Context, id Id, params AttachReportParams) error {
+	var request AttachReportRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AttachReport(ctx.Request().Context(), request.(AttachReportRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AttachReport")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(AttachReportResponseObject); ok {
+		return validResponse.VisitAttachReportResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

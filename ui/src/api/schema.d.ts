@@ -3913,6 +3913,32 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What was done in a workspace, to attach to its merge
+         * @description Commands, prompts and files outside of the folder are what agents wrote down themselves; changed files, hosts, checks and costs are what the server saw. `unknown` names what cannot be told.
+         */
+        get: operations["getReport"];
+        put?: never;
+        /**
+         * Attach the report to the commit the workspace was merged as, as a git note
+         * @description The note is under refs/notes/parawork of the project's repository. Attached again, it takes the place of the older one.
+         */
+        post: operations["attachReport"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/restore": {
         parameters: {
             query?: never;
@@ -6691,6 +6717,125 @@ export interface components {
             times: number;
             /** @description Why */
             words: string;
+        };
+        Report: {
+            /** Format: int64 */
+            at: number;
+            base: string;
+            branch: string;
+            commands: components["schemas"]["ReportCommand"][];
+            commits: components["schemas"]["Commit"][];
+            costs: {
+                /** Format: int64 */
+                cost_nano: number;
+                /** Format: int64 */
+                input_tokens: number;
+                /** Format: int64 */
+                output_tokens: number;
+                /** Format: int64 */
+                run_ms: number;
+                /** Format: int64 */
+                tokens_cost_nano: number;
+                /** Format: int64 */
+                tokens_unknown: number;
+            };
+            files: components["schemas"]["ReportFile"][];
+            key: string;
+            name: string;
+            outside: components["schemas"]["ReportTouched"][];
+            place: string;
+            project: string;
+            prompts: components["schemas"]["ReportPrompt"][];
+            reached: components["schemas"]["ReportHost"][];
+            refused: components["schemas"]["ReportHost"][];
+            sessions: components["schemas"]["ReportSession"][];
+            tests: components["schemas"]["ReportTest"][];
+            totals: {
+                additions: number;
+                commands: number;
+                deletions: number;
+                /** @description Of the commands */
+                failed: number;
+                files: number;
+                outside: number;
+                prompts: number;
+                reached: number;
+                refused: number;
+            };
+            /** @description What cannot be told */
+            unknown: string[];
+            workspace_id: string;
+        };
+        ReportCommand: {
+            /** Format: int64 */
+            at: number;
+            /** Format: int64 */
+            duration_ms: number;
+            session_id: string;
+            status: string;
+            text: string;
+        };
+        ReportFile: {
+            additions: number;
+            binary: boolean;
+            deletions: number;
+            old_path?: string;
+            path: string;
+            status: string;
+        };
+        ReportHost: {
+            /** Format: int64 */
+            first_at: number;
+            host: string;
+            /** Format: int64 */
+            last_at: number;
+            port: number;
+            /** @description Of a refusal */
+            reason?: string;
+            /** Format: int64 */
+            times: number;
+        };
+        ReportNote: {
+            commit: string;
+            ref: string;
+        };
+        ReportPrompt: {
+            /** Format: int64 */
+            at: number;
+            session_id: string;
+            text: string;
+        };
+        ReportSession: {
+            agent: string;
+            ended: string;
+            /** Format: int64 */
+            ended_at: number | null;
+            id: string;
+            /** @description ask, all, or empty: not known */
+            permissions: string;
+            /** @description Its agent keeps a record of what it runs */
+            recorded: boolean;
+            /** Format: int64 */
+            started_at: number;
+            started_by: string;
+            title: string;
+        };
+        ReportTest: {
+            /** Format: int64 */
+            at: number;
+            /** @description One of the project's checks; else a command of an agent's that looks like a test */
+            check: boolean;
+            command: string;
+            commit: string;
+            name: string;
+            state: string;
+        };
+        ReportTouched: {
+            /** Format: int64 */
+            last_at: number;
+            path: string;
+            session_id: string;
+            times: number;
         };
         ResetLink: {
             /** Format: int64 */
@@ -14431,6 +14576,57 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PortAddress"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getReport: {
+        parameters: {
+            query?: {
+                format?: "json" | "markdown";
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The report */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Report"];
+                    "text/markdown": string;
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    attachReport: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Where it is */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportNote"];
                 };
             };
             default: components["responses"]["Problem"];

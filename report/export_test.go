@@ -1,0 +1,4 @@
+package report
+
+// LooksLikeTest is looksLikeTest.
+var LooksLikeTest = looksLikeTest

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/report"
+	"github.com/parawork/parawork/store"
+)
+
+// reports joins the rooms of a test house as cmd does.
+func reports(h *house, c *Config) *report.Service {
+	return report.New(report.Sources{Workspace: c.Workspaces.Workspace, Project: c.Workspaces.Project, Commits: c.Workspaces.Commits, Sessions: c.Sessions.List,
+		Talk: c.Sessions.Conversation, Checks: store.NewReports(h.db).Checks, Now: time.Now,
+		Place: func(_ context.Context, executor string) string { return executor },
+		Changes: func(context.Context, string) ([]report.Change, error) {
+			return []report.Change{{Path: "bad\xff.go", Status: "added", Additions: 1}}, nil
+		},
+		Hosts: func(context.Context, string) ([]report.Host, []report.Host, bool, error) { return nil, nil, false, nil },
+		Costs: func(context.Context, string) (report.Costs, error) { return report.Costs{}, nil },
+		Names: func(context.Context, string) (map[string]string, error) { return map[string]string{}, nil }})
+}
+
+func TestReportOfAWorkspace(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	p := h.people(t)
+	h.serve()
+	path := "/api/v1/workspaces/" + p.ids["workspace"] + "/report"
+	var got struct {
+		Key   string
+		Files []struct{ Path string }
+	}
+	h.do("GET", path, "", bearer(p.tokens["viewer"])...).into(t, &got)
+	if got.Key != "PW-1" || len(got.Files) != 1 || got.Files[0].Path != guest.EncodePath("bad\xff.go") {
+		t.Errorf("%+v", got)
+	}
+	text := h.do("GET", path+"?format=markdown", "", bearer(p.tokens["viewer"])...)
+	if text.StatusCode != http.StatusOK || !strings.HasPrefix(text.Header.Get("Content-Type"), "text/markdown") || !strings.HasPrefix(text.Header.Get("Content-Disposition"), "attachment") ||
+		!strings.HasPrefix(string(text.body), "# PW-1 ") {
+		t.Errorf("%d %v %s", text.StatusCode, text.Header, text.body)
+	}
+	if r := h.do("GET", path+"?format=pdf", "", bearer(p.tokens["viewer"])...); r.StatusCode != http.StatusBadRequest || !strings.Contains(string(r.body), "invalid_parameter") {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+	// Nothing was merged that it could be attached to.
+	if r := h.do("POST", path, "", bearer(p.tokens["member"])...); r.StatusCode != http.StatusConflict || !strings.Contains(string(r.body), "not_merged") {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+}

@@ -1,0 +1,46 @@
+package workspaces
+
+import (
+	"context"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// notesRef is where notes about merged work are, for `git log --notes=parawork`.
+const notesRef = "refs/notes/parawork"
+
+// Annotate makes a note on the commit the workspace was merged as, in the place of an older one. It returns the commit and the ref of the
+// notes. Errors: not_merged.
+func (s *Service) Annotate(ctx context.Context, actor accounts.Actor, workspaceID, text string) (commit, ref string, err error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return "", "", err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return "", "", err
+	}
+	if w.MergedCommit != "" {
+		if commit, err = s.commitOf(ctx, p.GitDir, w.MergedCommit); err != nil {
+			return "", "", err
+		}
+	}
+	if commit == "" {
+		return "", "", fault.New(fault.Conflict, "not_merged", "%s is not merged yet. Merge it first: the report is attached to the commit of the merge.", w.Key())
+	}
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return "", "", err
+	}
+	defer unlock()
+	_, err = s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Env: identityEnv(actor.User, "AUTHOR", "COMMITTER"), Stdin: strings.NewReader(text),
+		Args: []string{"notes", "--ref=" + notesRef, "add", "--force", "--file=-", commit}})
+	if err != nil {
+		return "", "", gitFault(err, fault.Unavailable, "note_failed", "Attaching the report")
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "report.attached", Text: "Attached the report to " + commit[:12], Data: map[string]any{"commit": commit}})
+	return commit, notesRef, nil
+}
