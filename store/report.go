@@ -14,7 +14,7 @@ func NewReports(db *DB) *Reports { return &Reports{db} }
 
 // Checks returns the newest ended run of each check of a workspace, by name.
 func (s *Reports) Checks(ctx context.Context, workspaceID string) ([]report.Test, error) {
-	rows, err := s.db.Query(ctx, `SELECT name, command, state, commit_id, ended_at FROM check_runs c WHERE workspace_id = ? AND {team} AND ended_at > 0 AND queue_id = ''
+	rows, err := s.db.Query(ctx, `SELECT name, command, state, commit_id, ended_at FROM check_runs c WHERE c.workspace_id = ? AND {team:c} AND ended_at > 0 AND queue_id = ''
 		AND NOT EXISTS (SELECT 1 FROM check_runs n WHERE n.workspace_id = c.workspace_id AND {team:n} AND n.check_id = c.check_id AND n.queue_id = ''
 			AND n.ended_at > 0 AND (n.created_at > c.created_at OR n.created_at = c.created_at AND n.id > c.id)) ORDER BY name, id`, workspaceID)
 	return collect(rows, err, func(r scanner) (t report.Test, err error) {
