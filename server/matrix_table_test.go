@@ -212,6 +212,11 @@ getChanges              viewer    read
 syncWorkspace           member    write
 getSync                 viewer    read
 getDiff                 viewer    read
+compareWorkspace        viewer    read
+comparePatch            viewer    read
+compareFile             viewer    read
+searchCompare           viewer    read
+createSnapshot          member    write
 listCommits             viewer    read
 getReport               viewer    read
 attachReport            member    write

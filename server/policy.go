@@ -310,6 +310,11 @@ var policy = map[string]rule{
 	"syncWorkspace":      of(accounts.EditWorkspace, byWorkspace), // may start a sandbox
 	"getSync":            of(accounts.ViewWorkspace, byWorkspace),
 	"getDiff":            of(accounts.ViewWorkspace, byWorkspace),
+	"compareWorkspace":   of(accounts.ViewWorkspace, byWorkspace),
+	"comparePatch":       of(accounts.ViewWorkspace, byWorkspace),
+	"compareFile":        of(accounts.ViewWorkspace, byWorkspace),
+	"searchCompare":      of(accounts.ViewWorkspace, byWorkspace),
+	"createSnapshot":     of(accounts.EditWorkspace, byWorkspace).repeatable(),
 	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
 	"getReport":          of(accounts.ViewWorkspace, byWorkspace),
 	"attachReport":       of(accounts.MergeWorkspace, byWorkspace),

@@ -91,6 +91,7 @@ type Config struct {
 	Settings *settings.Service // what operators say about places
 	TryE2B   TryE2B            // optional
 
+	Viewed Viewed // of changes; nil = nobody has viewed any
 	Graces Graces // of work that reached a limit; nil = none ever does
 
 	PreviewDomain string       // below which ports of sandboxes are seen; "" = off, or localhost where Loopback

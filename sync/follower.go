@@ -32,6 +32,8 @@ type follower struct {
 	version uint64        // of the guest, up to which everything is stored; 0 = nothing of this base
 	applied chan struct{} // closed at the next step of version
 	restart context.CancelFunc
+	kept    bool              // whoever keeps versions has all that was seen
+	from    map[string]string // the old names of files that are told of as moved, by the new ones, in wire form
 }
 
 // Pauses between two attempts to follow.
@@ -206,39 +208,58 @@ func collect(w stream, base string) (guest.ChangeSet, error) {
 	}
 }
 
-// apply stores a whole set, unless what is stored is newer. since is the version it was asked for.
+// apply stores a whole set, unless what is stored is newer, and has what is new in it kept. since is the version it was asked for.
 func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64) error {
+	d, again, changed, err := f.store(ctx, set, since)
+	if err != nil || f.mirror != nil || set.Error != "" { // a mirror tells when the files are here
+		return err
+	}
+	f.mu.Lock()
+	due := changed || !f.kept && d.Reset
+	f.mu.Unlock()
+	if !due {
+		return nil
+	}
+	kept := f.s.polled(ctx, f.workspaceID, d.BaseCommit, d, again, f.log)
+	f.mu.Lock()
+	f.kept = kept && (f.kept || d.Reset)
+	f.mu.Unlock()
+	return nil
+}
+
+func (f *follower) store(ctx context.Context, set guest.ChangeSet, since uint64) (d Delta, again []string, news bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if set.Base != f.base {
-		return nil // asked for before the base moved
+		return Delta{}, nil, false, nil // asked for before the base moved
 	}
 	if set.Reset && set.Version < since {
 		f.version = 0 // another guest, which counts anew
 	}
-	d := Delta{WorkspaceID: f.workspaceID, TeamID: f.teamID, Reset: set.Reset, Upserts: set.Upserts, Removes: set.Removes, Header: Header{
+	d = Delta{WorkspaceID: f.workspaceID, TeamID: f.teamID, Reset: set.Reset, Upserts: set.Upserts, Removes: set.Removes, Header: Header{
 		BaseCommit: set.Base, HeadCommit: set.Head, Branch: set.Branch, Error: set.Error, SyncedAt: f.s.cfg.Now().UnixMilli()}}
 	switch {
 	case f.version == 0 && !set.Reset:
-		return fmt.Errorf("%w: a difference to what was never told", errLie)
+		return Delta{}, nil, false, fmt.Errorf("%w: a difference to what was never told", errLie)
 	case f.version != 0 && set.Version < f.version:
-		return nil
+		return Delta{}, nil, false, nil
 	case f.version != 0 && set.Version == f.version:
 		d.Reset, d.Upserts, d.Removes = false, nil, nil // only that it was looked at again
 	}
 	if err := unique(d.Upserts); err != nil {
-		return err
+		return Delta{}, nil, false, err
 	}
 	told := guest.ChangeSet{Base: set.Base, Version: set.Version, Reset: d.Reset, Upserts: d.Upserts, Removes: d.Removes}
 	d.Upserts = unstamped(d.Upserts)
 	version, changed, err := f.s.cfg.Store.ApplyChanges(ctx, d)
 	if err != nil {
 		if fault.Is(err, fault.TooLarge) {
-			return errors.Join(errLie, err)
+			return Delta{}, nil, false, errors.Join(errLie, err)
 		}
-		return err
+		return Delta{}, nil, false, err
 	}
 	f.version = set.Version
+	again = f.unmoved(d)
 	if f.mirror != nil {
 		f.mirror.note(told)
 	}
@@ -256,7 +277,7 @@ func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64)
 			f.s.touched(f.workspaceID, d)
 		}
 	}
-	return nil
+	return d, again, changed && (d.Reset || len(d.Upserts)+len(d.Removes) > 0), nil
 }
 
 // unstamped leaves out what is only of use to whoever fetches contents.

@@ -37,6 +37,7 @@ func (s *Service) changedHere(ctx context.Context, t *tree, workspaceID, raw str
 	version, changed, err := s.cfg.Store.ApplyChanges(ctx, d)
 	if err == nil && changed {
 		s.changed(workspaceID, team, version)
+		s.polled(ctx, workspaceID, base, d, nil, s.cfg.Log.With("workspace_id", workspaceID))
 	}
 	return err
 }

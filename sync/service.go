@@ -25,6 +25,10 @@ type Config struct {
 	// Moved is told when a worktree is at another commit or branch than before. It must not block. nil: nobody.
 	Moved func(workspaceID string)
 
+	// Polled is told of files that differ from what was seen before, once they are on this server: raw paths, and with whole all that differ
+	// from base. What is followed goes on when it returns. nil: nobody.
+	Polled func(ctx context.Context, workspaceID, base string, paths []string, whole bool) error
+
 	// For places with a disk of their own. Without Trees nothing of them is brought home.
 	Trees    Trees
 	DataDir  string // absolute; files are put together below it

@@ -38,6 +38,7 @@ type Service struct {
 	moved  moved
 	packs  *packs
 	works  *works
+	keeps  *keeps
 
 	mu       sync.Mutex
 	gate     Gate // of merges; nil = none
@@ -58,7 +59,7 @@ func New(cfg Config) *Service {
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector}),
-		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(), works: newWorks(),
+		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
 		places: cfg.Places, sessions: cfg.Sessions,
 		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}

@@ -65,6 +65,7 @@ type Store interface {
 	ProjectStore
 	WorkspaceStore
 	ActivityStore
+	SnapshotStore
 }
 
 // Places is what the room needs of the sandboxes.
@@ -118,6 +119,9 @@ type Config struct {
 	FallBackAllowed func(context.Context) bool
 	// Chown gives what an isolated workspace may write to a user of its own. Only root can.
 	Chown bool
+
+	// Retention says how long snapshots are kept; nil = the defaults.
+	Retention func() Retention
 
 	GitPath         string // default: git of PATH
 	CheckoutWorkers int    // default: one a core, at most 8

@@ -236,11 +236,12 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	roots, skip := agents.Kept()
 	h.files = filesync.New(filesync.Config{Store: store.NewChanges(h.db), Places: h.places, Workspaces: h.workspaces, Events: publisher,
 		Touched: func(id string, paths []string, more int) { h.sessions.FilesChanged(id, paths, more) },
-		Moved:   h.workspaces.HeadMoved, Trees: trees{h.workspaces}, DataDir: cfg.DataDir, HomeRoots: roots, HomeSkip: skip,
+		Moved:   h.workspaces.HeadMoved, Polled: h.workspaces.Polled, Trees: trees{h.workspaces}, DataDir: cfg.DataDir, HomeRoots: roots, HomeSkip: skip,
 		HomeDir: func(id string) string { return filepath.Join(cfg.DataDir, "boxes", id, "home") }, MaxFile: cfg.Sandboxing.Sync.MaxFileMB << 20,
 		MaxTotal: cfg.Sandboxing.Sync.MaxTotalMB << 20, Lag: func(kind string, took time.Duration) {
 			h.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
 		}, Log: h.log.With("room", "sync")})
+	h.workspaces.Watch(watcher{h.files})
 	h.mirrorPlaces()
 	return nil
 }

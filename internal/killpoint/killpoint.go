@@ -120,6 +120,15 @@ const (
 // OfKey lists the points of changing the key that seals.
 var OfKey = []Point{KeyMade, KeySealed, KeyFiles}
 
+// The points of taking a snapshot of a workspace's files.
+const (
+	SnapshotWritten Point = "snapshot.written" // its objects are in the repository; no ref names them
+	SnapshotKept    Point = "snapshot.kept"    // a ref names it; there is no row
+)
+
+// OfSnapshots lists the points of taking a snapshot.
+var OfSnapshots = []Point{SnapshotWritten, SnapshotKept}
+
 // OfLimits lists the points of holding work to its limits.
 var OfLimits = []Point{GraceBegun, GraceStopping, GraceStopped, GraceLifted}
 

@@ -340,31 +340,31 @@ func (e BudgetStandingState) Valid() bool {
 
 // Defines values for ChangeStatus.
 const (
-	Added       ChangeStatus = "added"
-	Conflicted  ChangeStatus = "conflicted"
-	Deleted     ChangeStatus = "deleted"
-	Modified    ChangeStatus = "modified"
-	Renamed     ChangeStatus = "renamed"
-	TypeChanged ChangeStatus = "type_changed"
-	Untracked   ChangeStatus = "untracked"
+	ChangeStatusAdded       ChangeStatus = "added"
+	ChangeStatusConflicted  ChangeStatus = "conflicted"
+	ChangeStatusDeleted     ChangeStatus = "deleted"
+	ChangeStatusModified    ChangeStatus = "modified"
+	ChangeStatusRenamed     ChangeStatus = "renamed"
+	ChangeStatusTypeChanged ChangeStatus = "type_changed"
+	ChangeStatusUntracked   ChangeStatus = "untracked"
 )
 
 // Valid indicates whether the value is a known member of the ChangeStatus enum.
 func (e ChangeStatus) Valid() bool {
 	switch e {
-	case Added:
+	case ChangeStatusAdded:
 		return true
-	case Conflicted:
+	case ChangeStatusConflicted:
 		return true
-	case Deleted:
+	case ChangeStatusDeleted:
 		return true
-	case Modified:
+	case ChangeStatusModified:
 		return true
-	case Renamed:
+	case ChangeStatusRenamed:
 		return true
-	case TypeChanged:
+	case ChangeStatusTypeChanged:
 		return true
-	case Untracked:
+	case ChangeStatusUntracked:
 		return true
 	default:
 		return false
@@ -395,6 +395,51 @@ func (e CommandState) Valid() bool {
 	case CommandStatePending:
 		return true
 	case CommandStateTimedOut:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CompareHitSide.
+const (
+	New CompareHitSide = "new"
+	Old CompareHitSide = "old"
+)
+
+// Valid indicates whether the value is a known member of the CompareHitSide enum.
+func (e CompareHitSide) Valid() bool {
+	switch e {
+	case New:
+		return true
+	case Old:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ComparedFileStatus.
+const (
+	ComparedFileStatusAdded       ComparedFileStatus = "added"
+	ComparedFileStatusDeleted     ComparedFileStatus = "deleted"
+	ComparedFileStatusModified    ComparedFileStatus = "modified"
+	ComparedFileStatusRenamed     ComparedFileStatus = "renamed"
+	ComparedFileStatusTypeChanged ComparedFileStatus = "type_changed"
+)
+
+// Valid indicates whether the value is a known member of the ComparedFileStatus enum.
+func (e ComparedFileStatus) Valid() bool {
+	switch e {
+	case ComparedFileStatusAdded:
+		return true
+	case ComparedFileStatusDeleted:
+		return true
+	case ComparedFileStatusModified:
+		return true
+	case ComparedFileStatusRenamed:
+		return true
+	case ComparedFileStatusTypeChanged:
 		return true
 	default:
 		return false
@@ -2111,6 +2156,33 @@ func (e WorkspaceLimitsApplied) Valid() bool {
 	}
 }
 
+// Defines values for WorkspaceSnapshotKind.
+const (
+	WorkspaceSnapshotKindCommit WorkspaceSnapshotKind = "commit"
+	WorkspaceSnapshotKindKept   WorkspaceSnapshotKind = "kept"
+	WorkspaceSnapshotKindManual WorkspaceSnapshotKind = "manual"
+	WorkspaceSnapshotKindPoll   WorkspaceSnapshotKind = "poll"
+	WorkspaceSnapshotKindTurn   WorkspaceSnapshotKind = "turn"
+)
+
+// Valid indicates whether the value is a known member of the WorkspaceSnapshotKind enum.
+func (e WorkspaceSnapshotKind) Valid() bool {
+	switch e {
+	case WorkspaceSnapshotKindCommit:
+		return true
+	case WorkspaceSnapshotKindKept:
+		return true
+	case WorkspaceSnapshotKindManual:
+		return true
+	case WorkspaceSnapshotKindPoll:
+		return true
+	case WorkspaceSnapshotKindTurn:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuditResult.
 const (
 	AuditResultDone    AuditResult = "done"
@@ -3050,6 +3122,65 @@ type CommitRequest struct {
 
 	// Paths Absent commits everything
 	Paths *[]string `json:"paths,omitempty"`
+}
+
+// CompareHit defines model for CompareHit.
+type CompareHit struct {
+	Line int            `json:"line"`
+	Path string         `json:"path"`
+	Side CompareHitSide `json:"side"`
+	Text string         `json:"text"`
+}
+
+// CompareHitSide defines model for CompareHit.Side.
+type CompareHitSide string
+
+// CompareHits defines model for CompareHits.
+type CompareHits struct {
+	Items     []CompareHit `json:"items"`
+	Truncated bool         `json:"truncated"`
+}
+
+// ComparedFile defines model for ComparedFile.
+type ComparedFile struct {
+	Additions int  `json:"additions"`
+	Binary    bool `json:"binary"`
+	Deletions int  `json:"deletions"`
+
+	// Folded Why it is shown folded at first: generated, lock, deleted, huge, binary; empty: it is not
+	Folded string `json:"folded"`
+
+	// Mark Names the two contents; another change has another one
+	Mark    string `json:"mark"`
+	Mode    string `json:"mode"`
+	OldMode string `json:"old_mode"`
+
+	// OldPath Where it was before it moved
+	OldPath *string            `json:"old_path,omitempty"`
+	Path    string             `json:"path"`
+	Size    int64              `json:"size"`
+	Status  ComparedFileStatus `json:"status"`
+
+	// Viewed You have marked exactly this change as viewed
+	Viewed bool `json:"viewed"`
+}
+
+// ComparedFileStatus defines model for ComparedFile.Status.
+type ComparedFileStatus string
+
+// Comparison defines model for Comparison.
+type Comparison struct {
+	Additions int            `json:"additions"`
+	Deletions int            `json:"deletions"`
+	Files     []ComparedFile `json:"files"`
+	From      Revision       `json:"from"`
+
+	// Newer How many files have changed since the snapshot `to` names
+	Newer int      `json:"newer"`
+	To    Revision `json:"to"`
+
+	// Truncated More files differ than are told of
+	Truncated bool `json:"truncated"`
 }
 
 // Confirm One of the two
@@ -4216,6 +4347,13 @@ type MetricTarget struct {
 	Words string `json:"words"`
 }
 
+// MissingFile defines model for MissingFile.
+type MissingFile struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+	Size   int64  `json:"size"`
+}
+
 // ModelLimit defines model for ModelLimit.
 type ModelLimit struct {
 	Allowed bool `json:"allowed"`
@@ -4664,6 +4802,11 @@ type NewSession struct {
 
 // NewSessionPermissions ask: the agent asks for what it is not allowed to do. all: it asks for nothing, the place keeps it in. Without: as config.json says, else ask
 type NewSessionPermissions string
+
+// NewSnapshot defines model for NewSnapshot.
+type NewSnapshot struct {
+	Title *string `json:"title,omitempty"`
+}
 
 // NewTeam defines model for NewTeam.
 type NewTeam struct {
@@ -5557,6 +5700,20 @@ type ResourceLimits struct {
 	WallMinutes *int64 `json:"wall_minutes,omitempty"`
 }
 
+// Revision defines model for Revision.
+type Revision struct {
+	At int64 `json:"at"`
+
+	// Commit Empty: before the first commit
+	Commit string `json:"commit"`
+	Label  string `json:"label"`
+
+	// Rev As it was asked for
+	Rev        string  `json:"rev"`
+	SnapshotId *string `json:"snapshot_id"`
+	Tree       string  `json:"tree"`
+}
+
 // Role defines model for Role.
 type Role string
 
@@ -6336,6 +6493,12 @@ type Snapshot struct {
 	TakenAt     int64  `json:"taken_at"`
 	Uncommitted int    `json:"uncommitted"`
 	Unmerged    int    `json:"unmerged"`
+}
+
+// SnapshotActor defines model for SnapshotActor.
+type SnapshotActor struct {
+	Id   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // SnoozeRequest defines model for SnoozeRequest.
@@ -7212,6 +7375,35 @@ type WorkspacePlaces struct {
 	RunnerId *string `json:"runner_id,omitempty"`
 }
 
+// WorkspaceSnapshot defines model for WorkspaceSnapshot.
+type WorkspaceSnapshot struct {
+	Actor      *SnapshotActor `json:"actor,omitempty"`
+	Additions  int            `json:"additions"`
+	At         int64          `json:"at"`
+	BaseCommit string         `json:"base_commit"`
+	Commit     string         `json:"commit"`
+	Deletions  int            `json:"deletions"`
+
+	// ExpiresAt Null: kept with the workspace
+	ExpiresAt *int64 `json:"expires_at"`
+
+	// Files That differ from the snapshot before
+	Files int                   `json:"files"`
+	Head  string                `json:"head"`
+	Id    string                `json:"id"`
+	Kind  WorkspaceSnapshotKind `json:"kind"`
+
+	// Missing Files that were there and could not be kept
+	Missing   []MissingFile `json:"missing"`
+	Pinned    bool          `json:"pinned"`
+	Reason    string        `json:"reason"`
+	SessionId *string       `json:"session_id"`
+	Title     string        `json:"title"`
+}
+
+// WorkspaceSnapshotKind defines model for WorkspaceSnapshot.Kind.
+type WorkspaceSnapshotKind string
+
 // WorkspaceStorage defines model for WorkspaceStorage.
 type WorkspaceStorage struct {
 	Bytes int64 `json:"bytes"`
@@ -7261,8 +7453,20 @@ type Id = string
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// IfNoneMatch defines model for IfNoneMatch.
+type IfNoneMatch = string
+
+// IgnoreSpace defines model for IgnoreSpace.
+type IgnoreSpace = bool
+
 // Limit defines model for Limit.
 type Limit = int
+
+// RevFrom defines model for RevFrom.
+type RevFrom = string
+
+// RevTo defines model for RevTo.
+type RevTo = string
 
 // TeamSlug defines model for TeamSlug.
 type TeamSlug = string
@@ -7706,6 +7910,49 @@ type CommitWorkspaceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// CompareWorkspaceParams defines parameters for CompareWorkspace.
+type CompareWorkspaceParams struct {
+	From *RevFrom `form:"from,omitempty" json:"from,omitempty"`
+	To   *RevTo   `form:"to,omitempty" json:"to,omitempty"`
+
+	// IgnoreSpace Lines that differ only in white space count as the same
+	IgnoreSpace *IgnoreSpace `form:"ignore_space,omitempty" json:"ignore_space,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// CompareFileParams defines parameters for CompareFile.
+type CompareFileParams struct {
+	Rev string `form:"rev" json:"rev"`
+
+	// Path Relative to the worktree's root
+	Path        FilePath     `form:"path" json:"path"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// ComparePatchParams defines parameters for ComparePatch.
+type ComparePatchParams struct {
+	From *RevFrom `form:"from,omitempty" json:"from,omitempty"`
+	To   *RevTo   `form:"to,omitempty" json:"to,omitempty"`
+
+	// IgnoreSpace Lines that differ only in white space count as the same
+	IgnoreSpace *IgnoreSpace `form:"ignore_space,omitempty" json:"ignore_space,omitempty"`
+	Path        *[]string    `form:"path,omitempty" json:"path,omitempty"`
+
+	// Context Lines around a hunk
+	Context     *int         `form:"context,omitempty" json:"context,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// SearchCompareParams defines parameters for SearchCompare.
+type SearchCompareParams struct {
+	From *RevFrom `form:"from,omitempty" json:"from,omitempty"`
+	To   *RevTo   `form:"to,omitempty" json:"to,omitempty"`
+
+	// IgnoreSpace Lines that differ only in white space count as the same
+	IgnoreSpace *IgnoreSpace `form:"ignore_space,omitempty" json:"ignore_space,omitempty"`
+	Q           string       `form:"q" json:"q"`
+}
+
 // ListConversationsParams defines parameters for ListConversations.
 type ListConversationsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -7800,6 +8047,11 @@ type SearchHistoryParams struct {
 
 // CreateSessionParams defines parameters for CreateSession.
 type CreateSessionParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// CreateSnapshotParams defines parameters for CreateSnapshot.
+type CreateSnapshotParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -8048,6 +8300,9 @@ type AllowHostJSONRequestBody = AllowedHost
 
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = NewSession
+
+// CreateSnapshotJSONRequestBody defines body for CreateSnapshot for application/json ContentType.
+type CreateSnapshotJSONRequestBody = NewSnapshot
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -8723,6 +8978,18 @@ type ServerInterface interface {
 	// ListCommits Commits of the branch that are not in its base
 	// (GET /workspaces/{id}/commits)
 	ListCommits(ctx echo.Context, id Id) error
+	// CompareWorkspace The files in which two states of a workspace differ
+	// (GET /workspaces/{id}/compare)
+	CompareWorkspace(ctx echo.Context, id Id, params CompareWorkspaceParams) error
+	// CompareFile A file as it was in a state of a workspace
+	// (GET /workspaces/{id}/compare/file)
+	CompareFile(ctx echo.Context, id Id, params CompareFileParams) error
+	// ComparePatch Unified diff of two states of a workspace
+	// (GET /workspaces/{id}/compare/patch)
+	ComparePatch(ctx echo.Context, id Id, params ComparePatchParams) error
+	// SearchCompare Lines of a comparison that hold a text; capitals count as small letters
+	// (GET /workspaces/{id}/compare/search)
+	SearchCompare(ctx echo.Context, id Id, params SearchCompareParams) error
 	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error
@@ -8810,6 +9077,9 @@ type ServerInterface interface {
 	// CreateSession Start an agent or a shell
 	// (POST /workspaces/{id}/sessions)
 	CreateSession(ctx echo.Context, id Id, params CreateSessionParams) error
+	// CreateSnapshot Keep all files of a workspace as they are now
+	// (POST /workspaces/{id}/snapshots)
+	CreateSnapshot(ctx echo.Context, id Id, params CreateSnapshotParams) error
 	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx echo.Context, id Id) error
@@ -12892,6 +13162,227 @@ func (w *ServerInterfaceWrapper) ListCommits(ctx echo.Context) error {
 	return err
 }
 
+// CompareWorkspace converts echo context to params.
+func (w *ServerInterfaceWrapper) CompareWorkspace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CompareWorkspaceParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "ignore_space" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ignore_space", ctx.QueryParams(), &params.IgnoreSpace, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter ignore_space: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CompareWorkspace(ctx, id, params)
+	return err
+}
+
+// CompareFile converts echo context to params.
+func (w *ServerInterfaceWrapper) CompareFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CompareFileParams
+	// ------------- Required query parameter "rev" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "rev", ctx.QueryParams(), &params.Rev, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter rev: %s", err))
+	}
+
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CompareFile(ctx, id, params)
+	return err
+}
+
+// ComparePatch converts echo context to params.
+func (w *ServerInterfaceWrapper) ComparePatch(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ComparePatchParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "ignore_space" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ignore_space", ctx.QueryParams(), &params.IgnoreSpace, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter ignore_space: %s", err))
+	}
+
+	// ------------- Optional query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "array", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// ------------- Optional query parameter "context" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "context", ctx.QueryParams(), &params.Context, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter context: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ComparePatch(ctx, id, params)
+	return err
+}
+
+// SearchCompare converts echo context to params.
+func (w *ServerInterfaceWrapper) SearchCompare(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SearchCompareParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "ignore_space" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ignore_space", ctx.QueryParams(), &params.IgnoreSpace, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter ignore_space: %s", err))
+	}
+
+	// ------------- Required query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "q", ctx.QueryParams(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter q: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SearchCompare(ctx, id, params)
+	return err
+}
+
 // ListConversations converts echo context to params.
 func (w *ServerInterfaceWrapper) ListConversations(ctx echo.Context) error {
 	var err error
@@ -13618,6 +14109,42 @@ func (w *ServerInterfaceWrapper) CreateSession(ctx echo.Context) error {
 	return err
 }
 
+// CreateSnapshot converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateSnapshot(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateSnapshotParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateSnapshot(ctx, id, params)
+	return err
+}
+
 // GetWorkspaceStorage converts echo context to params.
 func (w *ServerInterfaceWrapper) GetWorkspaceStorage(ctx echo.Context) error {
 	var err error
@@ -13936,6 +14463,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/sync", wrapper.SyncWorkspace, options.OperationMiddlewares["syncWorkspace"]...)
 	router.DELETE(options.BaseURL+"/sync-conflicts/:id", wrapper.SettleSyncConflict, options.OperationMiddlewares["settleSyncConflict"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/diff", wrapper.GetDiff, options.OperationMiddlewares["getDiff"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/compare", wrapper.CompareWorkspace, options.OperationMiddlewares["compareWorkspace"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/compare/patch", wrapper.ComparePatch, options.OperationMiddlewares["comparePatch"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/compare/file", wrapper.CompareFile, options.OperationMiddlewares["compareFile"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/compare/search", wrapper.SearchCompare, options.OperationMiddlewares["searchCompare"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/snapshots", wrapper.CreateSnapshot, options.OperationMiddlewares["createSnapshot"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/commits", wrapper.ListCommits, options.OperationMiddlewares["listCommits"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/report", wrapper.GetReport, options.OperationMiddlewares["getReport"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/report", wrapper.AttachReport, options.OperationMiddlewares["attachReport"]...)
@@ -22782,6 +23314,225 @@ func (response ListCommitsdefaultApplicationProblemPlusJSONResponse) VisitListCo
 	return err
 }
 
+type CompareWorkspaceRequestObject struct {
+	Id     Id `json:"id"`
+	Params CompareWorkspaceParams
+}
+
+type CompareWorkspaceResponseObject interface {
+	VisitCompareWorkspaceResponse(w http.ResponseWriter) error
+}
+
+type CompareWorkspace200ResponseHeaders struct {
+	ETag *string
+}
+
+type CompareWorkspace200JSONResponse struct {
+	Body    Comparison
+	Headers CompareWorkspace200ResponseHeaders
+}
+
+func (response CompareWorkspace200JSONResponse) VisitCompareWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompareWorkspace304Response struct {
+}
+
+func (response CompareWorkspace304Response) VisitCompareWorkspaceResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
+type CompareWorkspacedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CompareWorkspacedefaultApplicationProblemPlusJSONResponse) VisitCompareWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompareFileRequestObject struct {
+	Id     Id `json:"id"`
+	Params CompareFileParams
+}
+
+type CompareFileResponseObject interface {
+	VisitCompareFileResponse(w http.ResponseWriter) error
+}
+
+type CompareFile200ResponseHeaders struct {
+	ETag *string
+}
+
+type CompareFile200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	Headers       CompareFile200ResponseHeaders
+	ContentLength int64
+}
+
+func (response CompareFile200ApplicationoctetStreamResponse) VisitCompareFileResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type CompareFile304Response struct {
+}
+
+func (response CompareFile304Response) VisitCompareFileResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
+type CompareFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CompareFiledefaultApplicationProblemPlusJSONResponse) VisitCompareFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ComparePatchRequestObject struct {
+	Id     Id `json:"id"`
+	Params ComparePatchParams
+}
+
+type ComparePatchResponseObject interface {
+	VisitComparePatchResponse(w http.ResponseWriter) error
+}
+
+type ComparePatch200ResponseHeaders struct {
+	ETag       *string
+	XTruncated *string
+}
+
+type ComparePatch200TextResponse struct {
+	Body    openapi_types.File
+	Headers ComparePatch200ResponseHeaders
+}
+
+func (response ComparePatch200TextResponse) VisitComparePatchResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/plain")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.XTruncated != nil {
+		w.Header().Set("X-Truncated", fmt.Sprint(*response.Headers.XTruncated))
+	}
+	w.WriteHeader(200)
+
+	_, err := w.Write([]byte(fmt.Sprint(response.Body)))
+	return err
+}
+
+type ComparePatch304Response struct {
+}
+
+func (response ComparePatch304Response) VisitComparePatchResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
+type ComparePatchdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ComparePatchdefaultApplicationProblemPlusJSONResponse) VisitComparePatchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchCompareRequestObject struct {
+	Id     Id `json:"id"`
+	Params SearchCompareParams
+}
+
+type SearchCompareResponseObject interface {
+	VisitSearchCompareResponse(w http.ResponseWriter) error
+}
+
+type SearchCompare200JSONResponse CompareHits
+
+func (response SearchCompare200JSONResponse) VisitSearchCompareResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchComparedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SearchComparedefaultApplicationProblemPlusJSONResponse) VisitSearchCompareResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListConversationsRequestObject struct {
 	Id     Id `json:"id"`
 	Params ListConversationsParams
@@ -23999,6 +24750,47 @@ func (response CreateSessiondefaultApplicationProblemPlusJSONResponse) VisitCrea
 	return err
 }
 
+type CreateSnapshotRequestObject struct {
+	Id     Id `json:"id"`
+	Params CreateSnapshotParams
+	Body   *CreateSnapshotJSONRequestBody
+}
+
+type CreateSnapshotResponseObject interface {
+	VisitCreateSnapshotResponse(w http.ResponseWriter) error
+}
+
+type CreateSnapshot201JSONResponse WorkspaceSnapshot
+
+func (response CreateSnapshot201JSONResponse) VisitCreateSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSnapshotdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateSnapshotdefaultApplicationProblemPlusJSONResponse) VisitCreateSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetWorkspaceStorageRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -24869,6 +25661,18 @@ type StrictServerInterface interface {
 	// ListCommits Commits of the branch that are not in its base
 	// (GET /workspaces/{id}/commits)
 	ListCommits(ctx context.Context, request ListCommitsRequestObject) (ListCommitsResponseObject, error)
+	// CompareWorkspace The files in which two states of a workspace differ
+	// (GET /workspaces/{id}/compare)
+	CompareWorkspace(ctx context.Context, request CompareWorkspaceRequestObject) (CompareWorkspaceResponseObject, error)
+	// CompareFile A file as it was in a state of a workspace
+	// (GET /workspaces/{id}/compare/file)
+	CompareFile(ctx context.Context, request CompareFileRequestObject) (CompareFileResponseObject, error)
+	// ComparePatch Unified diff of two states of a workspace
+	// (GET /workspaces/{id}/compare/patch)
+	ComparePatch(ctx context.Context, request ComparePatchRequestObject) (ComparePatchResponseObject, error)
+	// SearchCompare Lines of a comparison that hold a text; capitals count as small letters
+	// (GET /workspaces/{id}/compare/search)
+	SearchCompare(ctx context.Context, request SearchCompareRequestObject) (SearchCompareResponseObject, error)
 	// ListConversations The conversations of a workspace's sessions, newest first; with q those that hold the words
 	// (GET /workspaces/{id}/conversations)
 	ListConversations(ctx context.Context, request ListConversationsRequestObject) (ListConversationsResponseObject, error)
@@ -24956,6 +25760,9 @@ type StrictServerInterface interface {
 	// CreateSession Start an agent or a shell
 	// (POST /workspaces/{id}/sessions)
 	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
+	// CreateSnapshot Keep all files of a workspace as they are now
+	// (POST /workspaces/{id}/snapshots)
+	CreateSnapshot(ctx context.Context, request CreateSnapshotRequestObject) (CreateSnapshotResponseObject, error)
 	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx context.Context, request GetWorkspaceStorageRequestObject) (GetWorkspaceStorageResponseObject, error)
@@ -32224,6 +33031,110 @@ func (sh *strictHandler) ListCommits(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// CompareWorkspace operation middleware
+func (sh *strictHandler) CompareWorkspace(ctx echo.Context, id Id, params CompareWorkspaceParams) error {
+	var request CompareWorkspaceRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CompareWorkspace(ctx.Request().Context(), request.(CompareWorkspaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CompareWorkspace")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CompareWorkspaceResponseObject); ok {
+		return validResponse.VisitCompareWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CompareFile operation middleware
+func (sh *strictHandler) CompareFile(ctx echo.Context, id Id, params CompareFileParams) error {
+	var request CompareFileRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CompareFile(ctx.Request().Context(), request.(CompareFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CompareFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CompareFileResponseObject); ok {
+		return validResponse.VisitCompareFileResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ComparePatch operation middleware
+func (sh *strictHandler) ComparePatch(ctx echo.Context, id Id, params ComparePatchParams) error {
+	var request ComparePatchRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ComparePatch(ctx.Request().Context(), request.(ComparePatchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ComparePatch")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ComparePatchResponseObject); ok {
+		return validResponse.VisitComparePatchResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SearchCompare operation middleware
+func (sh *strictHandler) SearchCompare(ctx echo.Context, id Id, params SearchCompareParams) error {
+	var request SearchCompareRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SearchCompare(ctx.Request().Context(), request.(SearchCompareRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SearchCompare")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SearchCompareResponseObject); ok {
+		return validResponse.VisitSearchCompareResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListConversations operation middleware
 func (sh *strictHandler) ListConversations(ctx echo.Context, id Id, params ListConversationsParams) error {
 	var request ListConversationsRequestObject
@@ -33075,6 +33986,55 @@ func (sh *strictHandler) CreateSession(ctx echo.Context, id Id, params CreateSes
 		return err
 	} else if validResponse, ok := response.(CreateSessionResponseObject); ok {
 		return validResponse.VisitCreateSessionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateSnapshot operation middleware
+func (sh *strictHandler) CreateSnapshot(ctx echo.Context, id Id, params CreateSnapshotParams) error {
+	var request CreateSnapshotRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body CreateSnapshotJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSnapshot(ctx.Request().Context(), request.(CreateSnapshotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSnapshot")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateSnapshotResponseObject); ok {
+		return validResponse.VisitCreateSnapshotResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -3561,6 +3561,88 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/compare": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The files in which two states of a workspace differ
+         * @description A state is named `base` (what the workspace's changes are counted from), `head` (its branch), `now` (its files as they are), `review` (what your last review saw), a snapshot's id, or a commit of the workspace's history in full; with `^` behind an id, what was before it. The answer names the snapshot `now` stood for, so that the same comparison can be asked for again.
+         */
+        get: operations["compareWorkspace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/compare/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** A file as it was in a state of a workspace */
+        get: operations["compareFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/compare/patch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * Unified diff of two states of a workspace
+         * @description Without `path` all files that are not folded, up to 8 MiB; `X-Truncated` says how many were left out then. A file that moved is named by its new path.
+         */
+        get: operations["comparePatch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/compare/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Lines of a comparison that hold a text; capitals count as small letters */
+        get: operations["searchCompare"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/conversations": {
         parameters: {
             query?: never;
@@ -4032,6 +4114,25 @@ export interface paths {
         put?: never;
         /** Start an agent or a shell */
         post: operations["createSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/snapshots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Keep all files of a workspace as they are now */
+        post: operations["createSnapshot"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4681,6 +4782,48 @@ export interface components {
             message: string;
             /** @description Absent commits everything */
             paths?: string[];
+        };
+        ComparedFile: {
+            additions: number;
+            binary: boolean;
+            deletions: number;
+            /** @description Why it is shown folded at first: generated, lock, deleted, huge, binary; empty: it is not */
+            folded: string;
+            /** @description Names the two contents; another change has another one */
+            mark: string;
+            mode: string;
+            old_mode: string;
+            /** @description Where it was before it moved */
+            old_path?: string;
+            path: string;
+            /** Format: int64 */
+            size: number;
+            /** @enum {string} */
+            status: "added" | "modified" | "deleted" | "renamed" | "type_changed";
+            /** @description You have marked exactly this change as viewed */
+            viewed: boolean;
+        };
+        CompareHit: {
+            line: number;
+            path: string;
+            /** @enum {string} */
+            side: "old" | "new";
+            text: string;
+        };
+        CompareHits: {
+            items: components["schemas"]["CompareHit"][];
+            truncated: boolean;
+        };
+        Comparison: {
+            additions: number;
+            deletions: number;
+            files: components["schemas"]["ComparedFile"][];
+            from: components["schemas"]["Revision"];
+            /** @description How many files have changed since the snapshot `to` names */
+            newer: number;
+            to: components["schemas"]["Revision"];
+            /** @description More files differ than are told of */
+            truncated: boolean;
         };
         /** @description One of the two */
         Confirm: {
@@ -5692,6 +5835,12 @@ export interface components {
             /** @description What is measured, and what is asked for */
             words: string;
         };
+        MissingFile: {
+            path: string;
+            reason: string;
+            /** Format: int64 */
+            size: number;
+        };
         ModelLimit: {
             allowed: boolean;
             /** @description A name, the beginning of names followed by *, or * for all. The most exact one that fits says whether a model is allowed */
@@ -6057,6 +6206,9 @@ export interface components {
             rows?: number;
             /** @description Stop that session first; the new one gets its queue */
             stop_from_session?: boolean;
+        };
+        NewSnapshot: {
+            title?: string;
         };
         NewTeam: {
             name: string;
@@ -6876,6 +7028,17 @@ export interface components {
              */
             wall_minutes?: number;
         };
+        Revision: {
+            /** Format: int64 */
+            at: number;
+            /** @description Empty: before the first commit */
+            commit: string;
+            label: string;
+            /** @description As it was asked for */
+            rev: string;
+            snapshot_id: string | null;
+            tree: string;
+        };
         /** @enum {string} */
         Role: "owner" | "admin" | "member" | "viewer";
         Run: {
@@ -7558,6 +7721,10 @@ export interface components {
             taken_at: number;
             uncommitted: number;
             unmerged: number;
+        };
+        SnapshotActor: {
+            id: string;
+            name: string;
         };
         SnoozeRequest: {
             /**
@@ -8323,6 +8490,32 @@ export interface components {
             /** @description Of executor runner: the machine it lives on */
             runner_id?: string;
         };
+        WorkspaceSnapshot: {
+            actor?: components["schemas"]["SnapshotActor"];
+            additions: number;
+            /** Format: int64 */
+            at: number;
+            base_commit: string;
+            commit: string;
+            deletions: number;
+            /**
+             * Format: int64
+             * @description Null: kept with the workspace
+             */
+            expires_at: number | null;
+            /** @description That differ from the snapshot before */
+            files: number;
+            head: string;
+            id: string;
+            /** @enum {string} */
+            kind: "poll" | "turn" | "commit" | "kept" | "manual";
+            /** @description Files that were there and could not be kept */
+            missing: components["schemas"]["MissingFile"][];
+            pinned: boolean;
+            reason: string;
+            session_id: string | null;
+            title: string;
+        };
         WorkspaceStorage: {
             /** Format: int64 */
             bytes: number;
@@ -8365,7 +8558,12 @@ export interface components {
         FilePath: string;
         Id: string;
         IdempotencyKey: string;
+        IfNoneMatch: string;
+        /** @description Lines that differ only in white space count as the same */
+        IgnoreSpace: boolean;
         Limit: number;
+        RevFrom: string;
+        RevTo: string;
         /** @description The team's slug */
         TeamSlug: string;
         UsageFormat: "json" | "csv";
@@ -14043,6 +14241,153 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    compareWorkspace: {
+        parameters: {
+            query?: {
+                from?: components["parameters"]["RevFrom"];
+                /** @description Lines that differ only in white space count as the same */
+                ignore_space?: components["parameters"]["IgnoreSpace"];
+                to?: components["parameters"]["RevTo"];
+            };
+            header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The files */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comparison"];
+                };
+            };
+            /** @description As before */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    compareFile: {
+        parameters: {
+            query: {
+                /** @description Relative to the worktree's root */
+                path: components["parameters"]["FilePath"];
+                rev: string;
+            };
+            header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes; of a link, where it leads */
+            200: {
+                headers: {
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description As before */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    comparePatch: {
+        parameters: {
+            query?: {
+                /** @description Lines around a hunk */
+                context?: number;
+                from?: components["parameters"]["RevFrom"];
+                /** @description Lines that differ only in white space count as the same */
+                ignore_space?: components["parameters"]["IgnoreSpace"];
+                path?: string[];
+                to?: components["parameters"]["RevTo"];
+            };
+            header?: {
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Unified diff, bytes as they are in the files */
+            200: {
+                headers: {
+                    ETag?: string;
+                    /** @description How many files were left out */
+                    "X-Truncated"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            /** @description As before */
+            304: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    searchCompare: {
+        parameters: {
+            query: {
+                from?: components["parameters"]["RevFrom"];
+                /** @description Lines that differ only in white space count as the same */
+                ignore_space?: components["parameters"]["IgnoreSpace"];
+                q: string;
+                to?: components["parameters"]["RevTo"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was found */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompareHits"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     listConversations: {
         parameters: {
             query?: {
@@ -14781,6 +15126,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createSnapshot: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSnapshot"];
+            };
+        };
+        responses: {
+            /** @description The snapshot */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceSnapshot"];
                 };
             };
             default: components["responses"]["Problem"];

@@ -1,0 +1,296 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Viewed knows which changes a person has marked as viewed: the mark of each, by path in wire form.
+type Viewed interface {
+	Viewed(ctx context.Context, workspaceID, userID string) (map[string]string, error)
+}
+
+func revisionOf(t workspaces.Tree) api.Revision {
+	return api.Revision{Rev: t.Rev, Commit: t.Commit, Tree: t.Tree, SnapshotId: text(t.SnapshotID), At: t.At, Label: t.Label}
+}
+
+// sides finds the two states a comparison is between.
+func (h handlers) sides(ctx context.Context, from, to *string) (a, b workspaces.Tree, err error) {
+	c := callOf(ctx)
+	name := func(p *string, otherwise string) string {
+		if p == nil || *p == "" {
+			return otherwise
+		}
+		return *p
+	}
+	if a, err = h.cfg.Workspaces.Resolve(ctx, c.workspace, name(from, workspaces.RevBase), c.actor.User.ID); err != nil {
+		return a, b, err
+	}
+	b, err = h.cfg.Workspaces.Resolve(ctx, c.workspace, name(to, workspaces.RevNow), c.actor.User.ID)
+	return a, b, err
+}
+
+func (h handlers) CompareWorkspace(ctx context.Context, req api.CompareWorkspaceRequestObject) (api.CompareWorkspaceResponseObject, error) {
+	from, to, err := h.sides(ctx, req.Params.From, req.Params.To)
+	if err != nil {
+		return nil, err
+	}
+	o := workspaces.CompareOptions{IgnoreSpace: val(req.Params.IgnoreSpace), Renames: true}
+	c, err := h.cfg.Workspaces.Compare(ctx, req.Id, from, to, o)
+	if err != nil {
+		return nil, err
+	}
+	viewed := map[string]string{}
+	if h.cfg.Viewed != nil {
+		if viewed, err = h.cfg.Viewed.Viewed(ctx, req.Id, callOf(ctx).actor.User.ID); err != nil {
+			return nil, err
+		}
+	}
+	out := api.Comparison{From: revisionOf(from), To: revisionOf(to), Additions: c.Additions, Deletions: c.Deletions, Truncated: c.Truncated,
+		Files: list(c.Files, func(f workspaces.ChangedFile) api.ComparedFile {
+			path := guest.EncodePath(f.Path)
+			return api.ComparedFile{Path: path, OldPath: text(guest.EncodePath(f.OldPath)), Status: api.ComparedFileStatus(f.Status), Mode: f.Mode, OldMode: f.OldMode,
+				Mark: f.Mark(), Additions: f.Additions, Deletions: f.Deletions, Size: f.Size, Binary: f.Binary, Folded: f.Folded(), Viewed: viewed[path] == f.Mark()}
+		})}
+	if to.SnapshotID != "" && to.Rev != workspaces.RevNow {
+		if out.Newer, err = h.newer(ctx, req.Id, to); err != nil {
+			return nil, err
+		}
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a comparison: %w", err)
+	}
+	return taggedAnswer{tag: tagOf(b), match: val(req.Params.IfNoneMatch), bytesAnswer: bytesAnswer{body: io.NopCloser(bytes.NewReader(b)), mediaType: "application/json", size: int64(len(b))}}, nil
+}
+
+// newer counts the files that have changed since a snapshot.
+func (h handlers) newer(ctx context.Context, workspaceID string, since workspaces.Tree) (int, error) {
+	now, err := h.cfg.Workspaces.Now(ctx, workspaceID)
+	if err != nil || now.Tree == since.Tree {
+		return 0, err
+	}
+	c, err := h.cfg.Workspaces.Compare(ctx, workspaceID, since, workspaces.Tree{Tree: now.Tree}, workspaces.CompareOptions{Renames: true})
+	return len(c.Files), err
+}
+
+// Bounds of a patch that is answered, in bytes.
+const (
+	patchWhole = 8 << 20  // of everything
+	patchAsked = 64 << 20 // of files that were named
+)
+
+func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestObject) (api.ComparePatchResponseObject, error) {
+	q := req.Params
+	lines := 3
+	if q.Context != nil {
+		lines = *q.Context
+	}
+	from, to, err := h.sides(ctx, q.From, q.To)
+	if err != nil {
+		return nil, err
+	}
+	space := val(q.IgnoreSpace)
+	paths := list(val(q.Path), guest.DecodePath)
+	tag := tagOf([]byte(fmt.Sprint(from.Tree, to.Tree, lines, space, strings.Join(paths, "\x00"))))
+	if matches(val(q.IfNoneMatch), tag) {
+		return taggedAnswer{tag: tag, match: tag}, nil
+	}
+	most := patchAsked
+	if len(paths) == 0 {
+		most = patchWhole
+		c, err := h.cfg.Workspaces.Compare(ctx, req.Id, from, to, workspaces.CompareOptions{IgnoreSpace: space, Renames: true})
+		if err != nil {
+			return nil, err
+		}
+		folded := false
+		for _, f := range c.Files {
+			if f.Folded() == "" {
+				paths = append(paths, f.Path)
+			} else {
+				folded = true
+			}
+		}
+		switch {
+		case len(paths) == 0:
+			return taggedAnswer{tag: tag, bytesAnswer: patchAnswer(nil, 0)}, nil
+		case !folded:
+			paths = nil
+		}
+	}
+	rest := 0
+	if len(paths) > maxPatchPaths && len(val(q.Path)) == 0 {
+		rest, paths = len(paths)-maxPatchPaths, paths[:maxPatchPaths]
+	}
+	r, err := h.cfg.Workspaces.Patch(ctx, req.Id, from, to, paths, lines, space)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	body, left, err := readPatch(r, most)
+	if err != nil {
+		return nil, err
+	}
+	return taggedAnswer{tag: tag, bytesAnswer: patchAnswer(body, left+rest)}, nil
+}
+
+// maxPatchPaths is how many files one patch may be of.
+const maxPatchPaths = 2000
+
+func patchAnswer(body []byte, left int) bytesAnswer {
+	a := bytesAnswer{body: io.NopCloser(bytes.NewReader(body)), mediaType: "text/plain; charset=utf-8", size: int64(len(body))}
+	if left > 0 {
+		a.header = map[string]string{"X-Truncated": strconv.Itoa(left)}
+	}
+	return a
+}
+
+// readPatch reads at most so many bytes of a patch, whole files only, and says how many files it left out: at least one when it is cut.
+func readPatch(r io.Reader, most int) (body []byte, left int, err error) {
+	body, err = io.ReadAll(io.LimitReader(r, int64(most)+1))
+	if err != nil || len(body) <= most {
+		return body, 0, err
+	}
+	head := []byte("\ndiff --git ")
+	cut := max(bytes.LastIndex(body, head), 0)
+	if cut > 0 {
+		cut++
+	}
+	left = 1
+	tail := append([]byte{}, body[max(cut, len(body)-len(head)):]...)
+	body = body[:cut]
+	buf := make([]byte, 64<<10)
+	for { // the rest is only counted
+		n, err := r.Read(buf)
+		tail = append(tail, buf[:n]...)
+		left += bytes.Count(tail, head)
+		tail = append(tail[:0], tail[max(0, len(tail)-len(head)+1):]...)
+		if errors.Is(err, io.EOF) {
+			return body, left, nil
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+}
+
+func (h handlers) CompareFile(ctx context.Context, req api.CompareFileRequestObject) (api.CompareFileResponseObject, error) {
+	c := callOf(ctx)
+	t, err := h.cfg.Workspaces.Resolve(ctx, c.workspace, req.Params.Rev, c.actor.User.ID)
+	if err != nil {
+		return nil, err
+	}
+	path := guest.DecodePath(req.Params.Path)
+	tag := tagOf([]byte(t.Tree + "\x00" + path))
+	if matches(val(req.Params.IfNoneMatch), tag) {
+		return taggedAnswer{tag: tag, match: tag}, nil
+	}
+	body, size, err := h.cfg.Workspaces.FileAt(ctx, req.Id, t, path)
+	if err != nil {
+		return nil, err
+	}
+	return taggedAnswer{tag: tag, bytesAnswer: bytesAnswer{body: body, mediaType: "application/octet-stream", size: size,
+		header: map[string]string{"Content-Disposition": disposition(req.Params.Path)}}}, nil
+}
+
+func (h handlers) SearchCompare(ctx context.Context, req api.SearchCompareRequestObject) (api.SearchCompareResponseObject, error) {
+	from, to, err := h.sides(ctx, req.Params.From, req.Params.To)
+	if err != nil {
+		return nil, err
+	}
+	hits, more, err := h.cfg.Workspaces.SearchDiff(ctx, req.Id, from, to, req.Params.Q, val(req.Params.IgnoreSpace))
+	if err != nil {
+		return nil, err
+	}
+	return api.SearchCompare200JSONResponse{Truncated: more, Items: list(hits, func(h workspaces.Hit) api.CompareHit {
+		return api.CompareHit{Path: guest.EncodePath(h.Path), Side: api.CompareHitSide(h.Side), Line: h.Line, Text: h.Text}
+	})}, nil
+}
+
+// taggedAnswer is an answer a browser keeps and asks for again with its tag.
+type taggedAnswer struct {
+	tag, match string
+	bytesAnswer
+}
+
+// tagOf names an answer by its bytes, or by what they are made of.
+func tagOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
+}
+
+// matches reports whether an If-None-Match names the tag.
+func matches(header, tag string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		if part = strings.TrimPrefix(strings.TrimSpace(part), "W/"); part != "" && part == tag {
+			return true
+		}
+	}
+	return false
+}
+
+func (a taggedAnswer) visit(w http.ResponseWriter) error {
+	w.Header().Set("ETag", a.tag)
+	w.Header().Set("Cache-Control", "private, no-cache")
+	if matches(a.match, a.tag) {
+		if a.body != nil {
+			a.body.Close()
+		}
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return a.bytesAnswer.visit(w)
+}
+
+// VisitCompareWorkspaceResponse writes the answer of CompareWorkspace.
+func (a taggedAnswer) VisitCompareWorkspaceResponse(w http.ResponseWriter) error { return a.visit(w) }
+
+// VisitComparePatchResponse writes the answer of ComparePatch.
+func (a taggedAnswer) VisitComparePatchResponse(w http.ResponseWriter) error { return a.visit(w) }
+
+// VisitCompareFileResponse writes the answer of CompareFile.
+func (a taggedAnswer) VisitCompareFileResponse(w http.ResponseWriter) error { return a.visit(w) }
+
+// snapshotOf shows a snapshot. names are those of the team's members.
+func snapshotOf(sn workspaces.Snap, names map[string]string) api.WorkspaceSnapshot {
+	out := api.WorkspaceSnapshot{Id: sn.ID, At: sn.At, Kind: api.WorkspaceSnapshotKind(sn.Kind), Reason: sn.Reason, Title: sn.Title, SessionId: text(sn.SessionID),
+		Commit: sn.Commit, Head: sn.Head, BaseCommit: sn.BaseCommit, Files: sn.Files, Additions: sn.Additions, Deletions: sn.Deletions, Pinned: sn.Pinned, ExpiresAt: ptr(sn.ExpiresAt),
+		Missing: list(sn.Missing, func(m workspaces.Missing) api.MissingFile {
+			return api.MissingFile{Path: m.Path, Reason: m.Reason, Size: m.Size}
+		})}
+	if sn.ActorID != "" {
+		name := names[sn.ActorID]
+		if name == "" {
+			name = "a former member"
+		}
+		out.Actor = &api.SnapshotActor{Id: sn.ActorID, Name: name}
+	}
+	return out
+}
+
+func (h handlers) CreateSnapshot(ctx context.Context, req api.CreateSnapshotRequestObject) (api.CreateSnapshotResponseObject, error) {
+	c := callOf(ctx)
+	sn, err := h.cfg.Workspaces.Keep(ctx, req.Id, workspaces.KeepFor{Kind: workspaces.SnapManual, Title: val(req.Body.Title), ActorID: c.actor.User.ID})
+	if err == nil && sn.ID == "" {
+		err = fault.New(fault.Conflict, "no_snapshot", "The workspace has no files now and none were kept.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.names(ctx, c.team.ID)
+	return api.CreateSnapshot201JSONResponse(snapshotOf(sn, names)), err
+}

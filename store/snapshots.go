@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/workspaces"
+)
+
+const snapshotColumns = `id, team_id, workspace_id, at, kind, reason, title, actor_id, session_id, commit_id, tree_id, head, base_commit, files, additions, deletions, missing, pinned, expires_at`
+
+func scanSnapshot(r scanner) (workspaces.Snap, error) {
+	var s workspaces.Snap
+	var missing string
+	err := r.Scan(&s.ID, &s.TeamID, &s.WorkspaceID, &s.At, &s.Kind, &s.Reason, &s.Title, &s.ActorID, &s.SessionID, &s.Commit, &s.Tree, &s.Head, &s.BaseCommit,
+		&s.Files, &s.Additions, &s.Deletions, &missing, &s.Pinned, &s.ExpiresAt)
+	if err == nil {
+		err = fromJSON(missing, &s.Missing)
+	}
+	return s, err
+}
+
+// InsertSnapshot stores a snapshot. One whose id is stored already is left as it is.
+func (s *Workspaces) InsertSnapshot(ctx context.Context, sn workspaces.Snap) error {
+	missing, err := toJSON(sn.Missing)
+	if err != nil {
+		return err
+	}
+	_, err = s.db.Exec(ctx, `INSERT INTO snapshots (`+snapshotColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
+		sn.ID, sn.TeamID, sn.WorkspaceID, sn.At, sn.Kind, sn.Reason, sn.Title, sn.ActorID, sn.SessionID, sn.Commit, sn.Tree, sn.Head, sn.BaseCommit,
+		sn.Files, sn.Additions, sn.Deletions, missing, sn.Pinned, sn.ExpiresAt)
+	if err != nil {
+		return fmt.Errorf("inserting a snapshot: %w", err)
+	}
+	return nil
+}
+
+// Snapshot returns one snapshot.
+func (s *Workspaces) Snapshot(ctx context.Context, id string) (workspaces.Snap, error) {
+	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE id = ? AND {team}`, id))
+	if err != nil {
+		return sn, fmt.Errorf("reading a snapshot: %w", err)
+	}
+	return sn, nil
+}
+
+// Snapshots returns a page of a workspace's snapshots of these kinds, the newest first.
+func (s *Workspaces) Snapshots(ctx context.Context, workspaceID string, kinds []string, pg page.Page) ([]workspaces.Snap, string, error) {
+	query, args := `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND {team}`, []any{workspaceID}
+	if len(kinds) > 0 {
+		query += ` AND kind IN (?` + strings.Repeat(`,?`, len(kinds)-1) + `)`
+		for _, k := range kinds {
+			args = append(args, k)
+		}
+	}
+	query, args, err := keyset(query, "at", args, pg)
+	if err != nil {
+		return nil, "", err
+	}
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, "", fmt.Errorf("reading snapshots: %w", err)
+	}
+	items, err := readRows(rows, func() (workspaces.Snap, error) { return scanSnapshot(rows) })
+	if err != nil {
+		return nil, "", err
+	}
+	items, next := page.Cut(pg, items, func(sn workspaces.Snap) page.Key { return page.Key{At: sn.At, ID: sn.ID} })
+	return items, next, nil
+}
+
+// SnapshotBefore returns the newest snapshot of a workspace that was taken before at; of all when at is 0.
+func (s *Workspaces) SnapshotBefore(ctx context.Context, workspaceID string, at int64) (workspaces.Snap, error) {
+	if at == 0 {
+		at = 1<<63 - 1
+	}
+	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND at < ? AND {team} ORDER BY at DESC, id DESC LIMIT 1`, workspaceID, at))
+	if err != nil {
+		return sn, fmt.Errorf("reading a snapshot: %w", err)
+	}
+	return sn, nil
+}
+
+// SnapshotAt returns the newest snapshot of a workspace whose hidden commit, or head, this is; by the commit first.
+func (s *Workspaces) SnapshotAt(ctx context.Context, workspaceID, commit string) (workspaces.Snap, error) {
+	sn, err := scanSnapshot(s.db.QueryRow(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE workspace_id = ? AND (commit_id = ? OR head = ?) AND {team}
+		ORDER BY CASE WHEN commit_id = ? THEN 0 ELSE 1 END, at DESC LIMIT 1`, workspaceID, commit, commit, commit))
+	if err != nil {
+		return sn, fmt.Errorf("reading a snapshot: %w", err)
+	}
+	return sn, nil
+}
+
+// EditSnapshot changes title, pin, commit and end of a snapshot in one transaction; an error of fn changes nothing.
+func (s *Workspaces) EditSnapshot(ctx context.Context, id string, fn func(*workspaces.Snap) error) (workspaces.Snap, error) {
+	var sn workspaces.Snap
+	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		if sn, err = s.Snapshot(ctx, id); err != nil {
+			return err
+		}
+		if err := fn(&sn); err != nil {
+			return err
+		}
+		_, err = s.db.Exec(ctx, `UPDATE snapshots SET title = ?, pinned = ?, commit_id = ?, expires_at = ? WHERE id = ? AND {team}`,
+			sn.Title, sn.Pinned, sn.Commit, sn.ExpiresAt, id)
+		return err
+	})
+	if err != nil {
+		return workspaces.Snap{}, fmt.Errorf("changing a snapshot: %w", err)
+	}
+	return sn, nil
+}
+
+// DeleteSnapshots removes rows.
+func (s *Workspaces) DeleteSnapshots(ctx context.Context, ids []string) error {
+	for len(ids) > 0 {
+		n := min(len(ids), changeBatch)
+		args := make([]any, n)
+		for i, id := range ids[:n] {
+			args[i] = id
+		}
+		if _, err := s.db.Exec(ctx, `DELETE FROM snapshots WHERE id IN (?`+strings.Repeat(`,?`, n-1)+`) AND {team}`, args...); err != nil {
+			return fmt.Errorf("removing snapshots: %w", err)
+		}
+		ids = ids[n:]
+	}
+	return nil
+}
+
+// OldSnapshots returns snapshots of any workspace that end at this time or before and are not pinned, at most n.
+func (s *Workspaces) OldSnapshots(ctx context.Context, before int64, n int) ([]workspaces.Snap, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE expires_at > 0 AND expires_at <= ? AND NOT pinned AND {team} ORDER BY expires_at, id LIMIT ?`, before, n)
+	if err != nil {
+		return nil, fmt.Errorf("reading old snapshots: %w", err)
+	}
+	return readRows(rows, func() (workspaces.Snap, error) { return scanSnapshot(rows) })
+}

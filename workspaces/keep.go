@@ -1,0 +1,245 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+)
+
+// A snapshot is all files of a workspace at a moment: a commit under hidden refs of the project's repository, and a row. Those of kind
+// poll follow each other within a day, so that a day goes with one ref; the others have a chain of their own for each day, so that they
+// outlive the polls around them; a pinned one has a ref of its own.
+
+// Kinds of snapshots.
+const (
+	SnapPoll   = "poll"   // files changed
+	SnapTurn   = "turn"   // an agent's turn ended
+	SnapCommit = "commit" // the branch has new commits
+	SnapKept   = "kept"   // before something that changes or removes files
+	SnapManual = "manual" // somebody asked for it
+)
+
+var snapKinds = []string{SnapPoll, SnapTurn, SnapCommit, SnapKept, SnapManual}
+
+// Snap is one snapshot.
+type Snap struct {
+	ID          string
+	TeamID      string
+	WorkspaceID string
+	Kind        string
+	Reason      string // of kept: stop, archive, delete, discard, update, merge, clean_up, move, expiry, restore, edit, take
+	Title       string // a commit's subject, the beginning of a turn's prompt, what a person wrote
+	ActorID     string // "" = Parawork itself
+	SessionID   string // of a turn
+	Commit      string // the hidden commit
+	Tree        string
+	Head        string // where the branch was
+	BaseCommit  string
+	At          int64 // ms UTC; grows strictly within a workspace
+	ExpiresAt   int64 // ms UTC; 0 = with the workspace
+	Files       int   // that differ from the snapshot before
+	Additions   int
+	Deletions   int
+	Missing     []Missing
+	Pinned      bool // kept until a person lets go
+}
+
+// Missing is a file a snapshot does not hold, though it was there.
+type Missing struct {
+	Path   string `json:"path"` // wire form; "" = it is about the whole
+	Reason string `json:"reason"`
+	Size   int64  `json:"size,omitempty"`
+}
+
+// KeepFor says what a snapshot is taken for.
+type KeepFor struct {
+	Kind      string // "" = kept
+	Reason    string
+	Title     string
+	ActorID   string
+	SessionID string
+}
+
+// SnapshotStore keeps the rows of snapshots. Reads of what does not exist are fault.NotFound.
+type SnapshotStore interface {
+	// InsertSnapshot stores a snapshot. One whose id is stored already is left as it is.
+	InsertSnapshot(ctx context.Context, s Snap) error
+	Snapshot(ctx context.Context, id string) (Snap, error)
+	// Snapshots returns the newest first; of these kinds only, all when none is named.
+	Snapshots(ctx context.Context, workspaceID string, kinds []string, pg page.Page) (items []Snap, next string, err error)
+	// SnapshotBefore returns the newest one of a workspace that was taken before at; of all when at is 0.
+	SnapshotBefore(ctx context.Context, workspaceID string, at int64) (Snap, error)
+	// SnapshotAt returns one of a workspace whose hidden commit, or head, this is.
+	SnapshotAt(ctx context.Context, workspaceID, commit string) (Snap, error)
+	EditSnapshot(ctx context.Context, id string, fn func(*Snap) error) (Snap, error)
+	DeleteSnapshots(ctx context.Context, ids []string) error
+	// OldSnapshots returns those of any workspace that end at this time or before and are not pinned, at most n.
+	OldSnapshots(ctx context.Context, before int64, n int) ([]Snap, error)
+}
+
+// Seen is what differs from a commit in a workspace's files.
+type Seen struct {
+	Base  string   // the commit
+	Paths []string // raw bytes; everything else is as Base has it
+	Stale string   // why files may have changed since, in words; "" = they were looked at now
+}
+
+// Watcher knows what differs in a workspace's files without the host's reading them all.
+type Watcher interface {
+	// Look looks at the workspace's files where its sandbox runs, and waits until they are on this server. It makes and wakes none. ok is
+	// false where nobody is there to look: then this server reads the worktree itself.
+	Look(ctx context.Context, workspaceID string) (s Seen, ok bool, err error)
+}
+
+// lookTime bounds how long a snapshot waits for a sandbox.
+const lookTime = 2 * time.Minute
+
+// keeps is what the room knows of snapshots while it runs.
+type keeps struct {
+	lock *keyed // by workspace id: one snapshot at a time. It is taken after busy and homing, before repos.
+
+	mu       sync.Mutex
+	watcher  Watcher
+	reviewed func(ctx context.Context, workspaceID, userID string) (rev string, err error)
+	hooks    []func(workspaceID string, s Snap)
+	last     map[string]Snap // by workspace id: the newest; a zero one = there is none
+	formats  map[string]string
+	compared compared
+}
+
+func newKeeps() *keeps {
+	return &keeps{lock: newKeyed(), last: make(map[string]Snap), compared: newCompared()}
+}
+
+// Watch gives the room who knows what differs in workspaces' files. Called once, before Run.
+func (s *Service) Watch(w Watcher) {
+	s.keeps.mu.Lock()
+	defer s.keeps.mu.Unlock()
+	s.keeps.watcher = w
+}
+
+// OnSnapshot has fn called after each new snapshot, in the order they are taken. It must not block, nor ask for a snapshot of the same
+// workspace before it returns. Called before Run.
+func (s *Service) OnSnapshot(fn func(workspaceID string, s Snap)) {
+	s.keeps.mu.Lock()
+	defer s.keeps.mu.Unlock()
+	s.keeps.hooks = append(s.keeps.hooks, fn)
+}
+
+// Keep takes a snapshot of everything a workspace has on disk now: whoever is about to change or remove files calls it first, and goes no
+// further when it fails. A workspace that has no files now, because it is put away or was never made, answers its newest snapshot, or
+// the zero Snap.
+func (s *Service) Keep(ctx context.Context, workspaceID string, f KeepFor) (Snap, error) {
+	if f.Kind == "" {
+		f.Kind = SnapKept
+	}
+	if !slices.Contains(snapKinds, f.Kind) {
+		return Snap{}, fmt.Errorf("workspaces: %q is no kind of snapshot", f.Kind)
+	}
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return Snap{}, err
+	}
+	if !s.hasFiles(w) {
+		sn, err := s.newestSnap(ctx, workspaceID)
+		if fault.Is(err, fault.NotFound) {
+			return Snap{}, nil
+		}
+		return sn, err
+	}
+	seen, err := s.lookAround(ctx, w)
+	if err != nil {
+		return Snap{}, err
+	}
+	sn, _, err := s.capture(ctx, w, f, seen)
+	return sn, err
+}
+
+// hasFiles reports whether the workspace has a worktree now.
+func (s *Service) hasFiles(w Workspace) bool {
+	return w.DeletedAt == 0 && (w.State == Ready || w.State == Paused || w.State == SettingUp) && w.Path != "" && folderExists(w.Path)
+}
+
+// lookAround finds out what differs, before the snapshot's lock is taken: files on their way here are snapshots themselves.
+func (s *Service) lookAround(ctx context.Context, w Workspace) (*Seen, error) {
+	s.keeps.mu.Lock()
+	watcher := s.keeps.watcher
+	s.keeps.mu.Unlock()
+	if watcher == nil {
+		return nil, nil
+	}
+	look, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	seen, ok, err := watcher.Look(look, w.ID)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	switch {
+	case err != nil && s.far(w.ID):
+		s.cfg.Log.WarnContext(ctx, "a sandbox could not be looked at for a snapshot", "workspace_id", w.ID, "error", err)
+		return &Seen{Stale: "The sandbox could not be asked: what changed in it lately is not in this snapshot. " + reason(err)}, nil
+	case err != nil:
+		s.cfg.Log.WarnContext(ctx, "a sandbox could not be looked at for a snapshot, the host reads its files", "workspace_id", w.ID, "error", err)
+		return nil, nil
+	case !ok:
+		return nil, nil
+	}
+	return &seen, nil
+}
+
+// Polled is told of files that differ from what they were when a workspace was looked at last, and takes a snapshot when they do. It
+// returns when that is stored. whole says that paths are all that differ from base.
+func (s *Service) Polled(ctx context.Context, workspaceID, base string, paths []string, whole bool) error {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil || !s.hasFiles(w) {
+		return err
+	}
+	seen := &Seen{Base: base, Paths: paths}
+	if !whole {
+		seen.Base = ""
+	}
+	_, _, err = s.capture(ctx, w, KeepFor{Kind: SnapPoll}, seen)
+	return err
+}
+
+// Snap returns one snapshot of a workspace.
+func (s *Service) Snap(ctx context.Context, workspaceID, id string) (Snap, error) {
+	sn, err := s.store.Snapshot(ctx, id)
+	if err == nil && sn.WorkspaceID != workspaceID || fault.Is(err, fault.NotFound) {
+		return Snap{}, fault.New(fault.NotFound, "snapshot_not_found", "There is no such snapshot, or it is no longer kept.")
+	}
+	return sn, err
+}
+
+// newestSnap returns the newest snapshot of a workspace.
+func (s *Service) newestSnap(ctx context.Context, workspaceID string) (Snap, error) {
+	s.keeps.mu.Lock()
+	sn, ok := s.keeps.last[workspaceID]
+	s.keeps.mu.Unlock()
+	if ok && sn.ID != "" {
+		return sn, nil
+	}
+	return s.store.SnapshotBefore(ctx, workspaceID, 0)
+}
+
+// told publishes a new snapshot.
+func (s *Service) toldSnap(ctx context.Context, sn Snap) {
+	if s.cfg.Events != nil {
+		s.cfg.Events.Publish(ctx, events.Event{Type: "snapshots.updated", ID: sn.WorkspaceID, WorkspaceID: sn.WorkspaceID, TeamID: sn.TeamID, Version: sn.At})
+	}
+	s.keeps.mu.Lock()
+	hooks := s.keeps.hooks
+	s.keeps.mu.Unlock()
+	for _, fn := range hooks {
+		fn(sn.WorkspaceID, sn)
+	}
+}
+
+var errNoHead = errors.New("the worktree is at no commit")

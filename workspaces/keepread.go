@@ -1,0 +1,250 @@
+package workspaces
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // git's names of objects
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/ignored"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// edit is one path in which a snapshot differs from the tree it begins with.
+type edit struct {
+	path string
+	entry
+	data []byte // of an object that is not in the repository yet; entry.oid is its name
+	gone bool
+}
+
+// smallFile is how large a file may be that is held in memory while it is read.
+const smallFile = 1 << 20
+
+// miss notes a file that is not kept.
+func (t *taking) miss(path, why string, size int64) {
+	t.missing = append(t.missing, Missing{Path: guest.EncodePath(path), Reason: why, Size: size})
+}
+
+// read looks at each path and says what is to be changed in the tree. What git runs sees none of it: the files are read below root.
+func (t *taking) read(ctx context.Context, root *os.Root, paths []string, had, clean map[string]entry) ([]edit, error) {
+	var out []edit
+	for _, name := range paths {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		was, known := had[name]
+		if e, ok := clean[name]; ok { // as the commit has it
+			switch {
+			case e.mode == "000000" || e.mode == "":
+				if known {
+					out = append(out, edit{path: name, gone: true})
+				}
+			case e != was:
+				out = append(out, edit{path: name, entry: e})
+			}
+			continue
+		}
+		e, ok, err := t.readFile(ctx, root, name, was)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case !ok && known && was.mode != "160000" && was.mode != "040000":
+			out = append(out, edit{path: name, gone: true})
+		case ok && e.entry != was:
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// readFile reads one file or link. ok is false when there is none that can be kept; one that was too large to be kept stays as it was.
+func (t *taking) readFile(ctx context.Context, root *os.Root, name string, was entry) (e edit, ok bool, err error) {
+	e = edit{path: name}
+	if badName(name) {
+		t.miss(name, "git keeps no file of this name.", 0)
+		return e, false, nil
+	}
+	if !ignored.PlainParents(root, name) {
+		return e, false, nil
+	}
+	fi, err := root.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		return e, false, nil
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL):
+		t.miss(name, "It could not be read.", 0)
+		return e, false, nil
+	case err != nil:
+		return e, false, fmt.Errorf("reading %q: %w", name, err)
+	}
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		to, err := root.Readlink(name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EINVAL) {
+			return e, false, nil // it was another a moment ago
+		}
+		if err != nil {
+			return e, false, fmt.Errorf("reading the link %q: %w", name, err)
+		}
+		e.mode, e.data = "120000", []byte(to)
+		e.oid = blobName(t.head, e.data)
+		return e, true, nil
+	case fi.IsDir():
+		if _, err := root.Lstat(name + "/.git"); err == nil && was.mode != "160000" {
+			t.miss(name, "It is a repository of its own.", 0)
+		}
+		return e, false, nil
+	case !fi.Mode().IsRegular():
+		return e, false, nil // a FIFO, socket or device: it has no content
+	}
+	keepWas := func(why string) (edit, bool, error) {
+		t.miss(name, why, fi.Size())
+		return edit{path: name, entry: was}, was.mode != "", nil
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
+		return e, false, nil
+	case errors.Is(err, fs.ErrPermission):
+		return keepWas("It could not be read.")
+	case err != nil:
+		return e, false, fmt.Errorf("reading %q: %w", name, err)
+	}
+	defer f.Close()
+	if fi, err = f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return e, false, err
+	}
+	switch {
+	case foreign(fi, t.s.boxOwner(t.w.ID)):
+		return keepWas("It is a second name of a file of somebody else's.")
+	case fi.Size() > t.limit:
+		return keepWas(fmt.Sprintf("It is larger than %d MB.", t.limit>>20))
+	case fi.Size() > t.total:
+		return keepWas("The snapshot would be too large with it.")
+	}
+	t.total -= fi.Size()
+	e.mode = "100644"
+	if fi.Mode()&0o100 != 0 {
+		e.mode = "100755"
+	}
+	if fi.Size() > smallFile {
+		e.oid, err = t.storeLarge(ctx, f)
+		if err != nil {
+			if ctx.Err() != nil || diskIsFull(err) {
+				return e, false, err
+			}
+			return keepWas("It was written to while it was read.")
+		}
+		return e, true, nil
+	}
+	// One byte more than it had: whoever appends to it all the time ends here, too.
+	if e.data, err = io.ReadAll(io.LimitReader(f, smallFile+1)); err != nil {
+		return keepWas("It could not be read.")
+	}
+	e.oid = blobName(t.head, e.data)
+	if e.oid != was.oid && bytes.Contains(e.data, []byte("\r\n")) && blobName(t.head, bytes.ReplaceAll(e.data, []byte("\r\n"), []byte("\n"))) == was.oid {
+		e.oid, e.data = was.oid, nil // checked out with other line ends
+	}
+	return e, true, nil
+}
+
+// badName reports whether git refuses to keep a name: a part of it is git's own folder, in whatever spelling.
+func badName(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." || strings.EqualFold(part, ".git") {
+			return true
+		}
+	}
+	return false
+}
+
+// storeLarge puts a file into the repository without holding it in memory.
+func (t *taking) storeLarge(ctx context.Context, f *os.File) (string, error) {
+	b, err := t.desk.Run(ctx, hostgit.Call{Args: []string{"hash-object", "-w", "--no-filters", "--stdin"}, Stdin: f, Timeout: t.s.cfg.StepTimeout})
+	oid := strings.TrimSpace(string(b))
+	if err == nil && !isCommitID(oid) {
+		err = fmt.Errorf("hash-object answered %.100q", oid)
+	}
+	return oid, err
+}
+
+// blobName is git's name of a blob, in the repository's kind of names, of which like is one.
+func blobName(like string, data []byte) string {
+	var h hash.Hash = sha1.New() //nolint:gosec // git's names of objects
+	if len(like) == 64 {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", len(data))
+	h.Write(data)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func diskIsFull(err error) bool { return fault.Is(diskFault(err, ""), fault.DiskFull) }
+
+// write makes the snapshot's commit: the tree it begins with, changed by the edits, on the snapshot before and the head.
+func (t *taking) write(ctx context.Context, sn *Snap, start, before string, edits []edit) error {
+	message, err := noteOf(*sn, t.prev.Tree)
+	if err != nil {
+		return err
+	}
+	pr, pw := io.Pipe()
+	done := make(chan struct{})
+	go func() { // ends when the pipe is read to its end or closed below
+		defer close(done)
+		b := bufio.NewWriterSize(pw, 256<<10)
+		fmt.Fprintf(b, "commit refs/heads/snapshot\nmark :1\ncommitter Parawork <parawork@localhost> %d +0000\ndata %d\n%s", sn.At/1000, len(message), message)
+		if before != "" {
+			fmt.Fprintf(b, "from %s\nmerge %s\n", before, t.head)
+		} else {
+			fmt.Fprintf(b, "from %s\n", t.head)
+		}
+		fmt.Fprintf(b, "M 040000 %s \"\"\n", start)
+		for _, e := range edits { // a name that goes may make room for a folder, or the other way round
+			if e.gone {
+				fmt.Fprintf(b, "D %s\n", quotePath(e.path))
+			}
+		}
+		for _, e := range edits {
+			switch {
+			case e.gone:
+			case e.data == nil:
+				fmt.Fprintf(b, "M %s %s %s\n", e.mode, e.oid, quotePath(e.path))
+			default:
+				fmt.Fprintf(b, "M %s inline %s\ndata %d\n", e.mode, quotePath(e.path), len(e.data))
+				b.Write(e.data)
+				b.WriteByte('\n')
+			}
+		}
+		b.WriteString("\nget-mark :1\nls :1 \"\"\ndone\n")
+		pw.CloseWithError(b.Flush())
+	}()
+	// Names another system would not take are kept all the same: they are only read here.
+	out, err := t.desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout,
+		Config: []string{"core.protectHFS=false", "core.protectNTFS=false"}})
+	pr.CloseWithError(io.ErrClosedPipe)
+	<-done
+	if err != nil {
+		return gitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
+	}
+	commit, rest, _ := strings.Cut(string(out), "\n")
+	f := strings.Fields(rest)
+	if !isCommitID(commit) || len(f) != 3 || !isCommitID(f[2]) {
+		return fmt.Errorf("fast-import answered %.200q", out)
+	}
+	sn.Commit, sn.Tree = commit, f[2]
+	return nil
+}

@@ -1,0 +1,433 @@
+package workspaces
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// dayOf names the day of a time, in UTC.
+func dayOf(at int64) string { return time.UnixMilli(at).UTC().Format("20060102") }
+
+// Hidden refs of snapshots.
+func pollsRef(workspaceID, day string) string { return snapRefs(workspaceID) + "polls/" + day }
+func keptRef(workspaceID, day string) string  { return snapRefs(workspaceID) + "kept/" + day }
+func pinRef(workspaceID, id string) string    { return snapRefs(workspaceID) + "pinned/" + id }
+func snapRefs(workspaceID string) string      { return "refs/parawork/snapshots/" + workspaceID + "/" }
+
+// chainRef is the ref a snapshot is kept by while it is not pinned.
+func chainRef(sn Snap) string {
+	if sn.Kind == SnapPoll {
+		return pollsRef(sn.WorkspaceID, dayOf(sn.At))
+	}
+	return keptRef(sn.WorkspaceID, dayOf(sn.At))
+}
+
+// entry is what a tree holds under a name.
+type entry struct{ mode, oid string }
+
+// capture takes one snapshot. seen says what differs: with Base, everything that does; without, what may since the snapshot before; nil,
+// the worktree is read. made is false where nothing changed and none was asked for.
+func (s *Service) capture(ctx context.Context, w Workspace, f KeepFor, seen *Seen) (sn Snap, made bool, err error) {
+	unlock, err := s.keeps.lock.lock(ctx, w.ID)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	defer unlock()
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	prev, err := s.lastSnap(ctx, p, w)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	// From here on it goes to its end, whoever asked: what was read is stored.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	defer cancel()
+	if f.Title = hostgit.Clean(f.Title); len([]rune(f.Title)) > maxSnapTitle {
+		f.Title = string([]rune(f.Title)[:maxSnapTitle])
+	}
+	t := taking{s: s, p: p, w: w, prev: prev, f: f, limit: pollFile, total: pollTotal}
+	if f.Kind != SnapPoll && f.Kind != SnapTurn && f.Kind != SnapCommit {
+		t.limit, t.total = keepFile, keepTotal
+	}
+	sn, made, err = t.run(ctx, seen)
+	if err != nil {
+		return Snap{}, false, fault.Wrap(err, fault.KindOf(err), "snapshot_failed", "The workspace's files could not be kept: %s", reason(err))
+	}
+	if !made {
+		return sn, false, nil
+	}
+	s.keeps.mu.Lock()
+	s.keeps.last[w.ID] = sn
+	s.keeps.mu.Unlock()
+	s.toldSnap(ctx, sn)
+	return sn, true, nil
+}
+
+// maxSnapTitle is how many characters a snapshot's title may have.
+const maxSnapTitle = 200
+
+// Bounds of what one snapshot reads, in bytes.
+const (
+	pollFile  = 32 << 20 // one file, where nobody asked for the snapshot
+	pollTotal = 512 << 20
+	keepFile  = 1 << 30
+	keepTotal = 16 << 30
+)
+
+// taking is one snapshot being taken.
+type taking struct {
+	s            *Service
+	p            Project
+	w            Workspace
+	prev         Snap
+	f            KeepFor
+	limit, total int64
+
+	head    string
+	desk    *hostgit.Desk
+	missing []Missing
+}
+
+func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
+	var err error
+	if t.head, err = t.s.hostHead(ctx, t.p, t.w); err != nil {
+		return Snap{}, false, err
+	}
+	if t.head == "" {
+		return Snap{}, false, errNoHead
+	}
+	if t.desk, err = t.s.deskOf(ctx, t.p); err != nil {
+		return Snap{}, false, err
+	}
+	defer func() { _ = t.desk.Close() }()
+	start, paths, clean, err := t.candidates(ctx, seen)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	had, err := t.entries(ctx, start, paths)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	root, err := os.OpenRoot(t.w.Path)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	defer root.Close()
+	edits, err := t.read(ctx, root, paths, had, clean)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	if len(edits) == 0 && start == t.prev.Tree && t.f.Kind == SnapPoll {
+		return t.prev, false, nil
+	}
+	base, err := t.s.BaseCommit(ctx, t.w.ID)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	sn := Snap{ID: id.New("snp"), TeamID: t.w.TeamID, WorkspaceID: t.w.ID, Kind: t.f.Kind, Reason: t.f.Reason, Title: t.f.Title, ActorID: t.f.ActorID, SessionID: t.f.SessionID,
+		Head: t.head, BaseCommit: base, At: max(t.s.now(), t.prev.At+1), Missing: t.missing}
+	sn.ExpiresAt = t.s.snapEnd(sn)
+	ref := chainRef(sn)
+	before, err := t.s.commitOf(ctx, t.p.GitDir, ref)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	if err := t.write(ctx, &sn, start, before, edits); err != nil {
+		return Snap{}, false, err
+	}
+	if sn.Tree == t.prev.Tree && t.f.Kind == SnapPoll {
+		return t.prev, false, nil // written, but to what it was
+	}
+	if err := t.count(ctx, &sn); err != nil {
+		return Snap{}, false, err
+	}
+	killpoint.Reach(killpoint.SnapshotWritten)
+	edit := refCreate(ref, sn.Commit)
+	if before != "" {
+		edit = refUpdate(ref, sn.Commit, before)
+	}
+	if _, err := t.s.git.Run(ctx, hostgit.Call{GitDir: t.p.GitDir, Stdin: strings.NewReader(string(edit)), Args: []string{"update-ref", "--stdin"}}); err != nil {
+		return Snap{}, false, gitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
+	}
+	killpoint.Reach(killpoint.SnapshotKept)
+	if err := t.s.store.InsertSnapshot(ctx, sn); err != nil {
+		return Snap{}, false, fmt.Errorf("storing the snapshot: %w", err)
+	}
+	return sn, true, nil
+}
+
+// deskOf makes a desk over a project's repository.
+func (s *Service) deskOf(ctx context.Context, p Project) (*hostgit.Desk, error) {
+	return s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+}
+
+// candidates says which tree the snapshot begins with, which paths are read, and, where everything that differs from a commit is known,
+// what the others have in that commit (no entry: they are not in it).
+func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, paths []string, clean map[string]entry, err error) {
+	if seen != nil && seen.Stale != "" {
+		t.missing = append(t.missing, Missing{Reason: seen.Stale})
+		seen = nil
+	}
+	if seen != nil && seen.Base == "" && t.prev.Tree != "" {
+		return t.prev.Tree, tidyPaths(seen.Paths), nil, nil
+	}
+	commit := t.head
+	switch {
+	case seen != nil && seen.Base != "":
+		commit, paths = seen.Base, seen.Paths
+	default: // also a first snapshot of which only a part is known
+		st, err := t.s.worktreeState(ctx, t.p, t.w, t.head)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		paths = slices.Concat(st.changed, st.gone, st.others)
+		for _, n := range st.nested {
+			t.miss(n, "It is a repository of its own.", 0)
+		}
+	}
+	if start, err = t.desk.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}"); err != nil || !isCommitID(start) {
+		return "", nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+commit)
+	}
+	if t.prev.Tree == "" || t.prev.Tree == start {
+		return start, tidyPaths(paths), nil, nil
+	}
+	// What the snapshot before had otherwise is read again, or is as the commit has it.
+	listed := make(map[string]bool, len(paths))
+	for _, p := range paths {
+		listed[p] = true
+	}
+	clean = make(map[string]entry)
+	out, err := t.desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", start, t.prev.Tree}})
+	if err != nil {
+		return "", nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
+	}
+	for _, r := range parseRaw(string(out)) {
+		if !listed[r.path] {
+			clean[r.path] = entry{r.oldMode, r.oldOID}
+			paths = append(paths, r.path)
+		}
+	}
+	return t.prev.Tree, tidyPaths(paths), clean, nil
+}
+
+// tidyPaths sorts paths and leaves out those said twice.
+func tidyPaths(paths []string) []string {
+	out := slices.Clone(paths)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// rawChange is one record of diff-tree --raw -z.
+type rawChange struct {
+	oldMode, newMode, oldOID, newOID, status, path, from string
+}
+
+func parseRaw(out string) []rawChange {
+	var list []rawChange
+	f := strings.Split(out, "\x00")
+	for len(f) >= 2 {
+		m := strings.Fields(strings.TrimPrefix(f[0], ":"))
+		if len(m) != 5 || !strings.HasPrefix(f[0], ":") {
+			break
+		}
+		r := rawChange{oldMode: m[0], newMode: m[1], oldOID: m[2], newOID: m[3], status: m[4], path: f[1]}
+		f = f[2:]
+		if r.status[0] == 'R' || r.status[0] == 'C' {
+			if len(f) == 0 {
+				break
+			}
+			r.from, r.path, f = r.path, f[0], f[1:]
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// entries returns what a tree holds under the names.
+func (t *taking) entries(ctx context.Context, tree string, paths []string) (map[string]entry, error) {
+	out := make(map[string]entry, len(paths))
+	all := len(paths) > wholeTree
+	var keep map[string]bool
+	if all {
+		keep = make(map[string]bool, len(paths))
+		for _, p := range paths {
+			keep[p] = true
+		}
+		paths = []string{""}
+	}
+	for len(paths) > 0 {
+		n, size := 0, 0
+		for n < len(paths) && n < askPaths && (n == 0 || size+len(paths[n]) < askBytes) {
+			size += len(paths[n])
+			n++
+		}
+		args := []string{"ls-tree", "-z", "--full-tree", tree}
+		if all {
+			args = []string{"ls-tree", "-r", "-z", "--full-tree", tree}
+		} else {
+			args = append(append(args, "--"), paths[:n]...)
+		}
+		b, err := t.desk.Run(ctx, hostgit.Call{Args: args, Max: 256 << 20})
+		if err != nil {
+			return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing the snapshot before")
+		}
+		for rec := range strings.SplitSeq(string(b), "\x00") {
+			meta, name, ok := strings.Cut(rec, "\t")
+			m := strings.Fields(meta)
+			if ok && len(m) == 3 && (keep == nil || keep[name]) {
+				out[name] = entry{m[0], m[2]}
+			}
+		}
+		paths = paths[n:]
+	}
+	return out, nil
+}
+
+// snapNote is what the commit of a snapshot says of it, so that a row that was not stored can be made again.
+type snapNote struct {
+	ID         string    `json:"id"`
+	Workspace  string    `json:"workspace"`
+	Kind       string    `json:"kind"`
+	Reason     string    `json:"reason,omitempty"`
+	Title      string    `json:"title,omitempty"`
+	ActorID    string    `json:"actor_id,omitempty"`
+	SessionID  string    `json:"session_id,omitempty"`
+	Head       string    `json:"head"`
+	BaseCommit string    `json:"base_commit"`
+	At         int64     `json:"at"`
+	Before     string    `json:"before,omitempty"` // the tree of the snapshot before
+	Missing    []Missing `json:"missing,omitempty"`
+}
+
+func noteOf(sn Snap, before string) (string, error) {
+	b, err := json.Marshal(snapNote{sn.ID, sn.WorkspaceID, sn.Kind, sn.Reason, sn.Title, sn.ActorID, sn.SessionID, sn.Head, sn.BaseCommit, sn.At, before, sn.Missing})
+	return "parawork: snapshot\n\n" + string(b) + "\n", err
+}
+
+// count says how much differs from the snapshot before; of the first, from where the workspace began.
+func (t *taking) count(ctx context.Context, sn *Snap) error {
+	from := t.prev.Tree
+	if from == "" {
+		from = sn.BaseCommit
+	}
+	return countSnap(ctx, t.desk, sn, from)
+}
+
+func countSnap(ctx context.Context, desk *hostgit.Desk, sn *Snap, from string) error {
+	sn.Files, sn.Additions, sn.Deletions = 0, 0, 0
+	if from == "" || from == sn.Tree {
+		return nil
+	}
+	out, err := desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv", from, sn.Tree}})
+	if err != nil {
+		return gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
+	}
+	for rec := range strings.SplitSeq(string(out), "\x00") {
+		f := strings.SplitN(rec, "\t", 3)
+		if len(f) != 3 {
+			continue
+		}
+		sn.Files++
+		a, _ := strconv.Atoi(f[0]) // "-" of what is no text
+		d, _ := strconv.Atoi(f[1])
+		sn.Additions += a
+		sn.Deletions += d
+	}
+	return nil
+}
+
+// lastSnap is the newest snapshot of a workspace, the zero one when there is none. The first time it is asked for, rows that a killed
+// server did not store are made. Only with the workspace's lock.
+func (s *Service) lastSnap(ctx context.Context, p Project, w Workspace) (Snap, error) {
+	s.keeps.mu.Lock()
+	sn, ok := s.keeps.last[w.ID]
+	s.keeps.mu.Unlock()
+	if ok {
+		return sn, nil
+	}
+	if err := s.mendSnaps(ctx, p, w); err != nil {
+		return Snap{}, err
+	}
+	sn, err := s.store.SnapshotBefore(ctx, w.ID, 0)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return Snap{}, err
+	}
+	if sn.Commit != "" {
+		if c, err := s.commitOf(ctx, p.GitDir, sn.Commit); err != nil {
+			return Snap{}, err
+		} else if c == "" { // the repository was put back to an older state: begin anew
+			sn = Snap{At: sn.At}
+		}
+	}
+	s.keeps.mu.Lock()
+	s.keeps.last[w.ID] = sn
+	s.keeps.mu.Unlock()
+	return sn, nil
+}
+
+// mendSnaps makes the rows of snapshots that are in the repository and were not stored: a server was killed in between.
+func (s *Service) mendSnaps(ctx context.Context, p Project, w Workspace) error {
+	for _, chain := range [...]string{"polls/", "kept/"} {
+		tips, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--sort=-refname", "--count=1", "--format=%(objectname)", snapRefs(w.ID) + chain}})
+		if err != nil {
+			return gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for snapshots")
+		}
+		for at := tips; isCommitID(at); {
+			if _, err := s.store.SnapshotAt(ctx, w.ID, at); err == nil {
+				break
+			} else if !fault.Is(err, fault.NotFound) {
+				return err
+			}
+			out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"log", "--no-walk", "--no-notes", "--no-color", "--no-decorate", "--format=%T %P%n%b", at, "--"}})
+			if err != nil {
+				return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a snapshot")
+			}
+			first, body, _ := strings.Cut(out, "\n")
+			names := strings.Fields(first)
+			var n snapNote
+			if len(names) == 0 || json.Unmarshal([]byte(body), &n) != nil || n.Workspace != w.ID || n.ID == "" || !slices.Contains(snapKinds, n.Kind) {
+				break
+			}
+			sn := Snap{ID: n.ID, TeamID: w.TeamID, WorkspaceID: w.ID, Kind: n.Kind, Reason: n.Reason, Title: n.Title, ActorID: n.ActorID, SessionID: n.SessionID,
+				Commit: at, Tree: names[0], Head: n.Head, BaseCommit: n.BaseCommit, At: n.At, Missing: n.Missing}
+			sn.ExpiresAt = s.snapEnd(sn)
+			if err := s.recount(ctx, p, &sn, n.Before); err != nil {
+				return err
+			}
+			if err := s.store.InsertSnapshot(ctx, sn); err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("storing a snapshot that was cut: %w", err)
+			}
+			if len(names) < 3 { // the first of its day: what it stands on is no snapshot
+				break
+			}
+			at = names[1]
+		}
+	}
+	return nil
+}
+
+func (s *Service) recount(ctx context.Context, p Project, sn *Snap, before string) error {
+	desk, err := s.deskOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = desk.Close() }()
+	if !isCommitID(before) {
+		before = sn.BaseCommit
+	}
+	return countSnap(ctx, desk, sn, before)
+}

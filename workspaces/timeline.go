@@ -1,0 +1,288 @@
+package workspaces
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// Names of a tree that are no ids.
+const (
+	RevBase   = "base"   // what the workspace's changes are counted from
+	RevHead   = "head"   // its branch
+	RevNow    = "now"    // its files as they are
+	RevReview = "review" // what the reader's last review saw
+)
+
+// Tree is the files of a workspace at a moment.
+type Tree struct {
+	Rev        string // as it was asked for
+	Commit     string
+	Tree       string
+	SnapshotID string // "" = a commit of the branch's history
+	At         int64  // ms UTC
+	Label      string // in words
+}
+
+// Retention says how long snapshots are kept that nobody pinned.
+type Retention struct{ Polls, Others time.Duration }
+
+// Defaults of Retention.
+const (
+	PollsKept  = 7 * 24 * time.Hour
+	OthersKept = 30 * 24 * time.Hour
+)
+
+func (s *Service) retention() Retention {
+	r := Retention{PollsKept, OthersKept}
+	if s.cfg.Retention != nil {
+		r = s.cfg.Retention()
+	}
+	return r
+}
+
+// snapEnd is when a snapshot is no longer kept: at the end of its day, for days go as a whole.
+func (s *Service) snapEnd(sn Snap) int64 {
+	if sn.Pinned {
+		return 0
+	}
+	keep := s.retention().Others
+	if sn.Kind == SnapPoll {
+		keep = s.retention().Polls
+	}
+	return time.UnixMilli(sn.At).UTC().Truncate(24 * time.Hour).Add(24*time.Hour + keep).UnixMilli()
+}
+
+// ConnectReviews says who knows what a reader's last review of a workspace saw: a snapshot's id or a commit, "" when there is none.
+func (s *Service) ConnectReviews(seen func(ctx context.Context, workspaceID, userID string) (rev string, err error)) {
+	s.keeps.mu.Lock()
+	defer s.keeps.mu.Unlock()
+	s.keeps.reviewed = seen
+}
+
+// Snapshots returns a page of a workspace's snapshots, the newest first; of these kinds only, all when none is named.
+func (s *Service) Snapshots(ctx context.Context, workspaceID string, kinds []string, pg page.Page) ([]Snap, string, error) {
+	return s.store.Snapshots(ctx, workspaceID, kinds, pg)
+}
+
+// Now returns the newest snapshot of a workspace; where there is none yet, one is taken.
+func (s *Service) Now(ctx context.Context, workspaceID string) (Snap, error) {
+	sn, err := s.newestSnap(ctx, workspaceID)
+	if !fault.Is(err, fault.NotFound) {
+		return sn, err
+	}
+	if sn, err = s.Keep(ctx, workspaceID, KeepFor{Kind: SnapPoll}); err == nil && sn.ID == "" {
+		err = fault.New(fault.Conflict, "no_snapshot", "The workspace has no files now and none were kept.")
+	}
+	return sn, err
+}
+
+// Resolve finds the tree a name stands for: base, head, now, review, a snapshot's id, or a commit of the workspace's history; with ^ behind
+// an id, what was before it.
+func (s *Service) Resolve(ctx context.Context, w Workspace, rev, userID string) (Tree, error) {
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return Tree{}, err
+	}
+	if !folderExists(p.GitDir) {
+		return Tree{}, fault.New(fault.Unavailable, "repository_unreadable", "The project's repository is not there.")
+	}
+	t := Tree{Rev: rev}
+	switch rev {
+	case RevBase:
+		if t.Commit, err = s.BaseCommit(ctx, w.ID); err == nil && t.Commit == "" {
+			err = fault.New(fault.Conflict, "workspace_not_ready", "%s is not ready yet: it has no base to compare with. Wait until it is created.", w.Key())
+		}
+		t.Label = "base (" + w.Base + ")"
+	case RevHead:
+		if s.hasFiles(w) {
+			t.Commit, err = s.hostHead(ctx, p, w)
+		} else {
+			t.Commit, err = s.branchTip(ctx, p, w)
+		}
+		if err == nil && t.Commit == "" {
+			err = fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", w.Branch)
+		}
+		t.Label = "branch (" + w.Branch + ")"
+	case RevNow:
+		sn, err := s.Now(ctx, w.ID)
+		if err != nil {
+			return Tree{}, err
+		}
+		return sn.tree(rev, "now"), nil
+	case RevReview:
+		return s.resolveReview(ctx, w, userID)
+	default:
+		return s.resolveID(ctx, p, w, rev)
+	}
+	if err != nil {
+		return Tree{}, err
+	}
+	return t, s.fillTree(ctx, p, &t)
+}
+
+func (sn Snap) tree(rev, label string) Tree {
+	return Tree{Rev: rev, Commit: sn.Commit, Tree: sn.Tree, SnapshotID: sn.ID, At: sn.At, Label: label}
+}
+
+// fillTree reads a commit's tree and time.
+func (s *Service) fillTree(ctx context.Context, p Project, t *Tree) error {
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"log", "--no-walk", "--no-notes", "--no-color", "--no-decorate", "--format=%T %ct", t.Commit, "--"}})
+	if err != nil {
+		return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+t.Commit)
+	}
+	tree, at, _ := strings.Cut(out, " ")
+	if !isCommitID(tree) {
+		return fault.New(fault.NotFound, "revision_not_found", "The commit %s is no longer in the repository.", t.Commit)
+	}
+	t.Tree = tree
+	if d, err := time.ParseDuration(at + "s"); err == nil {
+		t.At = d.Milliseconds()
+	}
+	return nil
+}
+
+func (s *Service) resolveReview(ctx context.Context, w Workspace, userID string) (Tree, error) {
+	s.keeps.mu.Lock()
+	seen := s.keeps.reviewed
+	s.keeps.mu.Unlock()
+	rev := ""
+	if seen != nil {
+		var err error
+		if rev, err = seen(ctx, w.ID, userID); err != nil {
+			return Tree{}, err
+		}
+	}
+	if rev == "" || rev == RevReview {
+		return Tree{}, fault.New(fault.NotFound, "no_review", "You have not sent a review of %s yet.", w.Key())
+	}
+	t, err := s.Resolve(ctx, w, rev, userID)
+	t.Rev, t.Label = RevReview, "your last review"
+	return t, err
+}
+
+func unknownRev(rev string) error {
+	return fault.New(fault.NotFound, "revision_not_found",
+		"%.80q is not known here: name base, head, now, review, a snapshot of this workspace or a commit of its branch, in full.", rev)
+}
+
+// resolveID finds a snapshot's or a commit's tree.
+func (s *Service) resolveID(ctx context.Context, p Project, w Workspace, rev string) (Tree, error) {
+	name, before := strings.CutSuffix(rev, "^")
+	if strings.HasPrefix(name, "snp_") {
+		sn, err := s.store.Snapshot(ctx, name)
+		if fault.Is(err, fault.NotFound) || err == nil && sn.WorkspaceID != w.ID {
+			return Tree{}, unknownRev(rev)
+		}
+		if err != nil {
+			return Tree{}, err
+		}
+		if !before {
+			return sn.tree(rev, snapLabel(sn)), nil
+		}
+		prev, err := s.store.SnapshotBefore(ctx, w.ID, sn.At)
+		if fault.Is(err, fault.NotFound) {
+			t := Tree{Rev: rev, Commit: sn.BaseCommit, Label: "before the first snapshot"}
+			return t, s.fillTree(ctx, p, &t)
+		}
+		return prev.tree(rev, snapLabel(prev)), err
+	}
+	if !isCommitID(name) {
+		return Tree{}, unknownRev(rev)
+	}
+	sn, err := s.store.SnapshotAt(ctx, w.ID, name)
+	switch {
+	case err == nil && sn.Commit == name:
+		return s.resolveID(ctx, p, w, strings.Replace(rev, name, sn.ID, 1))
+	case err != nil && !fault.Is(err, fault.NotFound):
+		return Tree{}, err
+	case err != nil: // no head of a snapshot's: is it in the branch's history?
+		tips, terr := s.historyTips(ctx, p, w)
+		if terr != nil {
+			return Tree{}, terr
+		}
+		if c, cerr := s.commitOf(ctx, p.GitDir, name); cerr != nil || c != name {
+			return Tree{}, unknownRev(rev)
+		}
+		found := false
+		for _, tip := range tips {
+			if found, terr = s.contains(ctx, p.GitDir, tip, name); terr != nil {
+				return Tree{}, gitFault(terr, fault.Unavailable, "repository_unreadable", "Reading the branch's history")
+			} else if found {
+				break
+			}
+		}
+		if !found {
+			return Tree{}, unknownRev(rev)
+		}
+	}
+	t := Tree{Rev: rev, Commit: name, Label: "commit " + name[:8]}
+	if before {
+		parent, err := s.commitOf(ctx, p.GitDir, name+"^1")
+		if err != nil {
+			return Tree{}, err
+		}
+		if parent == "" { // of the very first commit: nothing
+			return s.emptyTree(ctx, p, t)
+		}
+		t.Commit, t.Label = parent, "before "+name[:8]
+	}
+	return t, s.fillTree(ctx, p, &t)
+}
+
+// historyTips are the commits a workspace's history ends with.
+func (s *Service) historyTips(ctx context.Context, p Project, w Workspace) ([]string, error) {
+	var tips []string
+	head, err := s.branchTip(ctx, p, w)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range [...]string{head, w.MergedCommit, w.BaseCommit} {
+		if c != "" {
+			tips = append(tips, c)
+		}
+	}
+	if s.hasFiles(w) {
+		if c, err := s.hostHead(ctx, p, w); err == nil && c != "" && c != head {
+			tips = append(tips, c)
+		}
+	}
+	return tips, nil
+}
+
+// emptyTree is a tree without files.
+func (s *Service) emptyTree(ctx context.Context, p Project, t Tree) (Tree, error) {
+	desk, err := s.deskOf(ctx, p)
+	if err != nil {
+		return Tree{}, err
+	}
+	defer func() { _ = desk.Close() }()
+	out, err := desk.Run(ctx, hostgit.Call{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
+	if err != nil {
+		return Tree{}, gitFault(err, fault.Unavailable, "repository_unreadable", "Making an empty tree")
+	}
+	t.Tree, t.Commit, t.Label = strings.TrimSpace(string(out)), "", "before the first commit"
+	return t, nil
+}
+
+// snapLabel says in a few words what a snapshot is of.
+func snapLabel(sn Snap) string {
+	if sn.Title != "" {
+		return sn.Title
+	}
+	switch sn.Kind {
+	case SnapTurn:
+		return "an agent's turn"
+	case SnapCommit:
+		return "a commit"
+	case SnapKept:
+		return "before: " + strings.ReplaceAll(sn.Reason, "_", " ")
+	case SnapManual:
+		return "a snapshot"
+	}
+	return "files changed"
+}
