@@ -165,16 +165,8 @@ func (d *Daemon) write(wire string, r io.Reader, ifMatch string, mode fs.FileMod
 			return guest.FileInfo{}, fromDisk(err, wire)
 		}
 	}
-	temp := path.Join(path.Dir(target), ".parawork-"+rand.Text())
-	hash, err := d.fill(temp, r, mode)
-	if err == nil {
-		// Again, for the file may have moved on while the new one was being sent.
-		if err = d.match(target, wire, ifMatch); err == nil {
-			err = fromDisk(d.root.Rename(temp, target), wire)
-		}
-	}
+	hash, err := d.put(target, wire, r, ifMatch, mode)
 	if err != nil {
-		_ = d.root.Remove(temp)
 		return guest.FileInfo{}, err
 	}
 	info, err := d.root.Lstat(target)
@@ -184,6 +176,73 @@ func (d *Daemon) write(wire string, r io.Reader, ifMatch string, mode fs.FileMod
 	out := d.fileInfo(target, info)
 	out.Hash = hash
 	return out, nil
+}
+
+// put writes the new file and has it take its place. Until it is whole it has no name, where the disk knows such files: nobody takes it for
+// one of the workspace, and nothing is left of it where the guest dies. Elsewhere it has a passing one beside its place.
+func (d *Daemon) put(target, wire string, r io.Reader, ifMatch string, mode fs.FileMode) (hash string, err error) {
+	temp := path.Join(path.Dir(target), ".parawork-"+rand.Text())
+	f, err := d.nameless(path.Dir(target))
+	named := err != nil
+	if named {
+		f, err = d.passing(temp)
+	}
+	if err != nil {
+		return "", fromDisk(err, temp)
+	}
+	defer func() {
+		_ = f.Close()
+		if err != nil && named {
+			_ = d.root.Remove(temp)
+		}
+	}()
+	if hash, err = fill(f, r, mode); err != nil {
+		return "", err
+	}
+	// Again, for the file may have moved on while the new one was being sent.
+	if err := d.match(target, wire, ifMatch); err != nil {
+		return "", err
+	}
+	if !named {
+		err := d.name(f, target)
+		if err == nil {
+			return hash, nil
+		}
+		if errors.Is(err, fs.ErrExist) { // it gives way only to a file with a name
+			err = d.name(f, temp)
+		}
+		named = true
+		if err != nil {
+			if err := d.copyOut(f, temp, mode); err != nil {
+				return "", fromDisk(err, wire)
+			}
+		}
+	}
+	if err := f.Close(); err != nil {
+		return "", fmt.Errorf("writing the file: %w", err)
+	}
+	return hash, fromDisk(d.root.Rename(temp, target), wire)
+}
+
+// passing makes a file under a passing name.
+func (d *Daemon) passing(temp string) (*os.File, error) {
+	return d.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+}
+
+// copyOut copies a nameless file, where it can be given no name, to one with a passing name.
+func (d *Daemon) copyOut(f *os.File, temp string, mode fs.FileMode) error {
+	to, err := d.passing(temp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	if err == nil {
+		_, err = io.Copy(to, f)
+	}
+	if err == nil {
+		err = to.Chmod(mode)
+	}
+	return errors.Join(err, to.Close())
 }
 
 // match refuses when the present file is not the one the host saw.
@@ -201,13 +260,8 @@ func (d *Daemon) match(raw, wire, ifMatch string) error {
 	return nil
 }
 
-// fill writes the new file and returns its hash.
-func (d *Daemon) fill(temp string, r io.Reader, mode fs.FileMode) (hash string, err error) {
-	f, err := d.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return "", fromDisk(err, temp)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+// fill writes to the new file and returns its hash.
+func fill(f *os.File, r io.Reader, mode fs.FileMode) (hash string, err error) {
 	h := sha256.New()
 	buf := batches.Get().(*[batch]byte)
 	defer batches.Put(buf)

@@ -9,12 +9,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
@@ -133,6 +137,90 @@ func TestIfMatchAndModes(t *testing.T) {
 		b, _, err := p.read("f")
 		return err == nil && string(b) == "two" && len(left) == 0
 	})
+}
+
+// While a file is being sent nothing of it is in the workspace: git's status names no file nobody made, and a commit of everything takes none.
+func TestNothingIsSeenOfAFileThatIsBeingSent(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	probe, err := os.OpenFile(p.root, os.O_RDWR|unix.O_TMPFILE, 0o600)
+	if err != nil {
+		t.Skipf("the disk has no files without a name: %v", err)
+	}
+	probe.Close()
+	if _, err := p.write("there", []byte("old"), client.WriteOptions{Mode: 0o755}); err != nil {
+		t.Fatal(err)
+	}
+	before := names(t, p.root)
+	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	for _, name := range []string{"there", "fresh", "folder/fresh"} {
+		r, w := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			info, err := p.WriteFile(within(t), name, r, client.WriteOptions{Mode: 0o755})
+			if err == nil && (info.Hash != hashOf(body) || info.Mode != 0o755 || info.Size != int64(len(body))) {
+				err = fmt.Errorf("written %+v", info)
+			}
+			done <- err
+		}()
+		if _, err := w.Write(body[:len(body)/2]); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "half of it is in the sandbox", func() bool { return p.openBelow() >= int64(len(body)/4) })
+		if now := names(t, p.root); !slices.Equal(now, before) {
+			t.Errorf("%s: while it is sent there is %q, before it was %q", name, now, before)
+		}
+		if _, err := w.Write(body[len(body)/2:]); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		if err := <-done; err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if b, _, err := p.read(name); err != nil || !bytes.Equal(b, body) {
+			t.Errorf("%s: read %d bytes, %v", name, len(b), err)
+		}
+		if name != "there" {
+			before = append(before, name)
+			slices.Sort(before)
+		}
+		if now := names(t, p.root); !slices.Equal(now, before) {
+			t.Errorf("%s: afterwards there is %q, not %q", name, now, before)
+		}
+	}
+}
+
+// names are all files below a folder.
+func names(t *testing.T, root string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			rel, _ := filepath.Rel(root, path)
+			out = append(out, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// openBelow is the size of the largest file of the workspace, with a name or without, that the guest has open.
+func (p *place) openBelow() (size int64) {
+	of := fmt.Sprintf("/proc/%d/fd/", p.cmd.Process.Pid)
+	fds, _ := os.ReadDir(of)
+	for _, fd := range fds {
+		name, err := os.Readlink(of + fd.Name())
+		if err != nil || !strings.HasPrefix(name, p.root+"/") {
+			continue
+		}
+		if fi, err := os.Stat(of + fd.Name()); err == nil && fi.Mode().IsRegular() {
+			size = max(size, fi.Size())
+		}
+	}
+	return size
 }
 
 var errSource = errors.New("the source failed")
