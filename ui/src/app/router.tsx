@@ -148,6 +148,8 @@ export interface WorkspaceSearch {
   tab?: Exclude<Tab, "terminal">;
   session?: string;
   file?: string;
+  /** Lines of the file: "new12", "old3-7". */
+  line?: string;
   dialog?: "merge" | "archive" | "delete" | "place";
   /** A place in the conversation. */
   place?: number;
@@ -167,6 +169,7 @@ const workspaceRoute = createRoute({
     tab: TABS.find((t) => t === s.tab),
     session: text(s.session),
     file: text(s.file),
+    line: text(s.line),
     place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
     dialog:
       s.dialog === "merge" || s.dialog === "archive" || s.dialog === "delete" || s.dialog === "place"

@@ -1,33 +1,16 @@
-import type { Row } from "./rows";
 import type { Range } from "./words";
 
-/** Where a text occurs in a line, without regard to case unless the wanted text has a capital. */
+/** Where a text occurs in a line; capitals count as small letters, as on the server. */
 export function findIn(text: string, wanted: string): Range[] {
   if (wanted === "") return [];
-  const exact = wanted !== wanted.toLowerCase();
-  const hay = exact ? text : text.toLowerCase();
+  const hay = text.toLowerCase();
+  const small = wanted.toLowerCase();
+  // Letters whose small form is longer would shift the places: they are then not marked, only found.
+  if (hay.length !== text.length) return hay.includes(small) ? [[0, 0]] : [];
   const out: Range[] = [];
-  for (let at = hay.indexOf(wanted); at >= 0; at = hay.indexOf(wanted, at + wanted.length)) {
-    out.push([at, at + wanted.length]);
+  for (let at = hay.indexOf(small); at >= 0; at = hay.indexOf(small, at + small.length)) {
+    out.push([at, at + small.length]);
     if (out.length >= 200) break;
   }
-  return out;
-}
-
-/** Indexes of the rows that contain the text. */
-export function findRows(rows: readonly Row[], wanted: string, path: (file: number) => string): number[] {
-  if (wanted === "") return [];
-  const out: number[] = [];
-  rows.forEach((row, i) => {
-    const texts =
-      row.kind === "line"
-        ? [row.line.text]
-        : row.kind === "pair"
-          ? [row.left?.text ?? "", row.right?.text ?? ""]
-          : row.kind === "file"
-            ? [path(row.file)]
-            : [];
-    if (texts.some((t) => findIn(t, wanted).length > 0)) out.push(i);
-  });
   return out;
 }

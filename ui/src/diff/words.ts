@@ -1,4 +1,4 @@
-import type { DiffLine } from "./parse";
+import { type FilePatch, KIND_DEL, lineText } from "./lines";
 
 /** Ranges of characters, [from, to). */
 export type Range = readonly [number, number];
@@ -6,18 +6,14 @@ export type Range = readonly [number, number];
 const NONE: readonly Range[] = [];
 const CELLS = 60_000; // of the comparison table; beyond it only the ends are compared
 
-const cache = new WeakMap<DiffLine, readonly Range[]>();
-
 /** The words of a changed line that differ from its counterpart; none where nearly everything differs. */
-export function changedWords(line: DiffLine): readonly Range[] {
-  if (!line.pair || line.kind === "context") return NONE;
-  const known = cache.get(line);
-  if (known) return known;
-  const [before, after] = line.kind === "del" ? [line, line.pair] : [line.pair, line];
-  const [dels, adds] = wordDiff(before.text, after.text);
-  cache.set(before, dels);
-  cache.set(after, adds);
-  return line.kind === "del" ? dels : adds;
+export function changedWords(p: FilePatch, i: number): readonly Range[] {
+  const other = p.pair[i]!;
+  if (other < 0) return NONE;
+  const del = (p.kind[i]! & 3) === KIND_DEL;
+  const [before, after] = del ? [i, other] : [other, i];
+  const [dels, adds] = wordDiff(lineText(p, before), lineText(p, after));
+  return del ? dels : adds;
 }
 
 /** Compares two lines by words: what was removed of the first and added in the second. */

@@ -1,5 +1,5 @@
-import { useVirtualizer } from "@tanstack/react-virtual";
 import {
+  type PointerEvent,
   type Ref,
   useCallback,
   useEffect,
@@ -9,209 +9,231 @@ import {
   useRef,
   useState,
 } from "react";
-import { findRows } from "@/diff/find";
-import { rowHeight } from "@/diff/measure";
-import type { ReviewView } from "@/diff/review";
-import type { Row } from "@/diff/rows";
+import { type Reading, type ReadingView, rowAt } from "@/diff/reading";
+import { rowKey } from "@/diff/rows";
+import type { LineRange, SideName } from "@/diff/types";
+import { heightOf, isHead, isLine, isStop, type Place, placeOf, rangeAt, topOf, walk } from "@/diff/walk";
 import { useAction } from "@/keys/keyboard";
-import { isBoolean, recall } from "@/state/remember";
+import { DiffRow } from "./diff-row";
 import { FileHead } from "./file-head";
-import { DiffRow } from "./row";
-import type { useReview } from "./use-review";
+import type { Merged } from "./merged";
+import { useChoosing } from "./use-choosing";
+import { useScroll } from "./use-scroll";
 
 export interface DiffViewHandle {
-  showFile: (path: string) => void;
-  find: (text: string) => { at: number; of: number };
-  findNext: (by: 1 | -1) => { at: number; of: number };
+  show: (path: string, line?: { side: SideName; line: number }) => void;
+  /** The line in hand. */
+  inHand: () => LineRange | undefined;
   focus: () => void;
 }
 
 interface Props {
   ref: Ref<DiffViewHandle>;
-  reading: ReturnType<typeof useReview>;
-  view: ReviewView;
-  /** The file to begin with. */
-  start: string | undefined;
+  reading: Reading;
+  view: ReadingView;
+  added: Merged;
+  ignoreSpace: boolean;
   /** Shows this file alone. */
   only: string | undefined;
-  onFile: (index: number) => void;
+  find: string;
+  hit: LineRange | undefined;
+  chosen: LineRange | undefined;
+  onChoose: (range: LineRange | undefined) => void;
+  onViewed: (file: number) => void;
+  onFile: (path: string | undefined) => void;
+  /** The reader has begun: lines stay where they are from now on. */
+  hold: () => void;
 }
 
-/** The lines of all files in one long list, of which only what is on screen exists. */
-export function DiffView({ ref, reading, view, start, only, onFile }: Props) {
-  const { review, hold, mark } = reading;
-  const scroller = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(800);
-  const [cursor, setCursor] = useState(-1);
-  const [found, setFound] = useState<{ text: string; rows: number[]; at: number }>({ text: "", rows: [], at: -1 });
-  const { split } = view.options;
+/** Rows drawn beyond what is on screen, in px. */
+const BEYOND = 400;
 
-  // A phone shows one file; its rows are a stretch of all.
-  const [from, rows] = useMemo(() => stretch(view, only), [view, only]);
+/** The lines of all files in one long list, of which only what is near the screen exists. */
+export function DiffView(props: Props) {
+  const { ref, reading, view, added, only, chosen, hold, onFile } = props;
+  const within = useMemo(() => {
+    if (only === undefined) return { from: 0, to: view.files.length };
+    const i = view.files.findIndex((f) => f.file.path === only);
+    return { from: Math.max(0, i), to: i + 1 };
+  }, [view.files, only]);
+  const { scroller, body, box, scrollTo, moved } = useScroll(reading, view, within);
+  const [hand, setHand] = useState<{ path: string; key: string; side: SideName }>();
 
+  const base = view.tops[within.from] ?? 0;
+  const height = (view.tops[within.to] ?? 0) - base;
+  const rows: Place[] = [];
+  if (within.to > within.from) {
+    const first = rowAt(view, base + Math.max(0, box.top - BEYOND));
+    const end = Math.min(base + box.top + box.height + BEYOND, base + height);
+    let p: Place | undefined = first;
+    while (p && topOf(view, p) < end) {
+      rows.push(p);
+      p = walk(view, within, p, 1, any);
+    }
+  }
+  const from = rows[0]?.file ?? 0;
+  const to = rows.at(-1)?.file ?? -1;
+  // A file further on is asked for before it is reached.
+  const { files } = view;
+  useEffect(() => {
+    if (files.length > 0) reading.need(from, Math.min(to + 1, within.to - 1));
+  }, [reading, files, from, to, within]);
+
+  const top = within.to > within.from ? rowAt(view, base + box.exact + 1) : undefined;
+  const topPath = top && view.files[top.file]?.file.path;
+  useEffect(() => onFile(topPath), [topPath, onFile]);
+
+  // The row in hand, as long as it is near the screen; else the first one that is on it.
+  const handAt = rows.find(
+    (p) =>
+      hand && view.files[p.file]?.file.path === hand.path && rowKey(view.layouts[p.file]!.rows, p.row) === hand.key,
+  );
+  const onScreen = (p: Place) => {
+    const y = topOf(view, p) - base;
+    return y + heightOf(view, p) > box.exact && y < box.exact + box.height;
+  };
+  const taken = handAt && onScreen(handAt) ? handAt : undefined;
+  const here = taken ?? top;
+
+  const take = useCallback(
+    (p: Place, side: SideName = "new") => {
+      const path = view.files[p.file]?.file.path;
+      const layout = view.layouts[p.file];
+      if (path === undefined || !layout) return;
+      setHand({ path, key: rowKey(layout.rows, p.row), side: rangeAt(view, p, side)?.side ?? side });
+    },
+    [view],
+  );
+  const go = (p: Place | undefined, align: "start" | "center" | "nearest" = "start") => {
+    if (!p) return;
+    hold();
+    take(p, hand?.side);
+    scrollTo(p, align);
+    scroller.current?.focus({ preventScroll: true });
+  };
+
+  // A place that was asked for before it was there is gone to as soon as it is.
+  const wanted = useRef<{ path: string; line?: { side: SideName; line: number } }>(undefined);
+  const arrive = useCallback(() => {
+    const w = wanted.current;
+    if (!w) return;
+    const file = view.files.findIndex((f) => f.file.path === w.path);
+    if (file < 0) return;
+    const at = w.line && placeOf(view, file, w.line.side, w.line.line);
+    if (w.line && !at) {
+      const { loaded } = view.files[file]!;
+      reading.unfold(file);
+      if (loaded.state === "ready" && !loaded.whole) reading.needWhole(file);
+      else if (loaded.state === "ready") reading.openAround(file, w.line.side, w.line.line);
+      scrollTo({ file, row: 0 }, "start");
+      if (loaded.state !== "error") return;
+    }
+    wanted.current = undefined;
+    const p = at ?? { file, row: 0 };
+    take(p, w.line?.side);
+    scrollTo(p, at ? "center" : "start");
+  }, [view, reading, scrollTo, take]);
+  useLayoutEffect(arrive, [arrive]);
+
+  const latest = useRef({ view, here, hand, arrive });
   useLayoutEffect(() => {
-    const el = scroller.current;
-    if (!el) return;
-    const observer = new ResizeObserver(() => setWidth(el.clientWidth));
-    observer.observe(el);
-    return () => observer.disconnect();
-  }, []);
-
-  const first = useRef(true);
-  useEffect(() => {
-    if (!first.current) return;
-    first.current = false;
-    const wantsSplit = recall("diff.split", isBoolean) ?? false;
-    if (wantsSplit !== split && !only) review.setOptions({ split: wantsSplit, whitespace: true });
-    if (only && split) review.setOptions({ split: false, whitespace: true });
-  });
-
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: (i) => rowHeight(rows[i]!, width, split),
-    getItemKey: (i) => rows[i]?.key ?? i,
-    overscan: 20,
-  });
-  useEffect(() => {
-    void width; // wrapped lines change their height with the width
-    virtual.measure();
-  }, [virtual, width]);
-
-  const items = virtual.getVirtualItems();
-  const top = items.find((i) => i.end > (virtual.scrollOffset ?? 0) + 1);
-  const topFile = rows[top?.index ?? 0]?.file ?? 0;
-  useEffect(() => onFile(topFile), [topFile, onFile]);
-
-  // Load what is on screen and what comes next.
-  const span = items.length > 0 ? [rows[items[0]!.index]?.file ?? 0, rows[items.at(-1)!.index]?.file ?? 0] : [0, -1];
-  const missing = view.files
-    .slice(span[0], Math.min(span[0]! + 40, span[1]! + 2))
-    .map((f, k) => (f.loaded.state === "none" ? span[0]! + k : -1))
-    .filter((i) => i >= 0)
-    .join(",");
-  useEffect(() => {
-    if (missing) review.need(missing.split(",").map(Number));
-  }, [review, missing]);
-
-  // Diffs that load meanwhile push a chosen file away: it is brought back until the reader moves.
-  const anchor = useRef<string | undefined>(undefined);
-
-  const go = useCallback(
-    (index: number, align: "start" | "center" = "start") => {
-      if (index < 0) return;
-      anchor.current = undefined;
-      hold();
-      setCursor(index);
-      virtual.scrollToIndex(index, { align });
-      scroller.current?.focus({ preventScroll: true });
-    },
-    [virtual, hold],
-  );
-
-  const showFile = useCallback(
-    (path: string) => {
-      const i = view.files.findIndex((f) => f.change.path === path);
-      if (i < 0) return;
-      const row = (view.heads[i] ?? 0) - from;
-      anchor.current = path;
-      setCursor(row);
-      virtual.scrollToIndex(row, { align: "start" });
-    },
-    [view, virtual, from],
-  );
-  const total = virtual.getTotalSize();
-  useEffect(() => {
-    void total;
-    if (anchor.current) showFile(anchor.current);
-  }, [total, showFile]);
-  const moved = () => {
-    anchor.current = undefined;
-    hold();
-  };
-
-  // An address that names a file opens there, once its place is known.
-  const opened = useRef(false);
-  useEffect(() => {
-    if (opened.current || rows.length === 0 || !start) return;
-    opened.current = true;
-    if (!only) showFile(start);
-    else review.unfold(view.files.findIndex((f) => f.change.path === start));
-  }, [rows.length, start, only, showFile, review, view.files]);
-
-  // The line in hand, as long as it is on screen; else the first one that is.
-  const inView = items.some((i) => i.index === cursor && i.end > (virtual.scrollOffset ?? 0));
-  const here = inView ? cursor : (top?.index ?? 0);
-  const fileHere = rows[here]?.file ?? 0;
-  const changeStart = (i: number) => isChangeStart(rows, i);
-  const nextWhere = (by: 1 | -1, test: (i: number) => boolean) => {
-    for (let i = here + by; i >= 0 && i < rows.length; i += by) if (test(i)) return i;
-    return -1;
-  };
-  useAction("diff.nextHunk", () =>
-    go(here !== cursor && changeStart(here) ? here : nextWhere(1, changeStart), "center"),
-  );
-  useAction("diff.previousHunk", () => go(nextWhere(-1, changeStart), "center"));
-  useAction("diff.nextFile", () => go(nextWhere(1, (i) => rows[i]?.kind === "file")));
-  useAction("diff.previousFile", () => {
-    const head = (view.heads[fileHere] ?? 0) - from;
-    go(here > head ? head : nextWhere(-1, (i) => rows[i]?.kind === "file"));
-  });
-  // What folds keeps its head where the reader looks.
-  const keep = (file: number) => {
-    const head = (view.heads[file] ?? 0) - from;
-    setCursor(head);
-    const start = virtual.measurementsCache[head]?.start ?? 0;
-    if (start < (virtual.scrollOffset ?? 0)) anchor.current = view.files[file]?.change.path;
-  };
-  const toggleFold = (file: number) => {
-    keep(file);
-    review.toggleFold(file);
-  };
-  const toggleViewed = (file: number) => {
-    hold();
-    keep(file);
-    mark(review.toggleViewed(file));
-  };
-  useAction("diff.fold", () => toggleFold(fileHere));
-  useAction("diff.viewed", () => toggleViewed(fileHere));
-
-  const latest = useRef({ rows, view });
-  useEffect(() => {
-    latest.current = { rows, view };
+    latest.current = { view, here, hand, arrive };
   });
   useImperativeHandle(
     ref,
     () => ({
-      showFile,
+      show: (path, line) => {
+        wanted.current = { path, line };
+        latest.current.arrive();
+      },
+      inHand: () => {
+        const l = latest.current;
+        return l.here && rangeAt(l.view, l.here, l.hand?.side ?? "new");
+      },
       focus: () => scroller.current?.focus({ preventScroll: true }),
-      find: (text) => {
-        const hits = findRows(latest.current.rows, text, (f) => latest.current.view.files[f]?.change.path ?? "");
-        setFound({ text, rows: hits, at: hits.length > 0 ? 0 : -1 });
-        if (hits[0] !== undefined) {
-          hold();
-          virtual.scrollToIndex(hits[0], { align: "center" });
-        }
-        return { at: hits.length > 0 ? 1 : 0, of: hits.length };
-      },
-      findNext: (by) => {
-        if (found.rows.length === 0) return { at: 0, of: 0 };
-        const at = (found.at + by + found.rows.length) % found.rows.length;
-        setFound({ ...found, at });
-        virtual.scrollToIndex(found.rows[at]!, { align: "center" });
-        return { at: at + 1, of: found.rows.length };
-      },
     }),
-    [showFile, virtual, hold, found],
+    [scroller],
   );
 
-  const stuck = view.files[topFile];
-  const headGone = top !== undefined && rows[top.index]?.kind !== "file";
+  const next = (by: 1 | -1, test: (p: Place) => boolean) => here && walk(view, within, here, by, test);
+  const stop = (p: Place) => isStop(view, p);
+  useAction("diff.nextHunk", () => go(!taken && here && stop(here) ? here : next(1, stop), "center"));
+  useAction("diff.previousHunk", () => go(next(-1, stop), "center"));
+  useAction("diff.nextFile", () => go(next(1, (p) => isHead(view, p))));
+  useAction("diff.previousFile", () => {
+    if (!here) return;
+    go(here.row > 0 ? { file: here.file, row: 0 } : next(-1, (p) => isHead(view, p)));
+  });
+  // What folds keeps its head where the reader looks.
+  const keepHead = (file: number) => {
+    take({ file, row: 0 });
+    if ((view.tops[file] ?? 0) - base < box.exact) scrollTo({ file, row: 0 }, "start");
+  };
+  const fold = (file: number) => {
+    keepHead(file);
+    reading.toggleFold(file);
+  };
+  const viewed = (file: number) => {
+    hold();
+    keepHead(file);
+    props.onViewed(file);
+  };
+  useAction("diff.fold", () => here && fold(here.file));
+  useAction("diff.viewed", () => here && viewed(here.file));
+
+  const byLine = (by: 1 | -1, extend: boolean) => {
+    const p = taken && isLine(view, taken) ? next(by, (q) => isLine(view, q)) : next(1, (q) => isLine(view, q));
+    if (!p) return;
+    const was = taken && rangeAt(view, taken, hand?.side ?? "new");
+    go(p, "nearest");
+    const now = rangeAt(view, p, hand?.side ?? "new");
+    if (extend && now && was) choosing.extend(was, now);
+  };
+  const choosing = useChoosing(view, chosen, props.onChoose, (p, side) => {
+    hold();
+    take(p, side);
+  });
+  const [under, setUnder] = useState<{ path: string; row: string; side: SideName }>();
+  const over = (e: PointerEvent) => {
+    if (e.pointerType === "touch" || !added.actsOnLines) return;
+    const at = choosing.placeOf(e.target, e.clientX);
+    const path = at && view.files[at.place.file]?.file.path;
+    setUnder((old) => {
+      if (!at || path === undefined) return undefined;
+      const row = rowKey(view.layouts[at.place.file]!.rows, at.place.row);
+      return old?.path === path && old.row === row && old.side === at.side ? old : { path, row, side: at.side };
+    });
+  };
+
+  const stuck = top && view.files[top.file];
+  const headGone = top !== undefined && top.row !== 0;
+  const headFloats = stuck && headGone ? top.file : -1;
+  const acts = (p: Place): LineRange | undefined => {
+    if (!added.actsOnLines) return undefined;
+    const path = view.files[p.file]!.file.path;
+    const key = rowKey(view.layouts[p.file]!.rows, p.row);
+    const hovered = under?.path === path && under.row === key ? under.side : undefined;
+    const held = !under && taken?.file === p.file && taken.row === p.row ? (hand?.side ?? "new") : undefined;
+    const last = chosen?.path === path && !under ? chosen.side : undefined;
+    const side = hovered ?? held ?? last;
+    const range = side && rangeAt(view, p, side);
+    if (!range) return undefined;
+    if (chosen && chosen.path === path && chosen.side === range.side && chosen.end_line === range.line) return chosen;
+    return hovered || held ? range : undefined;
+  };
+  const actsOf = useStable(rows.map((p) => acts(p)));
+
   return (
     <div className="diff-frame relative min-h-0 flex-1 bg-bg0">
       {stuck && headGone && (
-        <div className="absolute inset-x-0 top-0 z-10 border-b border-hairline bg-bg2 shadow-[0_1px_0_var(--hairline)]">
-          <FileHead file={stuck} onFold={() => toggleFold(topFile)} onViewed={() => toggleViewed(topFile)} floating />
+        <div className="absolute inset-x-0 top-0 z-10 border-b border-hairline bg-bg2">
+          <FileHead
+            file={stuck}
+            onFold={() => fold(top.file)}
+            onViewed={() => viewed(top.file)}
+            actions={added.fileActions(stuck.file)}
+            floating
+          />
         </div>
       )}
       <div
@@ -220,60 +242,109 @@ export function DiffView({ ref, reading, view, start, only, onFile }: Props) {
         aria-label="Diff"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
-        onWheel={moved}
-        onTouchMove={moved}
-        onPointerDown={moved}
-        onKeyDown={(e) => SCROLL_KEYS.has(e.key) && moved()}
-        className="diff h-full overflow-x-hidden overflow-y-auto"
+        onWheel={() => {
+          moved();
+          hold();
+        }}
+        onTouchMove={() => {
+          moved();
+          hold();
+        }}
+        onPointerDown={(e) => {
+          moved();
+          hold();
+          choosing.down(e);
+        }}
+        onPointerOver={over}
+        onPointerLeave={() => setUnder(undefined)}
+        onKeyDown={(e) => {
+          if (e.target !== e.currentTarget || e.altKey || e.ctrlKey || e.metaKey) return;
+          if (e.key === "ArrowDown" || e.key === "ArrowUp") {
+            e.preventDefault();
+            setUnder(undefined);
+            byLine(e.key === "ArrowDown" ? 1 : -1, e.shiftKey);
+          } else if (e.key === "Escape" && chosen) props.onChoose(undefined);
+          else if (SCROLL_KEYS.has(e.key)) {
+            moved();
+            hold();
+          }
+        }}
+        data-loaded={view.files.filter((f) => f.loaded.state === "ready").length}
+        className="diff h-full scroll-pt-10 overflow-x-hidden overflow-y-auto"
       >
-        <div className="relative" style={{ height: virtual.getTotalSize() }}>
-          {items.map((item) => {
-            const row = rows[item.index]!;
-            return (
-              <div
-                key={item.key}
-                ref={virtual.measureElement}
-                data-index={item.index}
-                className="absolute inset-x-0 top-0"
-                style={{ transform: `translateY(${item.start}px)` }}
-              >
-                <DiffRow
-                  row={row}
-                  file={view.files[row.file]!}
-                  review={review}
-                  paint={view.paint}
-                  find={found.text}
-                  current={item.index === found.rows[found.at] || (item.index === cursor && row.kind !== "file")}
-                  onViewed={() => toggleViewed(row.file)}
-                />
-              </div>
-            );
-          })}
+        <div className="relative overflow-hidden" style={{ height }}>
+          <div
+            ref={body}
+            className="absolute inset-x-0 top-0"
+            style={{ transform: `translateY(${rows[0] ? topOf(view, rows[0]) - base : 0}px)` }}
+          >
+            {rows.map((p, i) => {
+              const file = view.files[p.file]!;
+              const layout = view.layouts[p.file]!;
+              const { path } = file.file;
+              return (
+                <div
+                  key={`${file.id}/${rowKey(layout.rows, p.row)}`}
+                  data-file={p.file}
+                  data-row={p.row}
+                  className={p.row === 0 && p.file === headFloats ? "invisible" : undefined}
+                >
+                  <DiffRow
+                    layout={layout}
+                    row={p.row}
+                    index={p.file}
+                    file={file}
+                    reading={reading}
+                    added={added}
+                    paint={view.paint}
+                    find={props.find}
+                    current={isHit(view, p, props.hit)}
+                    inHand={taken?.file === p.file && taken.row === p.row && p.row > 0}
+                    chosen={chosen?.path === path ? chosen : undefined}
+                    acts={actsOf[i]}
+                    ignoreSpace={props.ignoreSpace}
+                    onFold={fold}
+                    onViewed={viewed}
+                  />
+                </div>
+              );
+            })}
+          </div>
         </div>
       </div>
+      <p role="status" className="sr-only">
+        {taken && hand && spoken(view, taken, hand.side)}
+      </p>
     </div>
   );
 }
 
-const SCROLL_KEYS = new Set(["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "]);
+const any = () => true;
 
-function stretch(view: ReviewView, only: string | undefined): [from: number, rows: readonly Row[]] {
-  if (only === undefined) return [0, view.rows];
-  const i = view.files.findIndex((f) => f.change.path === only);
-  if (i < 0) return [0, []];
-  const from = view.heads[i] ?? 0;
-  return [from, view.rows.slice(from, view.heads[i + 1])];
+const SCROLL_KEYS = new Set(["PageUp", "PageDown", "Home", "End", " "]);
+
+function isHit(v: ReadingView, p: Place, hit: LineRange | undefined): boolean {
+  if (!hit || v.files[p.file]?.file.path !== hit.path) return false;
+  const at = rangeAt(v, p, hit.side);
+  return at?.side === hit.side && at.line === hit.line;
 }
 
-/** Whether a stretch of changed lines begins at this row. */
-function isChangeStart(rows: readonly Row[], i: number): boolean {
-  const row = rows[i];
-  if (!row || (row.kind !== "line" && row.kind !== "pair") || row.change === 0) return false;
-  const before = rows[i - 1];
-  return (
-    !before ||
-    (before.kind !== "line" && before.kind !== "pair") ||
-    before.change !== row.change ||
-    before.file !== row.file
-  );
+/** What is read out of the line in hand. */
+function spoken(v: ReadingView, p: Place, side: SideName): string {
+  const at = rangeAt(v, p, side);
+  return at ? `${at.side === "old" ? "Old line" : "Line"} ${at.line}` : "";
+}
+
+/** The same objects as long as they say the same, so that rows are not drawn again. */
+function useStable(list: readonly (LineRange | undefined)[]): readonly (LineRange | undefined)[] {
+  const [known] = useState(() => new Map<string, LineRange>());
+  return list.map((r) => {
+    if (!r) return undefined;
+    const key = `${r.side}${r.line}-${r.end_line} ${r.path}`;
+    const same = known.get(key);
+    if (same) return same;
+    if (known.size > 500) known.clear();
+    known.set(key, r);
+    return r;
+  });
 }

@@ -1,21 +1,23 @@
-import type { Change } from "@/api/client";
+import type { ChangedFile } from "@/diff/types";
 import { cx } from "@/kit/cx";
 
-const STATUS: Record<Change["status"], { letter: string; word: string; color: string }> = {
+const STATUS: Record<ChangedFile["status"], { letter: string; word: string; color: string }> = {
   added: { letter: "A", word: "added", color: "text-add" },
-  untracked: { letter: "U", word: "untracked", color: "text-add" },
   modified: { letter: "M", word: "modified", color: "text-fg2" },
   deleted: { letter: "D", word: "deleted", color: "text-del" },
   renamed: { letter: "R", word: "renamed", color: "text-accent" },
   type_changed: { letter: "T", word: "type changed", color: "text-accent" },
-  conflicted: { letter: "C", word: "in conflict", color: "text-needs" },
 };
 
-export const statusWord = (c: Change): string => STATUS[c.status].word;
+const UNKNOWN = { letter: "?", word: "changed", color: "text-fg2" };
+
+const of = (f: ChangedFile) => STATUS[f.status] ?? UNKNOWN;
+
+export const statusWord = (f: ChangedFile): string => of(f).word;
 
 /** The letter of a change, with its word for those who ask. */
-export function Status({ change, className }: { change: Change; className?: string }) {
-  const s = STATUS[change.status];
+export function Status({ file, className }: { file: ChangedFile; className?: string }) {
+  const s = of(file);
   return (
     <span
       title={s.word}

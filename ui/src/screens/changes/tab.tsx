@@ -1,22 +1,14 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useRef, useState } from "react";
+import { lazy, Suspense, useMemo } from "react";
 import { api, type ChangeSet, data, type Workspace } from "@/api/client";
 import { changesQuery, keys } from "@/api/queries";
-import { useTeam } from "@/app/team";
 import { useNow } from "@/format/now";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
-import { Icon } from "@/kit/icon";
 import { Busy, Empty, Failure, Output, Skeleton } from "@/kit/states";
-import { useMedia } from "@/kit/use-media";
-import { useStore } from "@/state/store";
 import { toastError } from "@/state/toasts";
-import { CommitBox } from "./commit-box";
-import { DiffView, type DiffViewHandle } from "./diff-view";
-import { FileList } from "./file-list";
-import { Toolbar } from "./toolbar";
-import { useReview } from "./use-review";
+import { comparisonOf } from "./live";
+import { Reader } from "./reader";
 
 const SyncNotes = lazy(() => import("../place/sync-notes"));
 
@@ -37,17 +29,8 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
 }
 
 function Changes({ workspace: w, live }: { workspace: Workspace; live: ChangeSet }) {
-  const team = useTeam();
-  const wide = useMedia("(min-width: 768px)");
-  const { file } = useSearch({ from: "/$team/w/$key" });
-  const navigate = useNavigate({ from: "/$team/w/$key" });
-  const reading = useReview(w.id, live);
-  const view = useStore(reading.review.view);
-  const diff = useRef<DiffViewHandle>(null);
-  const [unchecked, setUnchecked] = useState<ReadonlySet<string>>(new Set());
-  const [current, setCurrent] = useState(0);
+  const newest = useMemo(() => comparisonOf(live), [live]);
   const sync = useSync(w.id);
-
   const problem = (
     <>
       {live.error && <SyncProblem set={live} onLook={() => sync.mutate()} busy={sync.isPending} />}
@@ -56,7 +39,7 @@ function Changes({ workspace: w, live }: { workspace: Workspace; live: ChangeSet
       </Suspense>
     </>
   );
-  if (live.items.length === 0 && view.files.length === 0)
+  if (newest.files.length === 0)
     return (
       <div className="flex h-full flex-col">
         {problem}
@@ -79,77 +62,7 @@ function Changes({ workspace: w, live }: { workspace: Workspace; live: ChangeSet
         )}
       </div>
     );
-
-  const list = (
-    <div className="flex h-full min-h-0 flex-col">
-      <FileList
-        files={live.items}
-        base={live}
-        newer={reading.newer}
-        viewed={view}
-        current={wide ? view.files[current]?.change.path : undefined}
-        unchecked={team.can("workspace.edit") ? unchecked : undefined}
-        onCheck={(paths, on) =>
-          setUnchecked((old) => {
-            const next = new Set(old);
-            for (const p of paths) on ? next.delete(p) : next.add(p);
-            return next;
-          })
-        }
-        onOpen={(path) => {
-          if (wide) diff.current?.showFile(path);
-          void navigate({ search: (s) => ({ ...s, file: path }), replace: wide });
-        }}
-      />
-      {team.can("workspace.edit") && <CommitBox workspace={w} live={live} unchecked={unchecked} />}
-    </div>
-  );
-
-  if (!wide && !file)
-    return (
-      <div className="flex h-full min-h-0 flex-col">
-        {problem}
-        <div className="min-h-0 flex-1">{list}</div>
-      </div>
-    );
-
-  return (
-    <div className="flex h-full min-h-0 flex-col">
-      {problem}
-      <div className="flex min-h-0 flex-1">
-        {wide && <div className="w-72 shrink-0 border-r border-hairline xl:w-80">{list}</div>}
-        <div className="flex min-w-0 flex-1 flex-col">
-          <Toolbar
-            reading={reading}
-            live={live}
-            view={view}
-            diff={diff}
-            back={
-              wide ? undefined : (
-                <Button
-                  look="quiet"
-                  className="-ml-2"
-                  onClick={() => void navigate({ search: (s) => ({ ...s, file: undefined }) })}
-                >
-                  <Icon name="arrowLeft" size={14} />
-                  Files
-                </Button>
-              )
-            }
-            narrow={!wide}
-          />
-          <DiffView
-            ref={diff}
-            reading={reading}
-            view={view}
-            start={file}
-            only={wide ? undefined : file}
-            onFile={setCurrent}
-          />
-        </div>
-      </div>
-    </div>
-  );
+  return <Reader workspace={w} live={live} newest={newest} problem={problem} />;
 }
 
 /** Looks for changes now, without waiting for the next look of its own. */

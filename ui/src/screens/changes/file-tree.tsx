@@ -1,0 +1,330 @@
+import { type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type TreeRow, treeRows } from "@/diff/tree";
+import type { ChangedFile } from "@/diff/types";
+import { plural, visible } from "@/format/text";
+import { cx } from "@/kit/cx";
+import { Icon } from "@/kit/icon";
+import { Counts } from "@/kit/states";
+import { useMedia } from "@/kit/use-media";
+import type { Merged } from "./merged";
+import { Status, statusWord } from "./status";
+
+export interface TreeProps {
+  files: readonly ChangedFile[];
+  isViewed: (f: ChangedFile) => boolean;
+  /** Paths that are newer than what is being read. */
+  newer: ReadonlySet<string>;
+  added: Merged;
+  current: string | undefined;
+  /** Files that may be chosen for the commit, and whether they are; undefined when nobody may commit here. */
+  choices: ReadonlyMap<string, boolean> | undefined;
+  onCheck: (paths: string[], on: boolean) => void;
+  onViewed: (path: string, on: boolean) => void;
+  onOpen: (path: string) => void;
+}
+
+/** Rows drawn beyond what is on screen. */
+const BEYOND = 12;
+
+/** The changed files as a tree, however many. */
+export function FileTree({ files, isViewed, newer, added, current, choices, onCheck, onViewed, onOpen }: TreeProps) {
+  const [filter, setFilter] = useState("");
+  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+  const [active, setActive] = useState<string>();
+  const rowHeight = useMedia("(pointer: coarse)") ? 44 : 28;
+  const wanted = filter.trim().toLowerCase();
+  const found = useMemo(
+    () =>
+      wanted ? files.filter((f) => f.path.toLowerCase().includes(wanted) || statusWord(f).includes(wanted)) : files,
+    [files, wanted],
+  );
+  const rows = useMemo(() => treeRows(found, wanted ? NOTHING : closed, isViewed), [found, wanted, closed, isViewed]);
+  const scroller = useRef<HTMLDivElement>(null);
+  const [box, setBox] = useState({ first: 0, count: 60 });
+  const look = useCallback(() => {
+    const el = scroller.current;
+    if (!el) return;
+    // Whole dozens: a few rows more or less are no reason to draw.
+    const first = Math.max(0, Math.floor(el.scrollTop / rowHeight / BEYOND) * BEYOND - BEYOND);
+    const count = Math.ceil(el.clientHeight / rowHeight) + 3 * BEYOND;
+    setBox((old) => (old.first === first && old.count === count ? old : { first, count }));
+  }, [rowHeight]);
+  useEffect(() => {
+    const el = scroller.current;
+    if (!el) return;
+    look();
+    const observer = new ResizeObserver(look);
+    observer.observe(el);
+    return () => observer.disconnect();
+  }, [look]);
+
+  const scrollTo = useCallback(
+    (i: number) => {
+      const el = scroller.current;
+      if (!el) return;
+      const y = i * rowHeight;
+      if (y < el.scrollTop) el.scrollTop = y;
+      else if (y + rowHeight > el.scrollTop + el.clientHeight) el.scrollTop = y + rowHeight - el.clientHeight;
+      look();
+    },
+    [rowHeight, look],
+  );
+  // The file that is read stays in sight, unless somebody works in the tree.
+  const rowsNow = useRef(rows);
+  rowsNow.current = rows;
+  useEffect(() => {
+    if (current === undefined || scroller.current?.contains(document.activeElement)) return;
+    const i = rowsNow.current.findIndex((r) => r.kind === "file" && r.path === current);
+    if (i >= 0) scrollTo(i);
+  }, [current, scrollTo]);
+
+  const at = Math.max(
+    0,
+    rows.findIndex((r) => r.path === (active ?? current)),
+  );
+  const focusRow = (i: number) => {
+    const row = rows[i];
+    if (!row) return;
+    setActive(row.path);
+    scrollTo(i);
+    requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>("[role=treeitem][tabindex='0']")?.focus());
+  };
+  const toggle = (path: string, open?: boolean) =>
+    setClosed((old) => {
+      const next = new Set(old);
+      if (open ?? next.has(path)) next.delete(path);
+      else next.add(path);
+      return next;
+    });
+  const onKeyDown = (e: KeyboardEvent) => {
+    if (e.altKey || e.ctrlKey || e.metaKey || e.shiftKey) return;
+    const row = rows[at];
+    if (!row) return;
+    const go = (i: number) => focusRow(Math.min(rows.length - 1, Math.max(0, i)));
+    switch (e.key) {
+      case "ArrowDown":
+        go(at + 1);
+        break;
+      case "ArrowUp":
+        go(at - 1);
+        break;
+      case "Home":
+        go(0);
+        break;
+      case "End":
+        go(rows.length - 1);
+        break;
+      case "ArrowRight":
+        if (row.kind === "folder" && !row.open) toggle(row.path, true);
+        else if (row.kind === "folder") go(at + 1);
+        break;
+      case "ArrowLeft":
+        if (row.kind === "folder" && row.open) toggle(row.path, false);
+        else go(rows.slice(0, at).findLastIndex((r) => r.depth < row.depth));
+        break;
+      case "Enter":
+        if (row.kind === "folder") toggle(row.path);
+        else onOpen(row.path);
+        break;
+      case " ": {
+        const paths = pathsOf(row, found).filter((p) => choices?.has(p));
+        if (paths.length > 0) onCheck(paths, !paths.every((p) => choices?.get(p)));
+        break;
+      }
+      default:
+        return;
+    }
+    e.preventDefault();
+    e.stopPropagation();
+  };
+
+  const choosable = choices ? found.filter((f) => choices.has(f.path)) : [];
+  const chosen = choosable.filter((f) => choices?.get(f.path)).length;
+  const drawn = rows.slice(box.first, box.first + box.count);
+  const viewedCount = files.reduce((n, f) => n + (isViewed(f) ? 1 : 0), 0);
+  return (
+    <>
+      <div className="flex items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
+        {choices && (
+          <input
+            type="checkbox"
+            aria-label="Choose all files for the commit"
+            disabled={choosable.length === 0}
+            checked={choosable.length > 0 && chosen === choosable.length}
+            ref={(el) => {
+              if (el) el.indeterminate = chosen > 0 && chosen < choosable.length;
+            }}
+            onChange={(e) =>
+              onCheck(
+                choosable.map((f) => f.path),
+                e.target.checked,
+              )
+            }
+            className="size-3.5 accent-fill"
+          />
+        )}
+        <div className="relative min-w-0 flex-1">
+          <Icon
+            name="search"
+            size={13}
+            className="pointer-events-none absolute top-1/2 left-1 -translate-y-1/2 text-fg3"
+          />
+          <input
+            aria-label="Filter the files"
+            placeholder={`Filter ${plural(files.length, "file")}`}
+            value={filter}
+            spellCheck={false}
+            onChange={(e) => setFilter(e.target.value)}
+            className="h-6 w-full rounded-sm bg-transparent pl-6 pointer-coarse:h-9 pointer-coarse:text-[16px]"
+          />
+        </div>
+        {viewedCount > 0 && (
+          <span className="text-meta whitespace-nowrap text-fg3">
+            {viewedCount} of {files.length} viewed
+          </span>
+        )}
+      </div>
+      <div ref={scroller} onScroll={look} className="min-h-0 flex-1 overflow-y-auto" data-files={found.length}>
+        {rows.length === 0 && <p className="p-3 text-fg3">No file of that name.</p>}
+        {rows.length > 0 && (
+          <div
+            role="tree"
+            aria-label="Changed files"
+            className="relative"
+            style={{ height: rows.length * rowHeight }}
+            onKeyDown={onKeyDown}
+          >
+            {drawn.map((row, k) => {
+              const i = box.first + k;
+              const paths = row.kind === "file" ? [row.path] : undefined;
+              return (
+                // biome-ignore lint/a11y/useKeyWithClickEvents: the tree hears the keys of all its rows
+                <div
+                  key={row.path}
+                  role="treeitem"
+                  aria-level={row.depth + 1}
+                  aria-setsize={row.size}
+                  aria-posinset={row.at}
+                  aria-expanded={row.kind === "folder" ? row.open : undefined}
+                  aria-current={(row.kind === "file" && row.path === current) || undefined}
+                  tabIndex={i === at ? 0 : -1}
+                  onFocus={(e) => e.target === e.currentTarget && setActive(row.path)}
+                  onClick={() => (row.kind === "folder" ? toggle(row.path) : onOpen(row.path))}
+                  title={
+                    row.kind === "file" && row.file.old_path
+                      ? `${visible(row.file.old_path)} → ${visible(row.path)}`
+                      : visible(row.path)
+                  }
+                  className={cx(
+                    "absolute inset-x-0 flex cursor-pointer items-center gap-1.5 pr-3 -outline-offset-2 hover:bg-bg2",
+                    row.kind === "file" && row.path === current && "bg-bg3",
+                  )}
+                  style={{ top: i * rowHeight, height: rowHeight, paddingLeft: 8 + Math.min(row.depth, 12) * 12 }}
+                >
+                  {row.kind === "folder" ? (
+                    <FolderRow row={row} />
+                  ) : (
+                    <FileRow
+                      row={row}
+                      viewed={isViewed(row.file)}
+                      newer={newer.has(row.path)}
+                      marks={added.fileMarks(row.file)}
+                      checked={choices ? (choices.get(row.path) ?? "done") : undefined}
+                      onCheck={(on) => paths && onCheck(paths, on)}
+                      onViewed={(on) => onViewed(row.path, on)}
+                    />
+                  )}
+                </div>
+              );
+            })}
+          </div>
+        )}
+      </div>
+    </>
+  );
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+function pathsOf(row: TreeRow, files: readonly ChangedFile[]): string[] {
+  return row.kind === "file" ? [row.path] : files.map((f) => f.path).filter((p) => p.startsWith(row.path));
+}
+
+function FolderRow({ row }: { row: Extract<TreeRow, { kind: "folder" }> }) {
+  const done = row.viewed === row.files;
+  return (
+    <>
+      <Icon name={row.open ? "chevronDown" : "chevronRight"} size={12} className="shrink-0 text-fg3" />
+      <span className={cx("min-w-0 flex-1 truncate text-fg2", done && "opacity-75")}>{visible(row.name)}</span>
+      {!row.open && <Counts additions={row.additions} deletions={row.deletions} className="text-meta" />}
+    </>
+  );
+}
+
+interface FileRowProps {
+  row: Extract<TreeRow, { kind: "file" }>;
+  viewed: boolean;
+  newer: boolean;
+  marks: React.ReactNode;
+  /** "done": committed already; undefined: nobody may commit here. */
+  checked: boolean | "done" | undefined;
+  onCheck: (on: boolean) => void;
+  onViewed: (on: boolean) => void;
+}
+
+function FileRow({ row, viewed, newer, marks, checked, onCheck, onViewed }: FileRowProps) {
+  const f = row.file;
+  return (
+    <>
+      {checked === "done" ? (
+        <span title="Committed" className="grid size-3.5 shrink-0 place-items-center text-merged">
+          <Icon name="check" size={12} />
+          <span className="sr-only">committed</span>
+        </span>
+      ) : (
+        checked !== undefined && (
+          <label className="-m-1.5 grid shrink-0 place-items-center p-1.5">
+            <input
+              type="checkbox"
+              tabIndex={-1}
+              aria-label={`Commit ${visible(row.path)}`}
+              checked={checked}
+              onClick={(e) => e.stopPropagation()}
+              onChange={(e) => onCheck(e.target.checked)}
+              className="size-3.5 accent-fill"
+            />
+          </label>
+        )
+      )}
+      <Status file={f} />
+      <span className={cx("min-w-0 flex-1 truncate", viewed && "text-fg3")}>{visible(row.name)}</span>
+      {marks}
+      {newer && (
+        <span className="text-accent" title="Changed since you began to read">
+          <span aria-hidden>•</span>
+          <span className="sr-only">newer than shown</span>
+        </span>
+      )}
+      {f.binary ? (
+        <span className="text-meta text-fg3">binary</span>
+      ) : (
+        <Counts additions={f.additions} deletions={f.deletions} className="text-meta" />
+      )}
+      <span
+        aria-hidden
+        title={viewed ? "Viewed" : "Not viewed yet"}
+        onClick={(e) => {
+          e.stopPropagation();
+          onViewed(!viewed);
+        }}
+        className={cx(
+          "grid size-4 shrink-0 place-items-center",
+          viewed ? "text-merged" : "text-transparent hover:text-fg3",
+        )}
+      >
+        <Icon name="check" size={12} />
+      </span>
+      {viewed && <span className="sr-only">viewed</span>}
+    </>
+  );
+}

@@ -1,0 +1,223 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { ChangeSet, Workspace } from "@/api/client";
+import { useTeam } from "@/app/team";
+import type { Comparison, LineRange } from "@/diff/types";
+import { textOf } from "@/diff/walk";
+import { useAction } from "@/keys/keyboard";
+import { Button } from "@/kit/button";
+import { Icon } from "@/kit/icon";
+import { copyText } from "@/kit/states";
+import { useMedia } from "@/kit/use-media";
+import { isBoolean, recall, remember } from "@/state/remember";
+import { useStore } from "@/state/store";
+import { CommitBox } from "./commit-box";
+import { DiffView, type DiffViewHandle } from "./diff-view";
+import type { ChangesContext } from "./extend";
+import { FileTree } from "./file-tree";
+import { FindField } from "./find-field";
+import { linesOf, lineText } from "./line-address";
+import { liveSource } from "./live";
+import { useMerged } from "./merged";
+import { Toolbar } from "./toolbar";
+import { useReading } from "./use-reading";
+
+interface Props {
+  workspace: Workspace;
+  live: ChangeSet;
+  newest: Comparison;
+  /** Above everything: what went wrong while looking. */
+  problem: ReactNode;
+}
+
+/** The files of a comparison beside their lines. */
+export function Reader({ workspace: w, live, newest, problem }: Props) {
+  const team = useTeam();
+  const wide = useMedia("(min-width: 768px)");
+  const { file, line } = useSearch({ from: "/$team/w/$key" });
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const { reading, comparison, newer, refresh, hold, setViewed } = useReading(w.id, newest, false, liveSource);
+  const view = useStore(reading.view);
+  const diff = useRef<DiffViewHandle>(null);
+  const [unchecked, setUnchecked] = useState<ReadonlySet<string>>(new Set());
+  const [current, setCurrent] = useState<string>();
+  const [split, setSplit] = useState(() => recall("diff.split", isBoolean) ?? false);
+  const [finding, setFinding] = useState(false);
+  const [find, setFind] = useState("");
+  const [hit, setHit] = useState<LineRange>();
+  useEffect(() => reading.setOptions({ split: split && wide }), [reading, split, wide]);
+
+  // The chosen lines are a part of the address.
+  const chosen = useMemo(() => (file ? linesOf(file, line) : undefined), [file, line]);
+  const choose = useCallback(
+    (range: LineRange | undefined) =>
+      void navigate({
+        search: (s) => ({ ...s, file: range?.path ?? s.file, line: range && lineText(range) }),
+        replace: true,
+      }),
+    [navigate],
+  );
+  const show = useCallback<ChangesContext["show"]>((path, at) => diff.current?.show(path, at), []);
+  // An address that names a file or a line opens there.
+  const opened = useRef(false);
+  useEffect(() => {
+    if (opened.current || !file || view.files.length === 0) return;
+    opened.current = true;
+    diff.current?.show(file, chosen && { side: chosen.side, line: chosen.line });
+  }, [file, chosen, view.files.length]);
+
+  const latest = useRef({ view, chosen });
+  useEffect(() => {
+    latest.current = { view, chosen };
+  });
+  const context = useMemo<ChangesContext>(
+    () => ({
+      workspace: w,
+      comparison,
+      live: true,
+      ignoreSpace: false,
+      narrow: !wide,
+      chosen: () => {
+        const range = latest.current.chosen ?? diff.current?.inHand();
+        return range && { ...range, text: textOf(latest.current.view, range) };
+      },
+      choose,
+      show,
+      refresh,
+      focus: () => diff.current?.focus(),
+    }),
+    [w, comparison, wide, choose, show, refresh],
+  );
+  const added = useMerged(reading, context);
+  useAction("copy.link", () => {
+    const range = chosen ?? diff.current?.inHand();
+    const to = new URL(location.href);
+    if (range) {
+      to.searchParams.set("file", range.path);
+      to.searchParams.set("line", lineText(range));
+    }
+    void copyText(to.href, range ? "the link to the line" : "the link");
+  });
+
+  const mayCommit = team.can("workspace.edit");
+  const choices = useMemo(
+    () =>
+      mayCommit
+        ? new Map(live.items.filter((c) => !c.committed).map((c) => [c.path, !unchecked.has(c.path)]))
+        : undefined,
+    [mayCommit, live, unchecked],
+  );
+  const viewedPaths = useMemo(() => new Set(view.files.filter((f) => f.viewed).map((f) => f.file.path)), [view.files]);
+  const isViewed = useCallback((f: { path: string }) => viewedPaths.has(f.path), [viewedPaths]);
+  const onViewed = useCallback(
+    (i: number) => {
+      const f = reading.view.get().files[i];
+      if (f) setViewed(f.file.path, !f.viewed);
+    },
+    [reading, setViewed],
+  );
+  const onHit = useCallback((h: LineRange | undefined) => {
+    setHit(h);
+    if (h) diff.current?.show(h.path, { side: h.side, line: h.line });
+  }, []);
+
+  const list = (
+    <div className="flex h-full min-h-0 flex-col">
+      <FileTree
+        files={comparison.files}
+        isViewed={isViewed}
+        newer={newer}
+        added={added}
+        current={wide ? current : undefined}
+        choices={choices}
+        onCheck={(paths, on) =>
+          setUnchecked((old) => {
+            const next = new Set(old);
+            for (const p of paths) on ? next.delete(p) : next.add(p);
+            return next;
+          })
+        }
+        onViewed={setViewed}
+        onOpen={(path) => {
+          if (wide) diff.current?.show(path);
+          void navigate({ search: (s) => ({ ...s, file: path, line: undefined }), replace: wide });
+        }}
+      />
+      {added.foot}
+      {mayCommit && <CommitBox workspace={w} live={live} unchecked={unchecked} />}
+    </div>
+  );
+
+  if (!wide && !file)
+    return (
+      <div className="flex h-full min-h-0 flex-col">
+        {problem}
+        <div className="min-h-0 flex-1">{list}</div>
+      </div>
+    );
+
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      {problem}
+      <div className="flex min-h-0 flex-1">
+        {wide && <div className="w-72 shrink-0 border-r border-hairline xl:w-80">{list}</div>}
+        <div className="flex min-w-0 flex-1 flex-col">
+          <Toolbar
+            comparison={comparison}
+            newer={newer.size}
+            onRefresh={refresh}
+            split={split}
+            onSplit={() => {
+              remember("diff.split", !split);
+              setSplit(!split);
+            }}
+            finding={
+              finding ? (
+                <FindField
+                  view={view}
+                  onText={setFind}
+                  onHit={onHit}
+                  onClose={() => {
+                    setFinding(false);
+                    setHit(undefined);
+                    diff.current?.focus();
+                  }}
+                />
+              ) : undefined
+            }
+            onFind={() => setFinding(true)}
+            added={added.toolbar}
+            back={
+              wide ? undefined : (
+                <Button
+                  look="quiet"
+                  className="-ml-2"
+                  onClick={() => void navigate({ search: (s) => ({ ...s, file: undefined, line: undefined }) })}
+                >
+                  <Icon name="arrowLeft" size={14} />
+                  Files
+                </Button>
+              )
+            }
+            narrow={!wide}
+          />
+          <DiffView
+            ref={diff}
+            reading={reading}
+            view={view}
+            added={added}
+            ignoreSpace={false}
+            only={wide ? undefined : file}
+            find={find}
+            hit={hit}
+            chosen={chosen}
+            onChoose={choose}
+            onViewed={onViewed}
+            onFile={setCurrent}
+            hold={hold}
+          />
+        </div>
+      </div>
+    </div>
+  );
+}
