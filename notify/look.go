@@ -208,7 +208,7 @@ func (it Item) Sentence() string {
 		return who + " is stuck"
 	case Finished:
 		return who + " has finished"
-	case Budget:
+	case Budget, Review:
 		return it.Reason
 	}
 	return "Parawork says hello"

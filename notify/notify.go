@@ -21,12 +21,13 @@ const (
 	Failed   = "failed"
 	Stuck    = "stuck"
 	Finished = "finished"
+	Review   = "review" // an agent has worked on a review
 	Budget   = "budget" // work reached a limit of time or money, or is near it
 	Ping     = "ping"   // a test
 )
 
 // Kinds lists what people can choose to be told.
-var Kinds = []string{Question, Failed, Stuck, Finished, Budget}
+var Kinds = []string{Question, Failed, Stuck, Finished, Review, Budget}
 
 // Item is one thing that waits for people. ID never names another thing.
 type Item struct {

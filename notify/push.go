@@ -47,7 +47,7 @@ type Rules map[string]string
 
 // DefaultRules are those of who chose none: what needs me, of my own work.
 func DefaultRules() Rules {
-	return Rules{Question: Mine, Failed: Mine, Stuck: Mine, Finished: Off, Budget: Mine}
+	return Rules{Question: Mine, Failed: Mine, Stuck: Mine, Finished: Off, Review: Mine, Budget: Mine}
 }
 
 func (r Rules) wants(kind string, mine bool) bool {

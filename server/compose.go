@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/machines"
+	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/server/api"
 	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
@@ -28,6 +29,7 @@ type parts struct {
 	outlook   func(kind string, running bool) outlook
 	machine   func(executors.Kind) (machines.Machine, bool)
 	grace     func(workspaceID string) *api.Grace
+	reviews   map[string]reviews.Summary
 }
 
 func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
@@ -57,6 +59,9 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 	}
 	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading runs: %w", err)
+	}
+	if p.reviews, err = h.cfg.Reviews.Summaries(ctx, teamID, callOf(ctx).actor.User.ID); err != nil {
+		return p, fmt.Errorf("summing up reviews: %w", err)
 	}
 	return p, nil
 }
@@ -110,6 +115,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	}
 	out.Grace = p.grace(w.ID)
 	out.Private = w.Private
+	out.Review = new(reviewSummaryOf(p.reviews[w.ID], p.names))
 	out.Owner = api.WorkspaceOwner{Id: w.CreatedBy, Name: p.names[w.CreatedBy]}
 	if out.Owner.Name == "" {
 		out.Owner.Name = "a former member"

@@ -40,6 +40,7 @@ import (
 	"github.com/parawork/parawork/mail"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/runner/wire"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/secrets"
@@ -151,6 +152,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ws.Connect(places{manager}, ss)
 	manager.OnPlace(files.Follow)
 	rr := runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: ws, Sessions: ss, Accounts: h.rooms, Events: h.bus})
+	rv := reviews.New(reviews.Config{Store: store.NewReviews(h.db), Trees: reviews.Files{Service: ws}, Workspaces: ws, Sessions: ss, Accounts: h.rooms, Bus: h.bus, Events: h.bus})
 	nw, err := network.New(network.Config{Store: store.NewNetwork(h.db), Gates: noGates{}, Events: h.bus, Agents: []string{"codex"}})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +160,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	ii := images.New(images.Config{Store: store.NewImages(h.db), Repositories: ws, Builder: fakeBuilder{}, Allowed: true, Events: h.bus})
 	links := watch.New(watch.Config{Store: store.NewWatch(h.db), Audit: log, Actor: h.rooms.Actor, Ended: func(id string) { h.server.Recheck(id) },
 		Subject: Watched(ss, ws)})
-	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
+	h.cfg = Config{Version: "test", Watch: links, Machines: mm, Downloads: machines.NewDownloads(filepath.Join(h.dir, "downloads")), Runs: rr, Reviews: rv, Viewed: rv, Network: nw, Images: ii, Accounts: h.rooms, Workspaces: ws, Places: manager, Meters: meters, Ledger: ledger, Prices: prices, Usage: usage.New(store.NewUsage(h.db), ledger.Now), Files: files, Sessions: ss, Events: h.bus, Notify: notifying(h), Mail: mail.New(mail.Config{Store: store.NewMails(h.db), Sealer: h.rooms}),
 		Commands: executors.NewCommands(executors.CommandsConfig{Places: manager, Store: kept}), Answers: store.NewIdempotency(h.db), Audit: log,
 		Policies: kept, Settings: settings.New(settings.Config{Store: store.NewPlaceSettings(h.db), Sealer: h.rooms, Base: baseSettings}), Loopback: true, Drain: 2 * time.Second,
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
@@ -197,7 +199,7 @@ func (h *house) serve() {
 	rooms, stopRooms := context.WithCancel(context.Background())
 	h.stop, h.ended = stop, make(chan struct{})
 	var all sync.WaitGroup
-	for _, run := range []func(context.Context) error{h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Images.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
+	for _, run := range []func(context.Context) error{h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Images.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
 		all.Go(func() {
 			if err := run(rooms); err != nil {
 				h.t.Errorf("a room failed: %v", err)
@@ -296,6 +298,21 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	if err := store.NewRuns(h.db).InsertRun(ctx, run); err != nil {
 		t.Fatal(err)
 	}
+	rev := reviews.Review{ID: id.New("rev"), TeamID: ws.TeamID, WorkspaceID: ws.ID, AuthorID: userID, State: reviews.Draft, CreatedAt: 1, UpdatedAt: 1}
+	if _, err := store.NewReviews(h.db).OpenDraft(ctx, rev); err != nil {
+		t.Fatal(err)
+	}
+	rcm := reviews.Comment{ID: id.New("rcm"), TeamID: ws.TeamID, WorkspaceID: ws.ID, ReviewID: rev.ID, AuthorID: userID, Path: "a", Side: reviews.NewSide, Body: "b",
+		State: reviews.Open, CreatedAt: 1, UpdatedAt: 1}
+	if err := store.NewReviews(h.db).AddComment(ctx, rcm, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.NewReviews(h.db).EditReview(ctx, rev.ID, func(r *reviews.Review) error {
+		r.State, r.Verdict, r.SentAt = reviews.Sent, reviews.Comments, 1 // a draft is its author's alone
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	img := images.Build{ID: id.New("img"), TeamID: ws.TeamID, ProjectID: ws.ProjectID, Source: "Dockerfile", State: images.Building, CreatedBy: ses.CreatedBy}
 	if err := store.NewImages(h.db).InsertImageBuild(ctx, img); err != nil {
 		t.Fatal(err)
@@ -331,7 +348,7 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID, "link": link.ID, "invite": inv.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID, "link": link.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
 }
 
 // answer is what the guard says.
@@ -401,6 +418,10 @@ func kindOf(op string) string {
 		return "link"
 	case "listWatchLinks", "createWatchLink":
 		return "session"
+	case "cancelReview":
+		return "review"
+	case "updateComment", "deleteComment":
+		return "comment"
 	case "getCommand", "cancelCommand":
 		return "command"
 	case "settleSyncConflict":

@@ -44,6 +44,13 @@ func byInboxItem(s *Server, ctx context.Context, c echo.Context, call *call) (ac
 		}
 		call.workspace.ID = g.WorkspaceID
 		return s.within(ctx, call, g.WorkspaceID)
+	case "rev":
+		r, err := s.cfg.Reviews.Find(ctx, call.actor, about)
+		if err != nil {
+			return accounts.Object{}, err
+		}
+		call.workspace.ID = r.WorkspaceID
+		return s.within(ctx, call, r.WorkspaceID)
 	case "ws":
 		if call.workspace, err = s.cfg.Workspaces.Workspace(ctx, about); err != nil {
 			return accounts.Object{}, err
@@ -84,10 +91,15 @@ func (h handlers) inbox(ctx context.Context) ([]sessions.InboxItem, map[string]w
 	if h.cfg.Graces != nil {
 		items = append(items, GraceItems(h.cfg.Graces.Graces(call.team.ID))...)
 	}
+	answered, err := h.cfg.Reviews.AnsweredIn(ctx, call.team.ID)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the inbox: %w", err)
+	}
+	items = append(items, ReviewItems(answered)...)
 	kept := items[:0]
 	for _, it := range items {
 		m := marks[it.ID]
-		if _, there := active[it.WorkspaceID]; !there || m.DoneAt != 0 {
+		if _, there := active[it.WorkspaceID]; !there || m.DoneAt != 0 || it.OnlyFor != "" && it.OnlyFor != call.actor.User.ID {
 			continue
 		}
 		it.SnoozedUntil = m.SnoozedUntil

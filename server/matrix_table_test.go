@@ -224,6 +224,17 @@ settleSyncConflict      member    write
 commitWorkspace         member    write
 mergeWorkspace          member    write
 deliverWorkspace        member    write
+listViewed              viewer    read
+setViewed               viewer    write
+listReviews             viewer    read
+getDraft                viewer    read
+writeDraft              member    write
+deleteDraft             member    write
+createComment           member    write
+updateComment           member    write
+deleteComment           member    write
+sendReview              member    write
+cancelReview            member    write
 readFile                viewer    read
 listTree                viewer    read
 writeFile               member    write

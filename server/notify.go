@@ -37,7 +37,7 @@ func (h handlers) notifications(ctx context.Context) (api.NotificationSettings, 
 		return api.NotificationSettings{}, err
 	}
 	return api.NotificationSettings{PushKey: key, Browsers: list(browsers, browserOf), Rules: api.NotificationRules{Question: scopeOf(rules[notify.Question]),
-		Failed: scopeOf(rules[notify.Failed]), Stuck: scopeOf(rules[notify.Stuck]), Finished: scopeOf(rules[notify.Finished]), Budget: scopeOf(rules[notify.Budget])}}, nil
+		Failed: scopeOf(rules[notify.Failed]), Stuck: scopeOf(rules[notify.Stuck]), Finished: scopeOf(rules[notify.Finished]), Review: scopeOf(rules[notify.Review]), Budget: scopeOf(rules[notify.Budget])}}, nil
 }
 
 func browserOf(p notify.Subscription) api.PushSubscription {
@@ -55,7 +55,7 @@ func (h handlers) GetNotifications(ctx context.Context, _ api.GetNotificationsRe
 func (h handlers) SetNotifications(ctx context.Context, req api.SetNotificationsRequestObject) (api.SetNotificationsResponseObject, error) {
 	rules := notify.Rules{}
 	for kind, v := range map[string]*api.NotifyScope{notify.Question: req.Body.Question, notify.Failed: req.Body.Failed, notify.Stuck: req.Body.Stuck, notify.Finished: req.Body.Finished,
-		notify.Budget: req.Body.Budget} {
+		notify.Review: req.Body.Review, notify.Budget: req.Body.Budget} {
 		if v != nil {
 			rules[kind] = string(*v)
 		}

@@ -323,6 +323,19 @@ var policy = map[string]rule{
 	"mergeWorkspace":     of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 	"deliverWorkspace":   of(accounts.EditWorkspace, byWorkspace).repeatable(),
 
+	// reviews
+	"listViewed":    of(accounts.ViewWorkspace, byWorkspace),
+	"setViewed":     of(accounts.ViewWorkspace, byWorkspace).needing(accounts.ScopeWrite), // a user's own view of it
+	"listReviews":   of(accounts.ViewWorkspace, byWorkspace),
+	"getDraft":      of(accounts.ViewWorkspace, byWorkspace),
+	"writeDraft":    of(accounts.EditWorkspace, byWorkspace),
+	"deleteDraft":   of(accounts.EditWorkspace, byWorkspace),
+	"createComment": of(accounts.EditWorkspace, byWorkspace).repeatable(),
+	"updateComment": of(accounts.EditWorkspace, byComment), // the room asks whose it is
+	"deleteComment": of(accounts.EditWorkspace, byComment),
+	"sendReview":    of(accounts.EditWorkspace, byWorkspace).repeatable(), // and the right to merge, or to type to an agent
+	"cancelReview":  of(accounts.EditWorkspace, byReview),
+
 	"readFile":   of(accounts.ViewWorkspace, byWorkspace),
 	"listTree":   of(accounts.ViewWorkspace, byWorkspace),
 	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: maxFile, works: true},

@@ -74,6 +74,12 @@ var auditWords = map[string]string{
 	"retryOutgoing":     "billing.retry_outgoing",
 	"acceptDiscrepancy": "billing.accept_discrepancy",
 
+	"writeDraft":           quiet, // a person's own, until it is sent
+	"deleteDraft":          quiet,
+	"createComment":        quiet,
+	"deleteComment":        quiet,
+	"setViewed":            quiet,
+	"updateComment":        "review_comment.update",
 	"testPushSubscription": quiet,
 	"correctState":         quiet,
 	"snoozeInboxItem":      quiet,

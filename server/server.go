@@ -37,6 +37,7 @@ import (
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/preview"
 	"github.com/parawork/parawork/report"
+	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/secrets"
 	"github.com/parawork/parawork/sessions"
@@ -77,6 +78,7 @@ type Config struct {
 	Mail       *mail.Service
 	Runs       *runs.Service
 	Report     *report.Service
+	Reviews    *reviews.Service
 	Images     *images.Service
 	Network    *network.Service
 	Events     *events.Bus
@@ -110,6 +112,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Secrets == nil || c.Mail == nil || c.Payments == nil || c.Quota == nil || c.Reports == nil {
 		return errors.New("server: Secrets, Mail, Quota, Payments and Reports are needed")
+	}
+	if c.Reviews == nil {
+		return errors.New("server: Reviews is needed")
 	}
 	if c.Tokens == nil || c.Gateway == nil {
 		return errors.New("server: Tokens and Gateway are needed")

@@ -15,6 +15,7 @@ const (
 	InboxFailed   = "failed"
 	InboxStuck    = "stuck"
 	InboxBudget   = "budget" // work reached a limit: of a workspace, whatever its sessions do
+	InboxReview   = "review" // an agent has worked on somebody's review
 	InboxFinished = "finished"
 )
 
@@ -27,6 +28,7 @@ type InboxItem struct {
 	Agent        string
 	AgentName    string
 	StartedBy    string // the user who started the session
+	OnlyFor      string // the one user it concerns; "" = it is the team's
 	Reason       string
 	Since        int64
 	Question     *Question // nil when only the terminal shows what is waited for
@@ -114,7 +116,7 @@ func itemsOf(row Session, asked []Question) []InboxItem {
 // SortInbox orders items as people see them: what is snoozed at the time now comes last, questions first and the longest open
 // at the top, of the others the newest first.
 func SortInbox(items []InboxItem, now int64) {
-	kinds := []string{InboxQuestion, InboxFailed, InboxStuck, InboxBudget, InboxFinished}
+	kinds := []string{InboxQuestion, InboxFailed, InboxStuck, InboxBudget, InboxReview, InboxFinished}
 	snoozed := func(it InboxItem) int {
 		if it.SnoozedUntil > now {
 			return 1

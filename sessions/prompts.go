@@ -70,6 +70,7 @@ const (
 
 // NewPrompt asks for a prompt to be sent.
 type NewPrompt struct {
+	ID     string // chosen by who must know later whether it was added; "" = a new one. It cannot be added twice
 	Text   string
 	Now    bool // before the others, and although somebody's text waits in the agent's box
 	Resume bool // a session that has ended is resumed first
@@ -121,6 +122,9 @@ func (s *Service) AddPrompt(ctx context.Context, actor accounts.Actor, sessionID
 	}
 	p := Prompt{ID: id.New("prm"), TeamID: row.TeamID, WorkspaceID: row.WorkspaceID, SessionID: row.ID, Text: n.Text, State: PromptQueued,
 		Urgent: n.Now, CreatedBy: actor.User.ID, CreatedAt: s.now()}
+	if n.ID != "" {
+		p.ID = n.ID
+	}
 	if p, err = s.cfg.Store.AddPrompt(ctx, p, maxQueue); err != nil {
 		return Prompt{}, err
 	}

@@ -23,6 +23,11 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 		return nil, fmt.Errorf("reading the inbox: %w", err)
 	}
 	items = append(items, server.GraceItems(f.h.enforcer.Graces(teamID))...)
+	answered, err := f.h.reviews.AnsweredIn(ctx, teamID)
+	if err != nil {
+		return nil, err
+	}
+	items = append(items, server.ReviewItems(answered)...)
 	news, err := f.h.enforcer.News(ctx, teamID)
 	if err != nil {
 		return nil, err
@@ -70,7 +75,13 @@ func (f inboxFeed) Items(ctx context.Context, teamID string) ([]notify.Item, err
 		if it.StartedBy != "" {
 			n.Owners = append(n.Owners, it.StartedBy)
 		}
+		if n.OnlyFor = it.OnlyFor; n.OnlyFor != "" {
+			n.Owners = []string{it.OnlyFor}
+		}
 		if w.Private {
+			if n.OnlyFor != "" && n.OnlyFor != w.CreatedBy {
+				continue
+			}
 			n.OnlyFor = w.CreatedBy
 		}
 		if it.Kind == sessions.InboxBudget {

@@ -401,18 +401,93 @@ func (e CommandState) Valid() bool {
 	}
 }
 
+// Defines values for CommentAnsweredKind.
+const (
+	CommentAnsweredKindCommit   CommentAnsweredKind = "commit"
+	CommentAnsweredKindSnapshot CommentAnsweredKind = "snapshot"
+	CommentAnsweredKindTurn     CommentAnsweredKind = "turn"
+)
+
+// Valid indicates whether the value is a known member of the CommentAnsweredKind enum.
+func (e CommentAnsweredKind) Valid() bool {
+	switch e {
+	case CommentAnsweredKindCommit:
+		return true
+	case CommentAnsweredKindSnapshot:
+		return true
+	case CommentAnsweredKindTurn:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CommentSide.
+const (
+	CommentSideNew CommentSide = "new"
+	CommentSideOld CommentSide = "old"
+)
+
+// Valid indicates whether the value is a known member of the CommentSide enum.
+func (e CommentSide) Valid() bool {
+	switch e {
+	case CommentSideNew:
+		return true
+	case CommentSideOld:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CommentState.
+const (
+	CommentStateOpen     CommentState = "open"
+	CommentStateResolved CommentState = "resolved"
+)
+
+// Valid indicates whether the value is a known member of the CommentState enum.
+func (e CommentState) Valid() bool {
+	switch e {
+	case CommentStateOpen:
+		return true
+	case CommentStateResolved:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CommentEditState.
+const (
+	CommentEditStateOpen     CommentEditState = "open"
+	CommentEditStateResolved CommentEditState = "resolved"
+)
+
+// Valid indicates whether the value is a known member of the CommentEditState enum.
+func (e CommentEditState) Valid() bool {
+	switch e {
+	case CommentEditStateOpen:
+		return true
+	case CommentEditStateResolved:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CompareHitSide.
 const (
-	New CompareHitSide = "new"
-	Old CompareHitSide = "old"
+	CompareHitSideNew CompareHitSide = "new"
+	CompareHitSideOld CompareHitSide = "old"
 )
 
 // Valid indicates whether the value is a known member of the CompareHitSide enum.
 func (e CompareHitSide) Valid() bool {
 	switch e {
-	case New:
+	case CompareHitSideNew:
 		return true
-	case Old:
+	case CompareHitSideOld:
 		return true
 	default:
 		return false
@@ -599,6 +674,30 @@ func (e DiscrepancyKeyMeter) Valid() bool {
 	case DiscrepancyKeyMeterMibSeconds:
 		return true
 	case DiscrepancyKeyMeterVcpuSeconds:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DraftEditVerdict.
+const (
+	DraftEditVerdictApprove DraftEditVerdict = "approve"
+	DraftEditVerdictChanges DraftEditVerdict = "changes"
+	DraftEditVerdictComment DraftEditVerdict = "comment"
+	DraftEditVerdictEmpty   DraftEditVerdict = ""
+)
+
+// Valid indicates whether the value is a known member of the DraftEditVerdict enum.
+func (e DraftEditVerdict) Valid() bool {
+	switch e {
+	case DraftEditVerdictApprove:
+		return true
+	case DraftEditVerdictChanges:
+		return true
+	case DraftEditVerdictComment:
+		return true
+	case DraftEditVerdictEmpty:
 		return true
 	default:
 		return false
@@ -842,6 +941,7 @@ const (
 	InboxItemKindFailed   InboxItemKind = "failed"
 	InboxItemKindFinished InboxItemKind = "finished"
 	InboxItemKindQuestion InboxItemKind = "question"
+	InboxItemKindReview   InboxItemKind = "review"
 	InboxItemKindStuck    InboxItemKind = "stuck"
 )
 
@@ -855,6 +955,8 @@ func (e InboxItemKind) Valid() bool {
 	case InboxItemKindFinished:
 		return true
 	case InboxItemKindQuestion:
+		return true
+	case InboxItemKindReview:
 		return true
 	case InboxItemKindStuck:
 		return true
@@ -1028,6 +1130,24 @@ func (e NetworkNameFrom) Valid() bool {
 	}
 }
 
+// Defines values for NewCommentSide.
+const (
+	NewCommentSideNew NewCommentSide = "new"
+	NewCommentSideOld NewCommentSide = "old"
+)
+
+// Valid indicates whether the value is a known member of the NewCommentSide enum.
+func (e NewCommentSide) Valid() bool {
+	switch e {
+	case NewCommentSideNew:
+		return true
+	case NewCommentSideOld:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NewRunnerMode.
 const (
 	NewRunnerModeBubblewrap NewRunnerMode = "bubblewrap"
@@ -1157,6 +1277,7 @@ const (
 	NotifyKindFailed   NotifyKind = "failed"
 	NotifyKindFinished NotifyKind = "finished"
 	NotifyKindQuestion NotifyKind = "question"
+	NotifyKindReview   NotifyKind = "review"
 	NotifyKindStuck    NotifyKind = "stuck"
 )
 
@@ -1170,6 +1291,8 @@ func (e NotifyKind) Valid() bool {
 	case NotifyKindFinished:
 		return true
 	case NotifyKindQuestion:
+		return true
+	case NotifyKindReview:
 		return true
 	case NotifyKindStuck:
 		return true
@@ -1421,6 +1544,81 @@ func (e RefusedHostReason) Valid() bool {
 	case PrivateAddress:
 		return true
 	case Unresolved:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReviewVerdict.
+const (
+	ReviewVerdictApprove ReviewVerdict = "approve"
+	ReviewVerdictChanges ReviewVerdict = "changes"
+	ReviewVerdictComment ReviewVerdict = "comment"
+	ReviewVerdictEmpty   ReviewVerdict = ""
+)
+
+// Valid indicates whether the value is a known member of the ReviewVerdict enum.
+func (e ReviewVerdict) Valid() bool {
+	switch e {
+	case ReviewVerdictApprove:
+		return true
+	case ReviewVerdictChanges:
+		return true
+	case ReviewVerdictComment:
+		return true
+	case ReviewVerdictEmpty:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReviewState.
+const (
+	ReviewStateCancelled ReviewState = "cancelled"
+	ReviewStateDraft     ReviewState = "draft"
+	ReviewStateFailed    ReviewState = "failed"
+	ReviewStateQueued    ReviewState = "queued"
+	ReviewStateSent      ReviewState = "sent"
+)
+
+// Valid indicates whether the value is a known member of the ReviewState enum.
+func (e ReviewState) Valid() bool {
+	switch e {
+	case ReviewStateCancelled:
+		return true
+	case ReviewStateDraft:
+		return true
+	case ReviewStateFailed:
+		return true
+	case ReviewStateQueued:
+		return true
+	case ReviewStateSent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReviewSummaryState.
+const (
+	ReviewSummaryStateApproved ReviewSummaryState = "approved"
+	ReviewSummaryStateChanges  ReviewSummaryState = "changes"
+	ReviewSummaryStateNone     ReviewSummaryState = "none"
+	ReviewSummaryStateStale    ReviewSummaryState = "stale"
+)
+
+// Valid indicates whether the value is a known member of the ReviewSummaryState enum.
+func (e ReviewSummaryState) Valid() bool {
+	switch e {
+	case ReviewSummaryStateApproved:
+		return true
+	case ReviewSummaryStateChanges:
+		return true
+	case ReviewSummaryStateNone:
+		return true
+	case ReviewSummaryStateStale:
 		return true
 	default:
 		return false
@@ -2015,6 +2213,27 @@ func (e UsageForecastBasis) Valid() bool {
 	case SinceFirst:
 		return true
 	case Today:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Verdict.
+const (
+	VerdictApprove Verdict = "approve"
+	VerdictChanges Verdict = "changes"
+	VerdictComment Verdict = "comment"
+)
+
+// Valid indicates whether the value is a known member of the Verdict enum.
+func (e Verdict) Valid() bool {
+	switch e {
+	case VerdictApprove:
+		return true
+	case VerdictChanges:
+		return true
+	case VerdictComment:
 		return true
 	default:
 		return false
@@ -3100,6 +3319,80 @@ type Command struct {
 // CommandState defines model for Command.State.
 type CommandState string
 
+// Comment defines model for Comment.
+type Comment struct {
+	After []string `json:"after"`
+
+	// Answered What changed the lines after the comment was sent
+	Answered *struct {
+		At int64 `json:"at"`
+
+		// Commit Empty where it is not committed
+		Commit string              `json:"commit"`
+		Kind   CommentAnsweredKind `json:"kind"`
+
+		// SnapshotId Empty when it is not kept any more
+		SnapshotId string `json:"snapshot_id"`
+		Title      string `json:"title"`
+	} `json:"answered"`
+	AuthorId   string `json:"author_id"`
+	AuthorName string `json:"author_name"`
+
+	// Before The lines before them
+	Before []string `json:"before"`
+	Body   string   `json:"body"`
+
+	// Commit Whose lines they are: a commit or a snapshot's
+	Commit    string `json:"commit"`
+	CreatedAt int64  `json:"created_at"`
+	EndLine   int    `json:"end_line"`
+	Id        string `json:"id"`
+
+	// Line The first line is 1; 0 is the whole file
+	Line int  `json:"line"`
+	Mine bool `json:"mine"`
+
+	// NowLine Their first line now, the nearest place when they are outdated
+	NowLine int `json:"now_line"`
+
+	// NowPath Where they are now; empty when the file is gone
+	NowPath string `json:"now_path"`
+
+	// Outdated They are no longer there as they were
+	Outdated bool   `json:"outdated"`
+	Path     string `json:"path"`
+
+	// Quoted The lines as they were
+	Quoted  string  `json:"quoted"`
+	ReplyTo *string `json:"reply_to"`
+
+	// ResolvedBy Who resolved it
+	ResolvedBy  *string      `json:"resolved_by"`
+	ReviewId    string       `json:"review_id"`
+	Side        CommentSide  `json:"side"`
+	State       CommentState `json:"state"`
+	UpdatedAt   int64        `json:"updated_at"`
+	WorkspaceId string       `json:"workspace_id"`
+}
+
+// CommentAnsweredKind defines model for Comment.Answered.Kind.
+type CommentAnsweredKind string
+
+// CommentSide defines model for Comment.Side.
+type CommentSide string
+
+// CommentState defines model for Comment.State.
+type CommentState string
+
+// CommentEdit defines model for CommentEdit.
+type CommentEdit struct {
+	Body  *string           `json:"body,omitempty"`
+	State *CommentEditState `json:"state,omitempty"`
+}
+
+// CommentEditState defines model for CommentEdit.State.
+type CommentEditState string
+
 // Commit defines model for Commit.
 type Commit struct {
 	At      int64   `json:"at"`
@@ -3383,6 +3676,15 @@ type DiscrepancyKey struct {
 
 // DiscrepancyKeyMeter defines model for DiscrepancyKey.Meter.
 type DiscrepancyKeyMeter string
+
+// DraftEdit defines model for DraftEdit.
+type DraftEdit struct {
+	Body    string            `json:"body"`
+	Verdict *DraftEditVerdict `json:"verdict,omitempty"`
+}
+
+// DraftEditVerdict defines model for DraftEdit.Verdict.
+type DraftEditVerdict string
 
 // E2BSettings defines model for E2BSettings.
 type E2BSettings struct {
@@ -4571,6 +4873,26 @@ type NewAttempt struct {
 	RunnerId *string `json:"runner_id,omitempty"`
 }
 
+// NewComment defines model for NewComment.
+type NewComment struct {
+	Body    string `json:"body"`
+	EndLine *int   `json:"end_line,omitempty"`
+
+	// Line 0 is the whole file
+	Line *int `json:"line,omitempty"`
+
+	// Path Not of a reply
+	Path    *string `json:"path,omitempty"`
+	ReplyTo *string `json:"reply_to,omitempty"`
+
+	// Revision Of the side that was read: base, head, now, a snapshot's id or a commit. Its lines are quoted, whatever they are by now
+	Revision *string         `json:"revision,omitempty"`
+	Side     *NewCommentSide `json:"side,omitempty"`
+}
+
+// NewCommentSide defines model for NewComment.Side.
+type NewCommentSide string
+
 // NewImageBuild defines model for NewImageBuild.
 type NewImageBuild struct {
 	// Source Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen
@@ -4901,6 +5223,9 @@ type NotificationRules struct {
 
 	// Question About whose work; mine is what you started
 	Question *NotifyScope `json:"question,omitempty"`
+
+	// Review An agent has worked on a review of yours; all is the same as mine
+	Review *NotifyScope `json:"review,omitempty"`
 
 	// Stuck About whose work; mine is what you started
 	Stuck *NotifyScope `json:"stuck,omitempty"`
@@ -5700,6 +6025,85 @@ type ResourceLimits struct {
 	WallMinutes *int64 `json:"wall_minutes,omitempty"`
 }
 
+// Review defines model for Review.
+type Review struct {
+	AuthorId   string `json:"author_id"`
+	AuthorName string `json:"author_name"`
+	Body       string `json:"body"`
+
+	// ChangedSince Files that changed since the newest verdict; null of other reviews, or when nobody can say
+	ChangedSince *int      `json:"changed_since"`
+	Comments     []Comment `json:"comments"`
+	CreatedAt    int64     `json:"created_at"`
+
+	// From The commit that was compared with
+	From string `json:"from"`
+
+	// Id Empty for a draft without anything in it
+	Id   string `json:"id"`
+	Mine bool   `json:"mine"`
+
+	// PromptId What it is in the agent's queue
+	PromptId *string `json:"prompt_id"`
+
+	// Reason Why it failed
+	Reason string `json:"reason"`
+
+	// Revision What was read: a snapshot's id or a commit
+	Revision string `json:"revision"`
+	SentAt   *int64 `json:"sent_at"`
+
+	// SessionId The agent it was sent to
+	SessionId *string     `json:"session_id"`
+	State     ReviewState `json:"state"`
+
+	// Tree Git's name of the files that were read; a verdict is for these
+	Tree      string `json:"tree"`
+	UpdatedAt int64  `json:"updated_at"`
+
+	// Verdict Empty while a draft has none
+	Verdict ReviewVerdict `json:"verdict"`
+
+	// Waits Why the agent does not have it yet
+	Waits       string `json:"waits"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// ReviewVerdict Empty while a draft has none
+type ReviewVerdict string
+
+// ReviewList defines model for ReviewList.
+type ReviewList struct {
+	Items      []Review `json:"items"`
+	NextCursor *string  `json:"next_cursor"`
+
+	// Standing What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
+	Standing ReviewSummary `json:"standing"`
+}
+
+// ReviewState defines model for ReviewState.
+type ReviewState string
+
+// ReviewSummary What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
+type ReviewSummary struct {
+	Approved   bool    `json:"approved"`
+	ApprovedBy *string `json:"approved_by"`
+	At         *int64  `json:"at"`
+
+	// ByName Whose verdict the state is
+	ByName string `json:"by_name"`
+
+	// Drafts Comments in your draft
+	Drafts int `json:"drafts"`
+
+	// OpenComments Sent and not resolved
+	OpenComments int                `json:"open_comments"`
+	State        ReviewSummaryState `json:"state"`
+}
+
+// ReviewSummaryState defines model for ReviewSummary.State.
+type ReviewSummaryState string
+
 // Revision defines model for Revision.
 type Revision struct {
 	At int64 `json:"at"`
@@ -6308,6 +6712,22 @@ type SecretSession struct {
 	WorkspaceId   string `json:"workspace_id"`
 	WorkspaceKey  string `json:"workspace_key"`
 	WorkspaceName string `json:"workspace_name"`
+}
+
+// SendReview defines model for SendReview.
+type SendReview struct {
+	// Body The draft's when it is left out
+	Body *string `json:"body,omitempty"`
+
+	// From What you compared with
+	From *string `json:"from,omitempty"`
+
+	// Revision What you read; an approval is for exactly this
+	Revision *string `json:"revision,omitempty"`
+
+	// SessionId The agent's; null: for people alone
+	SessionId *string `json:"session_id,omitempty"`
+	Verdict   Verdict `json:"verdict"`
 }
 
 // Session defines model for Session.
@@ -7037,6 +7457,26 @@ type UserQuota struct {
 	User     Person    `json:"user"`
 }
 
+// Verdict defines model for Verdict.
+type Verdict string
+
+// ViewedEdit defines model for ViewedEdit.
+type ViewedEdit struct {
+	// Mark What the comparison says of the file; another one later means it is to be viewed again
+	Mark   *string `json:"mark,omitempty"`
+	Path   string  `json:"path"`
+	Viewed bool    `json:"viewed"`
+}
+
+// ViewedList defines model for ViewedList.
+type ViewedList struct {
+	Items []struct {
+		Mark string `json:"mark"`
+		Path string `json:"path"`
+	} `json:"items"`
+	NextCursor *string `json:"next_cursor"`
+}
+
 // WatchLink defines model for WatchLink.
 type WatchLink struct {
 	CreatedAt  int64  `json:"created_at"`
@@ -7164,7 +7604,7 @@ type WebhookDelivery struct {
 	Id         string `json:"id"`
 	ItemId     string `json:"item_id"`
 
-	// Kind question, failed, stuck, finished or ping
+	// Kind question, failed, stuck, finished, review, budget or ping
 	Kind   string               `json:"kind"`
 	NextAt *int64               `json:"next_at"`
 	State  WebhookDeliveryState `json:"state"`
@@ -7242,6 +7682,9 @@ type Workspace struct {
 	Private     bool   `json:"private"`
 	ProjectId   string `json:"project_id"`
 	ProjectName string `json:"project_name"`
+
+	// Review What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
+	Review *ReviewSummary `json:"review,omitempty"`
 
 	// RunId The run it is an attempt of
 	RunId *string `json:"run_id,omitempty"`
@@ -8029,6 +8472,16 @@ type AttachReportParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// CreateCommentParams defines parameters for CreateComment.
+type CreateCommentParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// SendReviewParams defines parameters for SendReview.
+type SendReviewParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // SearchHistoryParams defines parameters for SearchHistory.
 type SearchHistoryParams struct {
 	Q string `form:"q" json:"q"`
@@ -8181,6 +8634,9 @@ type BuildImageJSONRequestBody = NewImageBuild
 // UpdatePromptJSONRequestBody defines body for UpdatePrompt for application/json ContentType.
 type UpdatePromptJSONRequestBody = PromptEdit
 
+// UpdateCommentJSONRequestBody defines body for UpdateComment for application/json ContentType.
+type UpdateCommentJSONRequestBody = CommentEdit
+
 // EnrolRunnerJSONRequestBody defines body for EnrolRunner for application/json ContentType.
 type EnrolRunnerJSONRequestBody = RunnerEnrol
 
@@ -8298,11 +8754,23 @@ type MergeWorkspaceJSONRequestBody = MergeRequest
 // AllowHostJSONRequestBody defines body for AllowHost for application/json ContentType.
 type AllowHostJSONRequestBody = AllowedHost
 
+// WriteDraftJSONRequestBody defines body for WriteDraft for application/json ContentType.
+type WriteDraftJSONRequestBody = DraftEdit
+
+// CreateCommentJSONRequestBody defines body for CreateComment for application/json ContentType.
+type CreateCommentJSONRequestBody = NewComment
+
+// SendReviewJSONRequestBody defines body for SendReview for application/json ContentType.
+type SendReviewJSONRequestBody = SendReview
+
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = NewSession
 
 // CreateSnapshotJSONRequestBody defines body for CreateSnapshot for application/json ContentType.
 type CreateSnapshotJSONRequestBody = NewSnapshot
+
+// SetViewedJSONRequestBody defines body for SetViewed for application/json ContentType.
+type SetViewedJSONRequestBody = ViewedEdit
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -8663,6 +9131,15 @@ type ServerInterface interface {
 	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
 	// (PATCH /prompts/{id})
 	UpdatePrompt(ctx echo.Context, id Id) error
+	// DeleteComment Take a comment out of your draft
+	// (DELETE /review-comments/{id})
+	DeleteComment(ctx echo.Context, id Id) error
+	// UpdateComment Change a comment of your draft, or resolve or open again one that was sent
+	// (PATCH /review-comments/{id})
+	UpdateComment(ctx echo.Context, id Id) error
+	// CancelReview Make a review the agent does not have your draft again
+	// (POST /reviews/{id}/cancel)
+	CancelReview(ctx echo.Context, id Id) error
 	// RevokeRunnerToken Revoke a token; machines it enrolled stay
 	// (DELETE /runner-tokens/{id})
 	RevokeRunnerToken(ctx echo.Context, id Id) error
@@ -9065,6 +9542,24 @@ type ServerInterface interface {
 	// RetryWorkspace Try a failed creation again
 	// (POST /workspaces/{id}/retry)
 	RetryWorkspace(ctx echo.Context, id Id) error
+	// DeleteDraft Throw your draft away; POST /reviews/{id}/cancel brings it back
+	// (DELETE /workspaces/{id}/review)
+	DeleteDraft(ctx echo.Context, id Id) error
+	// GetDraft Your draft, an empty one without an id when you have none
+	// (GET /workspaces/{id}/review)
+	GetDraft(ctx echo.Context, id Id) error
+	// WriteDraft Keep what you have written for the whole review so far
+	// (PUT /workspaces/{id}/review)
+	WriteDraft(ctx echo.Context, id Id) error
+	// CreateComment Put a comment into your draft
+	// (POST /workspaces/{id}/review/comments)
+	CreateComment(ctx echo.Context, id Id, params CreateCommentParams) error
+	// SendReview Send your draft as one review, to people and, where one is named, to an agent
+	// (POST /workspaces/{id}/review/send)
+	SendReview(ctx echo.Context, id Id, params SendReviewParams) error
+	// ListReviews What people said of the workspace's changes, oldest first, comments and all
+	// (GET /workspaces/{id}/reviews)
+	ListReviews(ctx echo.Context, id Id) error
 	// GetSandbox The live place of the workspace
 	// (GET /workspaces/{id}/sandbox)
 	GetSandbox(ctx echo.Context, id Id) error
@@ -9092,6 +9587,12 @@ type ServerInterface interface {
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx echo.Context, id Id, params ListTreeParams) error
+	// ListViewed The files you have marked as viewed, as they were then
+	// (GET /workspaces/{id}/viewed)
+	ListViewed(ctx echo.Context, id Id) error
+	// SetViewed Mark a file as viewed as it is, or take the mark off
+	// (PUT /workspaces/{id}/viewed)
+	SetViewed(ctx echo.Context, id Id) error
 	// WakeSandbox Start or resume the sandbox
 	// (POST /workspaces/{id}/wake)
 	WakeSandbox(ctx echo.Context, id Id) error
@@ -10860,6 +11361,54 @@ func (w *ServerInterfaceWrapper) UpdatePrompt(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.UpdatePrompt(ctx, id)
+	return err
+}
+
+// DeleteComment converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteComment(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteComment(ctx, id)
+	return err
+}
+
+// UpdateComment converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateComment(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateComment(ctx, id)
+	return err
+}
+
+// CancelReview converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelReview(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelReview(ctx, id)
 	return err
 }
 
@@ -13981,6 +14530,142 @@ func (w *ServerInterfaceWrapper) RetryWorkspace(ctx echo.Context) error {
 	return err
 }
 
+// DeleteDraft converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteDraft(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteDraft(ctx, id)
+	return err
+}
+
+// GetDraft converts echo context to params.
+func (w *ServerInterfaceWrapper) GetDraft(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetDraft(ctx, id)
+	return err
+}
+
+// WriteDraft converts echo context to params.
+func (w *ServerInterfaceWrapper) WriteDraft(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.WriteDraft(ctx, id)
+	return err
+}
+
+// CreateComment converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateComment(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateCommentParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateComment(ctx, id, params)
+	return err
+}
+
+// SendReview converts echo context to params.
+func (w *ServerInterfaceWrapper) SendReview(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SendReviewParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SendReview(ctx, id, params)
+	return err
+}
+
+// ListReviews converts echo context to params.
+func (w *ServerInterfaceWrapper) ListReviews(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListReviews(ctx, id)
+	return err
+}
+
 // GetSandbox converts echo context to params.
 func (w *ServerInterfaceWrapper) GetSandbox(ctx echo.Context) error {
 	var err error
@@ -14215,6 +14900,38 @@ func (w *ServerInterfaceWrapper) ListTree(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListTree(ctx, id, params)
+	return err
+}
+
+// ListViewed converts echo context to params.
+func (w *ServerInterfaceWrapper) ListViewed(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListViewed(ctx, id)
+	return err
+}
+
+// SetViewed converts echo context to params.
+func (w *ServerInterfaceWrapper) SetViewed(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SetViewed(ctx, id)
 	return err
 }
 
@@ -14457,6 +15174,17 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/archive", wrapper.ArchiveWorkspace, options.OperationMiddlewares["archiveWorkspace"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/restore", wrapper.RestoreWorkspace, options.OperationMiddlewares["restoreWorkspace"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/activity", wrapper.ListActivity, options.OperationMiddlewares["listActivity"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/viewed", wrapper.ListViewed, options.OperationMiddlewares["listViewed"]...)
+	router.PUT(options.BaseURL+"/workspaces/:id/viewed", wrapper.SetViewed, options.OperationMiddlewares["setViewed"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/reviews", wrapper.ListReviews, options.OperationMiddlewares["listReviews"]...)
+	router.DELETE(options.BaseURL+"/workspaces/:id/review", wrapper.DeleteDraft, options.OperationMiddlewares["deleteDraft"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/review", wrapper.GetDraft, options.OperationMiddlewares["getDraft"]...)
+	router.PUT(options.BaseURL+"/workspaces/:id/review", wrapper.WriteDraft, options.OperationMiddlewares["writeDraft"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/review/comments", wrapper.CreateComment, options.OperationMiddlewares["createComment"]...)
+	router.DELETE(options.BaseURL+"/review-comments/:id", wrapper.DeleteComment, options.OperationMiddlewares["deleteComment"]...)
+	router.PATCH(options.BaseURL+"/review-comments/:id", wrapper.UpdateComment, options.OperationMiddlewares["updateComment"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/review/send", wrapper.SendReview, options.OperationMiddlewares["sendReview"]...)
+	router.POST(options.BaseURL+"/reviews/:id/cancel", wrapper.CancelReview, options.OperationMiddlewares["cancelReview"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/search", wrapper.SearchHistory, options.OperationMiddlewares["searchHistory"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/changes", wrapper.GetChanges, options.OperationMiddlewares["getChanges"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/sync", wrapper.GetSync, options.OperationMiddlewares["getSync"]...)
@@ -19103,6 +19831,118 @@ type UpdatePromptdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response UpdatePromptdefaultApplicationProblemPlusJSONResponse) VisitUpdatePromptResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteCommentRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteCommentResponseObject interface {
+	VisitDeleteCommentResponse(w http.ResponseWriter) error
+}
+
+type DeleteComment204Response struct {
+}
+
+func (response DeleteComment204Response) VisitDeleteCommentResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteCommentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteCommentdefaultApplicationProblemPlusJSONResponse) VisitDeleteCommentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCommentRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateCommentJSONRequestBody
+}
+
+type UpdateCommentResponseObject interface {
+	VisitUpdateCommentResponse(w http.ResponseWriter) error
+}
+
+type UpdateComment200JSONResponse Comment
+
+func (response UpdateComment200JSONResponse) VisitUpdateCommentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateCommentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateCommentdefaultApplicationProblemPlusJSONResponse) VisitUpdateCommentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelReviewRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type CancelReviewResponseObject interface {
+	VisitCancelReviewResponse(w http.ResponseWriter) error
+}
+
+type CancelReview200JSONResponse Review
+
+func (response CancelReview200JSONResponse) VisitCancelReviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelReviewdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CancelReviewdefaultApplicationProblemPlusJSONResponse) VisitCancelReviewResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -24591,6 +25431,245 @@ func (response RetryWorkspacedefaultApplicationProblemPlusJSONResponse) VisitRet
 	return err
 }
 
+type DeleteDraftRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteDraftResponseObject interface {
+	VisitDeleteDraftResponse(w http.ResponseWriter) error
+}
+
+type DeleteDraft200JSONResponse Review
+
+func (response DeleteDraft200JSONResponse) VisitDeleteDraftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteDraftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteDraftdefaultApplicationProblemPlusJSONResponse) VisitDeleteDraftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDraftRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetDraftResponseObject interface {
+	VisitGetDraftResponse(w http.ResponseWriter) error
+}
+
+type GetDraft200JSONResponse Review
+
+func (response GetDraft200JSONResponse) VisitGetDraftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDraftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetDraftdefaultApplicationProblemPlusJSONResponse) VisitGetDraftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WriteDraftRequestObject struct {
+	Id   Id `json:"id"`
+	Body *WriteDraftJSONRequestBody
+}
+
+type WriteDraftResponseObject interface {
+	VisitWriteDraftResponse(w http.ResponseWriter) error
+}
+
+type WriteDraft200JSONResponse Review
+
+func (response WriteDraft200JSONResponse) VisitWriteDraftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type WriteDraftdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response WriteDraftdefaultApplicationProblemPlusJSONResponse) VisitWriteDraftResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCommentRequestObject struct {
+	Id     Id `json:"id"`
+	Params CreateCommentParams
+	Body   *CreateCommentJSONRequestBody
+}
+
+type CreateCommentResponseObject interface {
+	VisitCreateCommentResponse(w http.ResponseWriter) error
+}
+
+type CreateComment201JSONResponse Comment
+
+func (response CreateComment201JSONResponse) VisitCreateCommentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateCommentdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CreateCommentdefaultApplicationProblemPlusJSONResponse) VisitCreateCommentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendReviewRequestObject struct {
+	Id     Id `json:"id"`
+	Params SendReviewParams
+	Body   *SendReviewJSONRequestBody
+}
+
+type SendReviewResponseObject interface {
+	VisitSendReviewResponse(w http.ResponseWriter) error
+}
+
+type SendReview201JSONResponse Review
+
+func (response SendReview201JSONResponse) VisitSendReviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendReviewdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SendReviewdefaultApplicationProblemPlusJSONResponse) VisitSendReviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReviewsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListReviewsResponseObject interface {
+	VisitListReviewsResponse(w http.ResponseWriter) error
+}
+
+type ListReviews200JSONResponse ReviewList
+
+func (response ListReviews200JSONResponse) VisitListReviewsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReviewsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListReviewsdefaultApplicationProblemPlusJSONResponse) VisitListReviewsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetSandboxRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -24937,6 +26016,79 @@ type ListTreedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListTreedefaultApplicationProblemPlusJSONResponse) VisitListTreeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListViewedRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListViewedResponseObject interface {
+	VisitListViewedResponse(w http.ResponseWriter) error
+}
+
+type ListViewed200JSONResponse ViewedList
+
+func (response ListViewed200JSONResponse) VisitListViewedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListVieweddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListVieweddefaultApplicationProblemPlusJSONResponse) VisitListViewedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SetViewedRequestObject struct {
+	Id   Id `json:"id"`
+	Body *SetViewedJSONRequestBody
+}
+
+type SetViewedResponseObject interface {
+	VisitSetViewedResponse(w http.ResponseWriter) error
+}
+
+type SetViewed204Response struct {
+}
+
+func (response SetViewed204Response) VisitSetViewedResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type SetVieweddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response SetVieweddefaultApplicationProblemPlusJSONResponse) VisitSetViewedResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -25346,6 +26498,15 @@ type StrictServerInterface interface {
 	// UpdatePrompt Change a queued prompt, its place, or send it now; send a failed one again
 	// (PATCH /prompts/{id})
 	UpdatePrompt(ctx context.Context, request UpdatePromptRequestObject) (UpdatePromptResponseObject, error)
+	// DeleteComment Take a comment out of your draft
+	// (DELETE /review-comments/{id})
+	DeleteComment(ctx context.Context, request DeleteCommentRequestObject) (DeleteCommentResponseObject, error)
+	// UpdateComment Change a comment of your draft, or resolve or open again one that was sent
+	// (PATCH /review-comments/{id})
+	UpdateComment(ctx context.Context, request UpdateCommentRequestObject) (UpdateCommentResponseObject, error)
+	// CancelReview Make a review the agent does not have your draft again
+	// (POST /reviews/{id}/cancel)
+	CancelReview(ctx context.Context, request CancelReviewRequestObject) (CancelReviewResponseObject, error)
 	// RevokeRunnerToken Revoke a token; machines it enrolled stay
 	// (DELETE /runner-tokens/{id})
 	RevokeRunnerToken(ctx context.Context, request RevokeRunnerTokenRequestObject) (RevokeRunnerTokenResponseObject, error)
@@ -25748,6 +26909,24 @@ type StrictServerInterface interface {
 	// RetryWorkspace Try a failed creation again
 	// (POST /workspaces/{id}/retry)
 	RetryWorkspace(ctx context.Context, request RetryWorkspaceRequestObject) (RetryWorkspaceResponseObject, error)
+	// DeleteDraft Throw your draft away; POST /reviews/{id}/cancel brings it back
+	// (DELETE /workspaces/{id}/review)
+	DeleteDraft(ctx context.Context, request DeleteDraftRequestObject) (DeleteDraftResponseObject, error)
+	// GetDraft Your draft, an empty one without an id when you have none
+	// (GET /workspaces/{id}/review)
+	GetDraft(ctx context.Context, request GetDraftRequestObject) (GetDraftResponseObject, error)
+	// WriteDraft Keep what you have written for the whole review so far
+	// (PUT /workspaces/{id}/review)
+	WriteDraft(ctx context.Context, request WriteDraftRequestObject) (WriteDraftResponseObject, error)
+	// CreateComment Put a comment into your draft
+	// (POST /workspaces/{id}/review/comments)
+	CreateComment(ctx context.Context, request CreateCommentRequestObject) (CreateCommentResponseObject, error)
+	// SendReview Send your draft as one review, to people and, where one is named, to an agent
+	// (POST /workspaces/{id}/review/send)
+	SendReview(ctx context.Context, request SendReviewRequestObject) (SendReviewResponseObject, error)
+	// ListReviews What people said of the workspace's changes, oldest first, comments and all
+	// (GET /workspaces/{id}/reviews)
+	ListReviews(ctx context.Context, request ListReviewsRequestObject) (ListReviewsResponseObject, error)
 	// GetSandbox The live place of the workspace
 	// (GET /workspaces/{id}/sandbox)
 	GetSandbox(ctx context.Context, request GetSandboxRequestObject) (GetSandboxResponseObject, error)
@@ -25775,6 +26954,12 @@ type StrictServerInterface interface {
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx context.Context, request ListTreeRequestObject) (ListTreeResponseObject, error)
+	// ListViewed The files you have marked as viewed, as they were then
+	// (GET /workspaces/{id}/viewed)
+	ListViewed(ctx context.Context, request ListViewedRequestObject) (ListViewedResponseObject, error)
+	// SetViewed Mark a file as viewed as it is, or take the mark off
+	// (PUT /workspaces/{id}/viewed)
+	SetViewed(ctx context.Context, request SetViewedRequestObject) (SetViewedResponseObject, error)
 	// WakeSandbox Start or resume the sandbox
 	// (POST /workspaces/{id}/wake)
 	WakeSandbox(ctx context.Context, request WakeSandboxRequestObject) (WakeSandboxResponseObject, error)
@@ -29571,6 +30756,104 @@ func (sh *strictHandler) UpdatePrompt(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(UpdatePromptResponseObject); ok {
 		return validResponse.VisitUpdatePromptResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteComment operation middleware
+func (sh *strictHandler) DeleteComment(ctx echo.Context, id Id) error {
+	var request DeleteCommentRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteComment(ctx.Request().Context(), request.(DeleteCommentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteComment")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteCommentResponseObject); ok {
+		return validResponse.VisitDeleteCommentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateComment operation middleware
+func (sh *strictHandler) UpdateComment(ctx echo.Context, id Id) error {
+	var request UpdateCommentRequestObject
+
+	request.Id = id
+
+	var body UpdateCommentJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateComment(ctx.Request().Context(), request.(UpdateCommentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateComment")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateCommentResponseObject); ok {
+		return validResponse.VisitUpdateCommentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelReview operation middleware
+func (sh *strictHandler) CancelReview(ctx echo.Context, id Id) error {
+	var request CancelReviewRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelReview(ctx.Request().Context(), request.(CancelReviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelReview")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelReviewResponseObject); ok {
+		return validResponse.VisitCancelReviewResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -33867,6 +35150,227 @@ func (sh *strictHandler) RetryWorkspace(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// DeleteDraft operation middleware
+func (sh *strictHandler) DeleteDraft(ctx echo.Context, id Id) error {
+	var request DeleteDraftRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteDraft(ctx.Request().Context(), request.(DeleteDraftRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteDraft")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteDraftResponseObject); ok {
+		return validResponse.VisitDeleteDraftResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetDraft operation middleware
+func (sh *strictHandler) GetDraft(ctx echo.Context, id Id) error {
+	var request GetDraftRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetDraft(ctx.Request().Context(), request.(GetDraftRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetDraft")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetDraftResponseObject); ok {
+		return validResponse.VisitGetDraftResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// WriteDraft operation middleware
+func (sh *strictHandler) WriteDraft(ctx echo.Context, id Id) error {
+	var request WriteDraftRequestObject
+
+	request.Id = id
+
+	var body WriteDraftJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.WriteDraft(ctx.Request().Context(), request.(WriteDraftRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "WriteDraft")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(WriteDraftResponseObject); ok {
+		return validResponse.VisitWriteDraftResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CreateComment operation middleware
+func (sh *strictHandler) CreateComment(ctx echo.Context, id Id, params CreateCommentParams) error {
+	var request CreateCommentRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body CreateCommentJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateComment(ctx.Request().Context(), request.(CreateCommentRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateComment")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CreateCommentResponseObject); ok {
+		return validResponse.VisitCreateCommentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SendReview operation middleware
+func (sh *strictHandler) SendReview(ctx echo.Context, id Id, params SendReviewParams) error {
+	var request SendReviewRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body SendReviewJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SendReview(ctx.Request().Context(), request.(SendReviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SendReview")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SendReviewResponseObject); ok {
+		return validResponse.VisitSendReviewResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListReviews operation middleware
+func (sh *strictHandler) ListReviews(ctx echo.Context, id Id) error {
+	var request ListReviewsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReviews(ctx.Request().Context(), request.(ListReviewsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReviews")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListReviewsResponseObject); ok {
+		return validResponse.VisitListReviewsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetSandbox operation middleware
 func (sh *strictHandler) GetSandbox(ctx echo.Context, id Id) error {
 	var request GetSandboxRequestObject
@@ -34136,6 +35640,79 @@ func (sh *strictHandler) ListTree(ctx echo.Context, id Id, params ListTreeParams
 		return err
 	} else if validResponse, ok := response.(ListTreeResponseObject); ok {
 		return validResponse.VisitListTreeResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListViewed operation middleware
+func (sh *strictHandler) ListViewed(ctx echo.Context, id Id) error {
+	var request ListViewedRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListViewed(ctx.Request().Context(), request.(ListViewedRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListViewed")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListViewedResponseObject); ok {
+		return validResponse.VisitListViewedResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SetViewed operation middleware
+func (sh *strictHandler) SetViewed(ctx echo.Context, id Id) error {
+	var request SetViewedRequestObject
+
+	request.Id = id
+
+	var body SetViewedJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SetViewed(ctx.Request().Context(), request.(SetViewedRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SetViewed")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SetViewedResponseObject); ok {
+		return validResponse.VisitSetViewedResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -168,6 +168,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [keys.inbox(team)];
     case "changes":
       return [...lists, keys.changes(workspace), keys.commits(workspace)];
+    case "reviews":
+      return [keys.reviews(workspace), keys.inbox(team), ...lists];
     case "activity":
       return [keys.activity(workspace)];
     case "sandbox":

@@ -30,6 +30,7 @@ export const keys = {
   activity: (id: string) => ["workspace", id, "activity"] as const,
   loss: (id: string) => ["workspace", id, "loss"] as const,
   costs: (id: string) => ["workspace", id, "costs"] as const,
+  reviews: (id: string) => ["workspace", id, "reviews"] as const,
   myQuotas: ["me", "quotas"] as const,
   sandbox: (id: string) => ["workspace", id, "sandbox"] as const,
   merge: (id: string, strategy: string, head: string) => ["workspace", id, "merge", strategy, head] as const,

@@ -1746,6 +1746,48 @@ export interface paths {
         patch: operations["updatePrompt"];
         trace?: never;
     };
+    "/review-comments/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Take a comment out of your draft */
+        delete: operations["deleteComment"];
+        options?: never;
+        head?: never;
+        /** Change a comment of your draft, or resolve or open again one that was sent */
+        patch: operations["updateComment"];
+        trace?: never;
+    };
+    "/reviews/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a review the agent does not have your draft again
+         * @description Also one that failed, that was cancelled, or that you threw away. Of a review that was sent it takes back the verdict alone.
+         */
+        post: operations["cancelReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/runner-tokens/{id}": {
         parameters: {
             query?: never;
@@ -4059,6 +4101,90 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Your draft, an empty one without an id when you have none */
+        get: operations["getDraft"];
+        /** Keep what you have written for the whole review so far */
+        put: operations["writeDraft"];
+        post?: never;
+        /** Throw your draft away; POST /reviews/{id}/cancel brings it back */
+        delete: operations["deleteDraft"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/review/comments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Put a comment into your draft */
+        post: operations["createComment"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/review/send": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send your draft as one review, to people and, where one is named, to an agent
+         * @description An agent that is busy gets it when it is idle; one that has ended is resumed. To approve takes the right to merge, to send to an agent the right to type to it.
+         */
+        post: operations["sendReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/reviews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What people said of the workspace's changes, oldest first, comments and all
+         * @description At most the newest 200. Drafts are not among them; of what was thrown away before it was sent only your own.
+         */
+        get: operations["listReviews"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/sandbox": {
         parameters: {
             query?: never;
@@ -4194,6 +4320,26 @@ export interface paths {
         /** Entries of a folder */
         get: operations["listTree"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/viewed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** The files you have marked as viewed, as they were then */
+        get: operations["listViewed"];
+        /** Mark a file as viewed as it is, or take the mark off */
+        put: operations["setViewed"];
         post?: never;
         delete?: never;
         options?: never;
@@ -4765,6 +4911,60 @@ export interface components {
             truncated: boolean;
             workspace_id: string;
         };
+        Comment: {
+            after: string[];
+            /** @description What changed the lines after the comment was sent */
+            answered: {
+                /** Format: int64 */
+                at: number;
+                /** @description Empty where it is not committed */
+                commit: string;
+                /** @enum {string} */
+                kind: "commit" | "turn" | "snapshot";
+                /** @description Empty when it is not kept any more */
+                snapshot_id: string;
+                title: string;
+            } | null;
+            author_id: string;
+            author_name: string;
+            /** @description The lines before them */
+            before: string[];
+            body: string;
+            /** @description Whose lines they are: a commit or a snapshot's */
+            commit: string;
+            /** Format: int64 */
+            created_at: number;
+            end_line: number;
+            id: string;
+            /** @description The first line is 1; 0 is the whole file */
+            line: number;
+            mine: boolean;
+            /** @description Their first line now, the nearest place when they are outdated */
+            now_line: number;
+            /** @description Where they are now; empty when the file is gone */
+            now_path: string;
+            /** @description They are no longer there as they were */
+            outdated: boolean;
+            path: string;
+            /** @description The lines as they were */
+            quoted: string;
+            reply_to: string | null;
+            /** @description Who resolved it */
+            resolved_by: string | null;
+            review_id: string;
+            /** @enum {string} */
+            side: "old" | "new";
+            /** @enum {string} */
+            state: "open" | "resolved";
+            /** Format: int64 */
+            updated_at: number;
+            workspace_id: string;
+        };
+        CommentEdit: {
+            body?: string;
+            /** @enum {string} */
+            state?: "open" | "resolved";
+        };
         Commit: {
             /** Format: int64 */
             at: number;
@@ -4975,6 +5175,11 @@ export interface components {
             /** @enum {string} */
             meter: "vcpu_seconds" | "mib_seconds";
             team_id: string;
+        };
+        DraftEdit: {
+            body: string;
+            /** @enum {string} */
+            verdict?: "" | "comment" | "changes" | "approve";
         };
         E2BSettings: {
             api_url: components["schemas"]["TextSetting"];
@@ -5319,7 +5524,7 @@ export interface components {
             agent_name: string;
             id: string;
             /** @enum {string} */
-            kind: "question" | "failed" | "finished" | "stuck" | "budget";
+            kind: "question" | "failed" | "finished" | "stuck" | "review" | "budget";
             project_name: string;
             /** @description Null when the agent waits for something that only its terminal shows */
             question: components["schemas"]["Question"] | null;
@@ -6031,6 +6236,22 @@ export interface components {
             /** @description With executor runner: which machine */
             runner_id?: string;
         };
+        NewComment: {
+            body: string;
+            end_line?: number;
+            /** @description 0 is the whole file */
+            line?: number;
+            /** @description Not of a reply */
+            path?: string;
+            reply_to?: string;
+            /** @description Of the side that was read: base, head, now, a snapshot's id or a commit. Its lines are quoted, whatever they are by now */
+            revision?: string;
+            /**
+             * @default new
+             * @enum {string}
+             */
+            side: "old" | "new";
+        };
         NewImageBuild: {
             /** @description Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen */
             source?: string;
@@ -6265,6 +6486,8 @@ export interface components {
             failed?: components["schemas"]["NotifyScope"];
             finished?: components["schemas"]["NotifyScope"];
             question?: components["schemas"]["NotifyScope"];
+            /** @description An agent has worked on a review of yours; all is the same as mine */
+            review?: components["schemas"]["NotifyScope"];
             stuck?: components["schemas"]["NotifyScope"];
         };
         NotificationSettings: {
@@ -6274,7 +6497,7 @@ export interface components {
             rules: components["schemas"]["NotificationRules"];
         };
         /** @enum {string} */
-        NotifyKind: "question" | "failed" | "stuck" | "finished" | "budget";
+        NotifyKind: "question" | "failed" | "stuck" | "finished" | "review" | "budget";
         /**
          * @description About whose work; mine is what you started
          * @enum {string}
@@ -7028,6 +7251,66 @@ export interface components {
              */
             wall_minutes?: number;
         };
+        Review: {
+            author_id: string;
+            author_name: string;
+            body: string;
+            /** @description Files that changed since the newest verdict; null of other reviews, or when nobody can say */
+            changed_since: number | null;
+            comments: components["schemas"]["Comment"][];
+            /** Format: int64 */
+            created_at: number;
+            /** @description The commit that was compared with */
+            from: string;
+            /** @description Empty for a draft without anything in it */
+            id: string;
+            mine: boolean;
+            /** @description What it is in the agent's queue */
+            prompt_id: string | null;
+            /** @description Why it failed */
+            reason: string;
+            /** @description What was read: a snapshot's id or a commit */
+            revision: string;
+            /** Format: int64 */
+            sent_at: number | null;
+            /** @description The agent it was sent to */
+            session_id: string | null;
+            state: components["schemas"]["ReviewState"];
+            /** @description Git's name of the files that were read; a verdict is for these */
+            tree: string;
+            /** Format: int64 */
+            updated_at: number;
+            /**
+             * @description Empty while a draft has none
+             * @enum {string}
+             */
+            verdict: "" | "comment" | "changes" | "approve";
+            /** @description Why the agent does not have it yet */
+            waits: string;
+            workspace_id: string;
+        };
+        ReviewList: {
+            items: components["schemas"]["Review"][];
+            next_cursor: string | null;
+            standing: components["schemas"]["ReviewSummary"];
+        };
+        /** @enum {string} */
+        ReviewState: "draft" | "queued" | "sent" | "failed" | "cancelled";
+        /** @description What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes */
+        ReviewSummary: {
+            approved: boolean;
+            approved_by: string | null;
+            /** Format: int64 */
+            at: number | null;
+            /** @description Whose verdict the state is */
+            by_name: string;
+            /** @description Comments in your draft */
+            drafts: number;
+            /** @description Sent and not resolved */
+            open_comments: number;
+            /** @enum {string} */
+            state: "none" | "approved" | "stale" | "changes";
+        };
         Revision: {
             /** Format: int64 */
             at: number;
@@ -7545,6 +7828,23 @@ export interface components {
             workspace_id: string;
             workspace_key: string;
             workspace_name: string;
+        };
+        SendReview: {
+            /** @description The draft's when it is left out */
+            body?: string;
+            /**
+             * @description What you compared with
+             * @default base
+             */
+            from: string;
+            /**
+             * @description What you read; an approval is for exactly this
+             * @default now
+             */
+            revision: string;
+            /** @description The agent's; null: for people alone */
+            session_id?: string | null;
+            verdict: components["schemas"]["Verdict"];
         };
         Session: {
             /** @description The agent's account it was started with, "" = none */
@@ -8208,6 +8508,21 @@ export interface components {
             used: components["schemas"]["QuotaUsed"];
             user: components["schemas"]["Person"];
         };
+        /** @enum {string} */
+        Verdict: "comment" | "changes" | "approve";
+        ViewedEdit: {
+            /** @description What the comparison says of the file; another one later means it is to be viewed again */
+            mark?: string;
+            path: string;
+            viewed: boolean;
+        };
+        ViewedList: {
+            items: {
+                mark: string;
+                path: string;
+            }[];
+            next_cursor: string | null;
+        };
         Watched: {
             /** Format: int64 */
             expires_at: number;
@@ -8313,7 +8628,7 @@ export interface components {
             error: string;
             id: string;
             item_id: string;
-            /** @description question, failed, stuck, finished or ping */
+            /** @description question, failed, stuck, finished, review, budget or ping */
             kind: string;
             /** Format: int64 */
             next_at: number | null;
@@ -8376,6 +8691,7 @@ export interface components {
             private: boolean;
             project_id: string;
             project_name: string;
+            review?: components["schemas"]["ReviewSummary"];
             /** @description The run it is an attempt of */
             run_id?: string;
             /** @description On a machine: the folder there whose repository it borrows; empty: it was sent a copy */
@@ -11387,6 +11703,77 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Prompt"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteComment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateComment: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CommentEdit"];
+            };
+        };
+        responses: {
+            /** @description The comment */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comment"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    cancelReview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The draft, or the review without its verdict */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Review"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -15023,6 +15410,160 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getDraft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The draft */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Review"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    writeDraft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DraftEdit"];
+            };
+        };
+        responses: {
+            /** @description The draft */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Review"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteDraft: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What was thrown away */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Review"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    createComment: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewComment"];
+            };
+        };
+        responses: {
+            /** @description The comment */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Comment"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    sendReview: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SendReview"];
+            };
+        };
+        responses: {
+            /** @description The review */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Review"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listReviews: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Reviews */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReviewList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getSandbox: {
         parameters: {
             query?: never;
@@ -15251,6 +15792,54 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["FileList"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listViewed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Files */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ViewedList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    setViewed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ViewedEdit"];
+            };
+        };
+        responses: {
+            /** @description Noted */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

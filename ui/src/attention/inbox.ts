@@ -12,13 +12,14 @@ export const inboxQuery = (team: string) =>
   });
 
 /** What a person sees first. */
-const ORDER = ["question", "failed", "stuck", "budget", "finished"] as const;
+const ORDER = ["question", "failed", "stuck", "budget", "review", "finished"] as const;
 
 export const KINDS: Record<InboxItem["kind"], { mark: MarkKind; word: string }> = {
   question: { mark: "needs", word: "Needs you" },
   failed: { mark: "failed", word: "Failed" },
   stuck: { mark: "needs", word: "Stuck" },
   budget: { mark: "needs", word: "At its limit" },
+  review: { mark: "review", word: "Your review" },
   finished: { mark: "review", word: "Finished" },
 };
 

@@ -32,7 +32,10 @@ export function InboxScreen() {
     void navigate({
       to: "/$team/w/$key",
       params: { team: team.slug, key: i.workspace_key },
-      search: i.session_id ? { session: i.session_id } : {},
+      search: {
+        ...(i.session_id && { session: i.session_id }),
+        ...(i.kind === "review" && { tab: "changes" as const }),
+      },
     });
 
   const current = items.find((i) => i.id === selected);
@@ -78,7 +81,7 @@ export function InboxScreen() {
       ) : items.length === 0 ? (
         <Nothing />
       ) : (
-        (["question", "failed", "stuck", "budget", "finished"] as const).map((kind) => {
+        (["question", "failed", "stuck", "budget", "review", "finished"] as const).map((kind) => {
           const of = items.filter((i) => i.kind === kind);
           if (of.length === 0) return null;
           return (

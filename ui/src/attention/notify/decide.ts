@@ -97,6 +97,7 @@ function titleOf(i: InboxItem): string {
       return `${who} failed${i.reason ? `: ${i.reason}` : ""}`.slice(0, 160);
     case "stuck":
       return `${who} is stuck`;
+    case "review":
     case "budget":
       return i.reason.slice(0, 160);
     case "finished":

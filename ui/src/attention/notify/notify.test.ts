@@ -28,6 +28,7 @@ const loud: Rules = {
     failed: { show: "system", sound: true },
     stuck: { show: "off", sound: false },
     budget: { show: "toast", sound: false },
+    review: { show: "toast", sound: false },
     finished: { show: "toast", sound: false },
   },
 };

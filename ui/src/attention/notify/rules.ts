@@ -16,7 +16,14 @@ export interface Rules {
   volume: number;
 }
 
-export const KIND_LIST = ["question", "failed", "stuck", "budget", "finished"] as const satisfies readonly Kind[];
+export const KIND_LIST = [
+  "question",
+  "failed",
+  "stuck",
+  "budget",
+  "review",
+  "finished",
+] as const satisfies readonly Kind[];
 
 export const DEFAULT: Rules = {
   kinds: {
@@ -24,6 +31,7 @@ export const DEFAULT: Rules = {
     failed: { show: "toast", sound: false },
     stuck: { show: "toast", sound: false },
     budget: { show: "toast", sound: false },
+    review: { show: "toast", sound: false },
     finished: { show: "toast", sound: false },
   },
   volume: 0.4,
@@ -68,6 +76,7 @@ export function checked(v: unknown): Rules {
       failed: rule("failed"),
       stuck: rule("stuck"),
       budget: rule("budget"),
+      review: rule("review"),
       finished: rule("finished"),
     },
     volume,

@@ -6,6 +6,7 @@ const TONES: Record<Kind, readonly number[]> = {
   failed: [494, 370],
   stuck: [523, 523],
   budget: [587, 440],
+  review: [784, 784],
   finished: [784],
 };
 

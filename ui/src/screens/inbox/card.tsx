@@ -27,7 +27,7 @@ export function InboxCard({ item: i, now, selected, keys, onSelect, onOpen, mark
   const to = {
     to: "/$team/w/$key",
     params: { team: team.slug, key: i.workspace_key },
-    search: i.session_id ? { session: i.session_id } : {},
+    search: { ...(i.session_id && { session: i.session_id }), ...(i.kind === "review" && { tab: "changes" as const }) },
   } as const;
   return (
     <div

@@ -17,6 +17,7 @@ const WORDS: Record<Kind, { name: string; about: string }> = {
     name: "Work reached a limit",
     about: "Hours or a budget are used up: a sandbox is about to stand still, or does.",
   },
+  review: { name: "An agent has worked on my review", about: "Its turn has ended: look at what it changed." },
   finished: { name: "An agent has finished", about: "Its work is ready to be looked at." },
 };
 

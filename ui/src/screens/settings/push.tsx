@@ -19,6 +19,7 @@ const KINDS: [Kind, string][] = [
   ["failed", "An agent failed"],
   ["stuck", "An agent is stuck"],
   ["budget", "Time or money runs out"],
+  ["review", "An agent has worked on my review"],
   ["finished", "An agent has finished"],
 ];
 

@@ -20,6 +20,7 @@ const KINDS: [Kind, string][] = [
   ["failed", "failed"],
   ["stuck", "is stuck"],
   ["budget", "nears or reaches a limit of time or money"],
+  ["review", "has worked on a review"],
   ["finished", "has finished"],
 ];
 const FORMATS: [Format, string][] = [

@@ -1,0 +1,208 @@
+package reviews
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// hunk is a run of lines that two texts do not share, as `git diff --unified=0` tells of it: with no lines on a side, the start
+// there is the line before.
+type hunk struct{ oldStart, oldLines, newStart, newLines int }
+
+var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
+
+// readHunks reads the heads of the hunks of a patch of one file, without context.
+func readHunks(r io.Reader) ([]hunk, error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	var out []hunk
+	left := 0 // lines of the hunk: they may look like anything
+	for {
+		line, err := in.ReadSlice('\n')
+		head := string(line[:min(len(line), 200)])
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = in.ReadSlice('\n')
+		}
+		switch m := hunkHead.FindStringSubmatch(head); {
+		case left > 0 && strings.HasPrefix(head, `\`):
+		case left > 0:
+			left--
+		case m != nil:
+			n := func(i int) int {
+				if m[i] == "" {
+					return 1
+				}
+				v, _ := strconv.Atoi(m[i])
+				return v
+			}
+			h := hunk{n(1), n(2), n(3), n(4)}
+			left = h.oldLines + h.newLines
+			out = append(out, h)
+		}
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// shift says where the lines first to last of the old text begin in the new one. touched: they are not all there as they were,
+// side by side; at is then the nearest place.
+func shift(hunks []hunk, first, last int) (at int, touched bool) {
+	at = first
+	for _, h := range hunks {
+		end := h.oldStart + h.oldLines - 1 // of the old lines
+		if h.oldLines == 0 {
+			switch {
+			case h.oldStart < first:
+				at += h.newLines
+			case h.oldStart < last:
+				touched = true
+			}
+			continue
+		}
+		switch {
+		case end < first:
+			at += h.newLines - h.oldLines
+		case h.oldStart > last:
+		case touched: // an earlier hunk has said where
+		default:
+			touched = true
+			if h.oldStart <= first {
+				at = max(h.newStart, 1)
+			}
+		}
+	}
+	return at, touched
+}
+
+// find looks for lines in a text by what they say and what stands around them. Of several places it takes the one whose
+// surroundings are most alike, then the nearest. Lines that differ in space alone are alike. It answers the first line's number.
+func find(text, lines []string, around Around, near int) (int, bool) {
+	if len(lines) == 0 || len(lines) > len(text) {
+		return 0, false
+	}
+	for _, same := range []func(a, b string) bool{
+		func(a, b string) bool { return a == b },
+		func(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) },
+	} {
+		best, bestScore, bestFar, hits := 0, -1, 0, 0
+	places:
+		for i := 0; i+len(lines) <= len(text); i++ {
+			for j, l := range lines {
+				if !same(text[i+j], l) {
+					continue places
+				}
+			}
+			hits++
+			score, far := likeness(text, i, len(lines), around), max(i+1-near, near-i-1)
+			if score > bestScore || score == bestScore && far < bestFar {
+				best, bestScore, bestFar = i+1, score, far
+			}
+		}
+		// A lone bracket is everywhere: without a neighbour it names no place.
+		if hits > 0 && (bestScore > 0 || hits == 1 && telling(lines)) {
+			return best, true
+		}
+	}
+	return 0, false
+}
+
+// likeness counts the lines around a place that are as they were.
+func likeness(text []string, at, n int, around Around) int {
+	score := 0
+	for i := range around.Before {
+		if k := at - 1 - i; k >= 0 && strings.TrimSpace(text[k]) == strings.TrimSpace(around.Before[len(around.Before)-1-i]) && telling(text[k:k+1]) {
+			score++
+		}
+	}
+	for i, l := range around.After {
+		if k := at + n + i; k < len(text) && strings.TrimSpace(text[k]) == strings.TrimSpace(l) && telling(text[k:k+1]) {
+			score++
+		}
+	}
+	return score
+}
+
+// telling reports whether lines say enough to be known by: more than brackets and space.
+func telling(lines []string) bool {
+	for _, l := range lines {
+		n := 0
+		for _, r := range l {
+			if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r > 127 {
+				n++
+			}
+		}
+		if n >= 3 {
+			return true
+		}
+	}
+	return false
+}
+
+// Limits of what is read and kept of a file.
+const (
+	maxAnchorFile = 8 << 20 // of a file whose lines are commented
+	maxQuoted     = 16 << 10
+	maxLineKept   = 1000 // bytes
+	maxLines      = 500  // that one comment is about
+	around        = 3
+)
+
+// splitLines are the lines of a text without their ends.
+func splitLines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimSuffix(l, "\r")
+	}
+	return lines
+}
+
+// quote are the lines first to last of a text as they are kept, and those around them.
+func quote(lines []string, first, last int) (string, Around) {
+	var q []string
+	size := 0
+	for _, l := range lines[first-1 : last] {
+		l = kept(l)
+		if size += len(l) + 1; size > maxQuoted {
+			break
+		}
+		q = append(q, l)
+	}
+	cut := func(from, to int) []string {
+		var out []string
+		for _, l := range lines[max(from, 0):min(to, len(lines))] {
+			out = append(out, kept(l))
+		}
+		return out
+	}
+	return strings.Join(q, "\n"), Around{Before: cut(first-1-around, first-1), After: cut(last, last+around)}
+}
+
+// kept is a line as it can be stored: text, and not without end.
+func kept(l string) string {
+	if len(l) > maxLineKept {
+		l = l[:maxLineKept]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(l, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// keptLines are lines as kept would have them.
+func keptLines(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, l := range lines {
+		out[i] = kept(l)
+	}
+	return out
+}
+
+// splitQuoted are the lines of a quote. An empty one is one empty line.
+func splitQuoted(q string) []string { return strings.Split(q, "\n") }

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/reviews"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+)
+
+func byReview(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	r, err := s.cfg.Reviews.Find(ctx, call.actor, id)
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	if call.workspace, err = s.cfg.Workspaces.Workspace(ctx, r.WorkspaceID); err != nil {
+		return accounts.Object{}, err
+	}
+	return s.objectOf(ctx, call.actor, call.workspace)
+}
+
+func byComment(s *Server, ctx context.Context, c echo.Context, call *call) (accounts.Object, error) {
+	id, err := pathID(c)
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	m, err := s.cfg.Reviews.Comment(ctx, call.actor, id)
+	if err != nil {
+		return accounts.Object{}, err
+	}
+	if call.workspace, err = s.cfg.Workspaces.Workspace(ctx, m.WorkspaceID); err != nil {
+		return accounts.Object{}, err
+	}
+	return s.objectOf(ctx, call.actor, call.workspace)
+}
+
+func personOf(id string, names map[string]string) string {
+	return cmp.Or(names[id], "a former member")
+}
+
+func reviewOf(r reviews.Review, me string, names map[string]string) api.Review {
+	out := api.Review{Id: r.ID, WorkspaceId: r.WorkspaceID, AuthorId: r.AuthorID, AuthorName: personOf(r.AuthorID, names), Mine: r.AuthorID == me,
+		State: api.ReviewState(r.State), Verdict: api.ReviewVerdict(r.Verdict), Body: r.Body, From: r.From, Revision: r.Revision, Tree: r.Tree,
+		SessionId: text(r.SessionID), PromptId: text(r.PromptID), Reason: r.Reason, Waits: r.Waits, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		SentAt: ptr(r.SentAt), Comments: list(r.Comments, func(c reviews.Comment) api.Comment { return commentOf(c, me, names) })}
+	if r.Since >= 0 {
+		out.ChangedSince = &r.Since
+	}
+	return out
+}
+
+func commentOf(c reviews.Comment, me string, names map[string]string) api.Comment {
+	out := api.Comment{Id: c.ID, ReviewId: c.ReviewID, WorkspaceId: c.WorkspaceID, ReplyTo: text(c.ReplyTo), AuthorId: c.AuthorID,
+		AuthorName: personOf(c.AuthorID, names), Mine: c.AuthorID == me, Path: c.Path, Side: api.CommentSide(c.Side), Line: c.Line, EndLine: c.EndLine,
+		Quoted: c.Quoted, Before: append([]string{}, c.Around.Before...), After: append([]string{}, c.Around.After...), Commit: c.Commit, NowPath: c.NowPath,
+		NowLine: c.NowLine, Outdated: c.Outdated, Body: c.Body, State: api.CommentState(c.State), CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt}
+	if c.ResolvedBy != "" {
+		out.ResolvedBy = text(personOf(c.ResolvedBy, names))
+	}
+	if a := c.Answer; a != nil {
+		out.Answered = &struct {
+			At         int64                   `json:"at"`
+			Commit     string                  `json:"commit"`
+			Kind       api.CommentAnsweredKind `json:"kind"`
+			SnapshotId string                  `json:"snapshot_id"`
+			Title      string                  `json:"title"`
+		}{a.At, a.Commit, api.CommentAnsweredKind(a.Kind), a.SnapshotID, a.Title}
+	}
+	return out
+}
+
+func reviewSummaryOf(s reviews.Summary, names map[string]string) api.ReviewSummary {
+	out := api.ReviewSummary{State: api.ReviewSummaryState(cmp.Or(s.State, "none")), Approved: s.State == reviews.StandsApproved, At: ptr(s.At),
+		OpenComments: s.OpenComments, Drafts: s.Drafts}
+	if s.By != "" {
+		out.ByName = personOf(s.By, names)
+	}
+	if out.Approved {
+		out.ApprovedBy = &s.By
+	}
+	return out
+}
+
+// review makes the API's review for the caller.
+func (h handlers) review(ctx context.Context, r reviews.Review) (api.Review, error) {
+	names, err := h.names(ctx, callOf(ctx).team.ID)
+	return reviewOf(r, callOf(ctx).actor.User.ID, names), err
+}
+
+func (h handlers) ListReviews(ctx context.Context, req api.ListReviewsRequestObject) (api.ListReviewsResponseObject, error) {
+	call := callOf(ctx)
+	all, err := h.cfg.Reviews.Reviews(ctx, call.workspace, call.actor.User.ID)
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.names(ctx, call.team.ID)
+	if err != nil {
+		return nil, err
+	}
+	sums, err := h.cfg.Reviews.Summaries(ctx, call.team.ID, call.actor.User.ID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListReviews200JSONResponse{Items: list(all, func(r reviews.Review) api.Review { return reviewOf(r, call.actor.User.ID, names) }),
+		Standing: reviewSummaryOf(sums[req.Id], names)}, nil
+}
+
+func (h handlers) GetDraft(ctx context.Context, _ api.GetDraftRequestObject) (api.GetDraftResponseObject, error) {
+	call := callOf(ctx)
+	r, err := h.cfg.Reviews.MyDraft(ctx, call.workspace, call.actor.User.ID)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.review(ctx, r)
+	return api.GetDraft200JSONResponse(out), err
+}
+
+func (h handlers) WriteDraft(ctx context.Context, req api.WriteDraftRequestObject) (api.WriteDraftResponseObject, error) {
+	call := callOf(ctx)
+	r, err := h.cfg.Reviews.WriteDraft(ctx, call.workspace, call.actor.User.ID, req.Body.Body, reviews.Verdict(val(req.Body.Verdict)))
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.review(ctx, r)
+	return api.WriteDraft200JSONResponse(out), err
+}
+
+func (h handlers) DeleteDraft(ctx context.Context, _ api.DeleteDraftRequestObject) (api.DeleteDraftResponseObject, error) {
+	call := callOf(ctx)
+	r, err := h.cfg.Reviews.ThrowAway(ctx, call.workspace, call.actor.User.ID)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.review(ctx, r)
+	return api.DeleteDraft200JSONResponse(out), err
+}
+
+func (h handlers) CreateComment(ctx context.Context, req api.CreateCommentRequestObject) (api.CreateCommentResponseObject, error) {
+	call, b := callOf(ctx), req.Body
+	c, err := h.cfg.Reviews.AddComment(ctx, call.actor, call.workspace, reviews.NewComment{Path: val(b.Path), Side: reviews.Side(cmp.Or(val(b.Side), api.NewCommentSideNew)),
+		Line: val(b.Line), EndLine: val(b.EndLine), Revision: val(b.Revision), Body: b.Body, ReplyTo: val(b.ReplyTo)})
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.names(ctx, call.team.ID)
+	return api.CreateComment201JSONResponse(commentOf(c, call.actor.User.ID, names)), err
+}
+
+func (h handlers) UpdateComment(ctx context.Context, req api.UpdateCommentRequestObject) (api.UpdateCommentResponseObject, error) {
+	call, b := callOf(ctx), req.Body
+	e := reviews.CommentEdit{Body: b.Body}
+	if b.State != nil {
+		e.State = new(reviews.CommentState(*b.State))
+		audit.Note(ctx, "state", string(*b.State))
+	}
+	c, err := h.cfg.Reviews.EditComment(ctx, call.actor, req.Id, e)
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.names(ctx, call.team.ID)
+	return api.UpdateComment200JSONResponse(commentOf(c, call.actor.User.ID, names)), err
+}
+
+func (h handlers) DeleteComment(ctx context.Context, req api.DeleteCommentRequestObject) (api.DeleteCommentResponseObject, error) {
+	return api.DeleteComment204Response{}, h.cfg.Reviews.DeleteComment(ctx, callOf(ctx).actor, req.Id)
+}
+
+func (h handlers) SendReview(ctx context.Context, req api.SendReviewRequestObject) (api.SendReviewResponseObject, error) {
+	call, b := callOf(ctx), req.Body
+	audit.Note(ctx, "verdict", string(b.Verdict))
+	if b.Verdict == api.VerdictApprove {
+		if err := call.can(accounts.MergeWorkspace); err != nil {
+			return nil, err
+		}
+	}
+	session := val(b.SessionId)
+	if session != "" {
+		audit.Note(ctx, "session", session)
+		if err := call.can(accounts.TypeTerminal); err != nil {
+			return nil, err
+		}
+		if err := h.works(ctx, call); err != nil {
+			return nil, err
+		}
+	}
+	r, err := h.cfg.Reviews.Send(ctx, call.actor, call.workspace, reviews.SendRequest{Verdict: reviews.Verdict(b.Verdict), Body: b.Body, SessionID: session,
+		From: val(b.From), Revision: val(b.Revision)})
+	if err != nil {
+		return nil, err
+	}
+	audit.Note(ctx, "tree", r.Tree)
+	out, err := h.review(ctx, r)
+	return api.SendReview201JSONResponse(out), err
+}
+
+func (h handlers) CancelReview(ctx context.Context, req api.CancelReviewRequestObject) (api.CancelReviewResponseObject, error) {
+	r, err := h.cfg.Reviews.TakeBack(ctx, callOf(ctx).actor, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.review(ctx, r)
+	return api.CancelReview200JSONResponse(out), err
+}
+
+func (h handlers) ListViewed(ctx context.Context, req api.ListViewedRequestObject) (api.ListViewedResponseObject, error) {
+	seen, err := h.cfg.Reviews.Viewed(ctx, req.Id, callOf(ctx).actor.User.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := api.ListViewed200JSONResponse{}
+	paths := make([]string, 0, len(seen))
+	for p := range seen {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	for _, p := range paths {
+		out.Items = append(out.Items, struct {
+			Mark string `json:"mark"`
+			Path string `json:"path"`
+		}{seen[p], p})
+	}
+	if out.Items == nil {
+		out.Items = []struct {
+			Mark string `json:"mark"`
+			Path string `json:"path"`
+		}{}
+	}
+	return out, nil
+}
+
+func (h handlers) SetViewed(ctx context.Context, req api.SetViewedRequestObject) (api.SetViewedResponseObject, error) {
+	call, b := callOf(ctx), req.Body
+	return api.SetViewed204Response{}, h.cfg.Reviews.SetViewed(ctx, call.workspace, call.actor.User.ID, b.Path, val(b.Mark), b.Viewed)
+}
+
+// ReviewItems are the items of an inbox for reviews that agents have worked on: each is for who wrote it.
+func ReviewItems(all []reviews.Answered) []sessions.InboxItem {
+	out := make([]sessions.InboxItem, 0, len(all))
+	for _, a := range all {
+		reason := "The agent has worked on your review."
+		switch {
+		case a.Comments == 1 && a.Changed == 1:
+			reason = "The agent has worked on your review: the lines you commented on have changed."
+		case a.Comments == 1:
+			reason = "The agent has worked on your review; the lines you commented on are as they were."
+		case a.Comments > 1:
+			reason = fmt.Sprintf("The agent has worked on your review: of %d open comments the lines of %d have changed.", a.Comments, a.Changed)
+		}
+		out = append(out, sessions.InboxItem{ID: sessions.Episode(a.ReviewID, a.At), Kind: sessions.InboxReview, WorkspaceID: a.WorkspaceID, SessionID: a.SessionID,
+			OnlyFor: a.AuthorID, StartedBy: a.AuthorID, Reason: reason, Since: a.At})
+	}
+	return out
+}
