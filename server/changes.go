@@ -106,7 +106,8 @@ func (h handlers) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceRequ
 	if err := checkMessage(val(b.Message)); err != nil {
 		return nil, err
 	}
-	m, err := h.cfg.Workspaces.Merge(ctx, callOf(ctx).actor, req.Id, workspaces.MergeRequest{Strategy: string(b.Strategy), Message: val(b.Message), DryRun: val(b.DryRun)})
+	m, err := h.cfg.Workspaces.Merge(ctx, callOf(ctx).actor, req.Id, workspaces.MergeRequest{Strategy: string(b.Strategy), Message: val(b.Message), DryRun: val(b.DryRun),
+		ExpectedBase: val(b.ExpectedBase), ExpectedHead: val(b.ExpectedHead)})
 	if err != nil {
 		return nil, err
 	}
@@ -116,16 +117,9 @@ func (h handlers) MergeWorkspace(ctx context.Context, req api.MergeWorkspaceRequ
 	if m.DryRun {
 		audit.Note(ctx, "dry_run", "true")
 	}
-	warnings := m.Warnings
-	if warnings == nil {
-		warnings = []string{}
-	}
 	return api.MergeWorkspace200JSONResponse{Merged: m.Merged, DryRun: m.DryRun, Strategy: api.MergeResultStrategy(m.Strategy), Base: m.Base,
 		BaseCommit: m.BaseCommit, Head: m.Head, Commit: m.Commit, FastForward: m.FastForward, UpToDate: m.UpToDate, Commits: m.Commits, Files: m.Files,
-		Conflicts: list(m.Conflicts, func(c workspaces.Conflict) api.Conflict {
-			return api.Conflict{Path: guest.EncodePath(c.Path), Kind: c.Kind}
-		}),
-		Warnings: warnings}, nil
+		Conflicts: list(m.Conflicts, conflictOf), Warnings: words(m.Warnings), Blocked: m.Blocked}, nil
 }
 
 // bytesAnswer streams bytes of a user's. Whatever they are, a browser never renders them from this origin.

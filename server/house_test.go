@@ -402,7 +402,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch", "getProjectImage", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch", "listGitWork", "cancelGitWork", "getProjectImage", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"

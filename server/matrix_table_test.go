@@ -235,6 +235,12 @@ updateComment           member    write
 deleteComment           member    write
 sendReview              member    write
 cancelReview            member    write
+getStanding             viewer    read
+updateFromBase          member    write
+resolveUpdate           member    write
+pushWorkspace           member    write
+listGitWork             viewer    read
+cancelGitWork           member    write
 readFile                viewer    read
 listTree                viewer    read
 writeFile               member    write

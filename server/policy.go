@@ -322,6 +322,12 @@ var policy = map[string]rule{
 	"commitWorkspace":    of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"mergeWorkspace":     of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 	"deliverWorkspace":   of(accounts.EditWorkspace, byWorkspace).repeatable(),
+	"getStanding":        of(accounts.ViewWorkspace, byWorkspace),
+	"updateFromBase":     of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
+	"resolveUpdate":      of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
+	"pushWorkspace":      of(accounts.EditWorkspace, byWorkspace).repeatable(), // its handler asks for MergeWorkspace where the base is pushed
+	"listGitWork":        of(accounts.ViewProject, byProject),
+	"cancelGitWork":      of(accounts.CreateWorkspace, byProject), // its handler asks for EditWorkspace where it is a workspace's
 
 	// reviews
 	"listViewed":    of(accounts.ViewWorkspace, byWorkspace),

@@ -87,15 +87,29 @@ var underWay = [...]struct{ file, name, cure string }{
 	{"REVERT_HEAD", "revert", "git revert --continue, or --abort"},
 }
 
-// idle refuses while a merge, rebase or the like is under way in the worktree.
-func (b *box) idle(ctx context.Context) error {
+// operation names the merge, rebase or the like that is under way in the worktree, "" when there is none.
+func (b *box) operation(ctx context.Context) (string, error) {
 	r, err := b.run(ctx, executors.BoxCommand{Argv: []string{"ls", "-A", "--", b.gitDir}})
 	if err != nil {
-		return err
+		return "", err
 	}
 	names := strings.Split(string(r.Stdout), "\n")
 	for _, op := range underWay {
 		if slices.Contains(names, op.file) {
+			return op.name, nil
+		}
+	}
+	return "", nil
+}
+
+// idle refuses while a merge, rebase or the like is under way in the worktree.
+func (b *box) idle(ctx context.Context) error {
+	name, err := b.operation(ctx)
+	if err != nil {
+		return err
+	}
+	for _, op := range underWay {
+		if op.name == name {
 			return fault.New(fault.Conflict, "operation_in_progress", "A %s is under way in the workspace. Finish it in the terminal first: %s.", op.name, op.cure)
 		}
 	}

@@ -220,6 +220,7 @@ type merger struct {
 	w      Workspace
 	target string // the local branch that is merged into
 	req    MergeRequest
+	brief  bool // of conflicts only the files are asked for
 }
 
 // keep notes a merge that has landed. What was merged is the new base of the workspace's changes, whatever form it landed in.

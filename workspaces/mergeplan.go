@@ -205,59 +205,9 @@ func (m *merger) mergeTree(ctx context.Context, res *MergeResult, ours, theirs s
 	}
 	if err != nil {
 		res.Conflicts = parseConflicts(rest)
+		m.showConflicts(ctx, res.Conflicts, tree, ours, theirs)
 	}
 	return tree, nil
-}
-
-// parseConflicts reads what merge-tree -z says after the tree: the paths with their stages, an empty entry, then messages of
-// the form count, paths, kind, text.
-func parseConflicts(out string) []Conflict {
-	list := []Conflict{}
-	at := make(map[string]int)
-	add := func(path, kind string) {
-		if i, ok := at[path]; ok {
-			if list[i].Kind == "" {
-				list[i].Kind = kind
-			}
-			return
-		}
-		at[path] = len(list)
-		list = append(list, Conflict{Path: path, Kind: kind})
-	}
-	f := strings.Split(out, "\x00")
-	for len(f) > 0 && f[0] != "" {
-		if _, path, ok := strings.Cut(f[0], "\t"); ok {
-			add(path, "")
-		}
-		f = f[1:]
-	}
-	for f = f[min(1, len(f)):]; len(f) > 0; {
-		n, err := strconv.Atoi(f[0])
-		if err != nil || n < 0 || len(f) < n+3 {
-			break
-		}
-		paths, kind := f[1:1+n], f[1+n]
-		f = f[n+3:]
-		inner, ok := strings.CutPrefix(kind, "CONFLICT (")
-		if !ok {
-			continue // "Auto-merging" and the like
-		}
-		inner = strings.TrimSuffix(inner, ")")
-		if inner == "contents" {
-			inner = "content"
-		}
-		for _, p := range paths {
-			if _, known := at[p]; known || len(at) == 0 {
-				add(p, inner)
-			}
-		}
-	}
-	for i := range list {
-		if list[i].Kind == "" {
-			list[i].Kind = "content"
-		}
-	}
-	return list
 }
 
 // commit makes a commit object on the desk.

@@ -34,7 +34,7 @@ func (s *Service) Standing(ctx context.Context, workspaceID string, fetch bool) 
 		return Standing{}, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the base")
 	}
 	defer func() { _ = desk.Close() }()
-	m := &merger{s: s, desk: desk, p: p, w: w, target: target}
+	m := &merger{s: s, desk: desk, p: p, w: w, target: target, brief: true}
 	st := Standing{Base: target, FetchedAt: p.FetchedAt, Conflicts: []Conflict{}, UnderWay: s.underWay(p, w)}
 	if st.Head, err = s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch); err != nil {
 		return st, nil, err

@@ -57,7 +57,7 @@ test("set-up to merge with a shell", { skip: !haveChromium && "Chromium is not i
   });
 
   await page.getByRole("button", { name: /^Merge/ }).first().click();
-  const merge = page.getByRole("dialog", { name: /^Merge into/ });
+  const merge = page.getByRole("region", { name: /^Merge into/ });
   await merge.getByText("Squash", { exact: true }).click();
   await shot(page, "merge");
   await merge.getByRole("button", { name: "Squash and merge" }).click();

@@ -71,7 +71,7 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
           ["changes", `${at}/w/${ws.key}?tab=changes`, () => page.getByText("added.txt").filter({ visible: true }).first().waitFor()],
           ["shell", `${at}/w/${ws.key}?tab=shell`, () => page.getByRole("button", { name: "Open a shell" }).waitFor()],
           ["activity", `${at}/w/${ws.key}?tab=activity`, () => page.getByText(/created/i).first().waitFor()],
-          ["merge", `${at}/w/${ws.key}?dialog=merge`, () => page.getByRole("dialog").waitFor()],
+          ["merge", `${at}/w/${ws.key}?tab=merge`, () => page.getByRole("group", { name: "What would happen" }).waitFor()],
           ["delete", `${at}/w/${ws.key}?dialog=delete`, () => page.getByRole("dialog").waitFor()],
           ["archived", `${at}/w/PW-2`, () => page.getByRole("button", { name: /restore/i }).first().waitFor()],
           ["machines", `${at}/machines`, () => page.getByRole("link", { name: /Connect a machine/ }).waitFor()],

@@ -32,6 +32,8 @@ const (
 	MergePlanned Point = "merge.planned" // the result is made; the base has not moved
 	MergeLanded  Point = "merge.landed"  // the base moved; nothing noted
 
+	UpdateApplied Point = "update.applied" // files and index are what they are to be; the branch has not moved
+
 	// Archive, deletion and restore.
 	PutAwayKept      Point = "put_away.kept"     // the snapshot is in the repository; the row does not know
 	PutAwayStored    Point = "put_away.stored"   // the row knows; everything still there
@@ -134,7 +136,7 @@ var OfLimits = []Point{GraceBegun, GraceStopping, GraceStopped, GraceLifted}
 
 // All lists every point of the server beside those of lists of their own.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,
-	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
+	CommitStaged, CommitMoved, HomeChecked, HomeTaken, HomeMoved, BoxCleared, MergePlanned, MergeLanded, UpdateApplied, PutAwayKept, PutAwayStored, PutAwayCleared, RestoreRebuilt, RestoreStored,
 	SandboxStored, SandboxMade, SandboxPaused, SessionStored, SessionStarted, SessionStopping, SessionEnded, SessionForgotten, PromptPasted, CommandStored, QueueClaimed, QueuePasted,
 	QueueTyped, QuestionStored, QuestionHanded, RunMade, RunStarted, MachineEnrolled, MachineOnline,
 	SegmentOpened, SegmentBeaten, SegmentClosed, HourRolled}

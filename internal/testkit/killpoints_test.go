@@ -50,6 +50,8 @@ var scenarios = map[killpoint.Point]scenario{
 	killpoint.MergePlanned: {(*death).workAndCommit, (*death).merge, (*death).merged},
 	killpoint.MergeLanded:  {(*death).workAndCommit, (*death).merge, (*death).merged},
 
+	killpoint.UpdateApplied: {(*death).workBesideOthers, (*death).update, (*death).updated},
+
 	killpoint.HomeChecked: {(*death).workInBox, (*death).list, (*death).broughtHome},
 	killpoint.HomeTaken:   {(*death).workInBox, (*death).list, (*death).broughtHome},
 	killpoint.HomeMoved:   {(*death).workInBox, (*death).list, (*death).broughtHome},
@@ -236,6 +238,39 @@ func (d *death) merged() {
 	d.sameDraft(next.Path)
 	if log := d.execIn(next, "git", "log", "--format=%s"); strings.Count(log, "Bring the draft") != 1 {
 		d.t.Errorf("the base has %q", log)
+	}
+}
+
+// workBesideOthers is a draft with a commit below it, while the base moved on.
+func (d *death) workBesideOthers() {
+	d.workAndCommit()
+	must(d.t, os.WriteFile(filepath.Join(d.ws.Path, "loose.txt"), []byte("not committed\n"), 0o644))
+	other := d.Workspace(d.project, "Others")
+	must(d.t, os.WriteFile(filepath.Join(other.Path, "others.txt"), []byte("theirs\n"), 0o644))
+	d.API("POST", "/workspaces/"+other.ID+"/commit", map[string]any{"message": "Theirs"}, nil)
+	d.API("POST", "/workspaces/"+other.ID+"/merge", map[string]any{"strategy": "merge"}, nil)
+}
+
+func (d *death) update() {
+	_ = d.Try("POST", "/workspaces/"+d.ws.ID+"/update", map[string]any{"strategy": "merge"}, nil)
+}
+
+// updated: it can be done again, everything is there once, and what was not committed still is not.
+func (d *death) updated() {
+	var u struct {
+		Updated  bool
+		UpToDate bool `json:"up_to_date"`
+	}
+	d.API("POST", "/workspaces/"+d.ws.ID+"/update", map[string]any{"strategy": "merge"}, &u)
+	if !u.Updated && !u.UpToDate {
+		d.t.Errorf("updating again: %+v", u)
+	}
+	d.sameDraft(d.ws.Path)
+	if log := d.execIn(d.ws, "git", "log", "--format=%s", "--no-merges", d.ws.BaseCommit+"..HEAD"); strings.Count(log, "Theirs") != 1 || strings.Count(log, "The draft") != 1 {
+		d.t.Errorf("the branch has %q", log)
+	}
+	if out := d.execIn(d.ws, "git", "status", "--porcelain"); out != "?? loose.txt\n" {
+		d.t.Errorf("git status says %q", out)
 	}
 }
 

@@ -521,6 +521,48 @@ func (e ComparedFileStatus) Valid() bool {
 	}
 }
 
+// Defines values for ConflictOurs.
+const (
+	ConflictOursAdded   ConflictOurs = "added"
+	ConflictOursChanged ConflictOurs = "changed"
+	ConflictOursDeleted ConflictOurs = "deleted"
+)
+
+// Valid indicates whether the value is a known member of the ConflictOurs enum.
+func (e ConflictOurs) Valid() bool {
+	switch e {
+	case ConflictOursAdded:
+		return true
+	case ConflictOursChanged:
+		return true
+	case ConflictOursDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConflictTheirs.
+const (
+	ConflictTheirsAdded   ConflictTheirs = "added"
+	ConflictTheirsChanged ConflictTheirs = "changed"
+	ConflictTheirsDeleted ConflictTheirs = "deleted"
+)
+
+// Valid indicates whether the value is a known member of the ConflictTheirs enum.
+func (e ConflictTheirs) Valid() bool {
+	switch e {
+	case ConflictTheirsAdded:
+		return true
+	case ConflictTheirsChanged:
+		return true
+	case ConflictTheirsDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ConversationRecord.
 const (
 	ConversationRecordKept    ConversationRecord = "kept"
@@ -812,6 +854,30 @@ func (e FileType) Valid() bool {
 	case FileTypeOther:
 		return true
 	case FileTypeSymlink:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GitWorkKind.
+const (
+	GitWorkKindFetch  GitWorkKind = "fetch"
+	GitWorkKindMerge  GitWorkKind = "merge"
+	GitWorkKindPush   GitWorkKind = "push"
+	GitWorkKindUpdate GitWorkKind = "update"
+)
+
+// Valid indicates whether the value is a known member of the GitWorkKind enum.
+func (e GitWorkKind) Valid() bool {
+	switch e {
+	case GitWorkKindFetch:
+		return true
+	case GitWorkKindMerge:
+		return true
+	case GitWorkKindPush:
+		return true
+	case GitWorkKindUpdate:
 		return true
 	default:
 		return false
@@ -1436,6 +1502,24 @@ func (e PromptState) Valid() bool {
 	}
 }
 
+// Defines values for PushRequestWhat.
+const (
+	PushRequestWhatBase   PushRequestWhat = "base"
+	PushRequestWhatBranch PushRequestWhat = "branch"
+)
+
+// Valid indicates whether the value is a known member of the PushRequestWhat enum.
+func (e PushRequestWhat) Valid() bool {
+	switch e {
+	case PushRequestWhatBase:
+		return true
+	case PushRequestWhatBranch:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for QuestionKind.
 const (
 	QuestionKindChoice     QuestionKind = "choice"
@@ -1544,6 +1628,45 @@ func (e RefusedHostReason) Valid() bool {
 	case PrivateAddress:
 		return true
 	case Unresolved:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResolveRequestHow.
+const (
+	ResolveRequestHowAbort ResolveRequestHow = "abort"
+	ResolveRequestHowAgent ResolveRequestHow = "agent"
+	ResolveRequestHowShell ResolveRequestHow = "shell"
+)
+
+// Valid indicates whether the value is a known member of the ResolveRequestHow enum.
+func (e ResolveRequestHow) Valid() bool {
+	switch e {
+	case ResolveRequestHowAbort:
+		return true
+	case ResolveRequestHowAgent:
+		return true
+	case ResolveRequestHowShell:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResolveRequestStrategy.
+const (
+	ResolveRequestStrategyMerge  ResolveRequestStrategy = "merge"
+	ResolveRequestStrategyRebase ResolveRequestStrategy = "rebase"
+)
+
+// Valid indicates whether the value is a known member of the ResolveRequestStrategy enum.
+func (e ResolveRequestStrategy) Valid() bool {
+	switch e {
+	case ResolveRequestStrategyMerge:
+		return true
+	case ResolveRequestStrategyRebase:
 		return true
 	default:
 		return false
@@ -2189,6 +2312,63 @@ func (e SyncState) Valid() bool {
 	case Synced:
 		return true
 	case Syncing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UpdateRequestStrategy.
+const (
+	UpdateRequestStrategyMerge  UpdateRequestStrategy = "merge"
+	UpdateRequestStrategyRebase UpdateRequestStrategy = "rebase"
+)
+
+// Valid indicates whether the value is a known member of the UpdateRequestStrategy enum.
+func (e UpdateRequestStrategy) Valid() bool {
+	switch e {
+	case UpdateRequestStrategyMerge:
+		return true
+	case UpdateRequestStrategyRebase:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UpdateResultFilesStatus.
+const (
+	UpdateResultFilesStatusAdded    UpdateResultFilesStatus = "added"
+	UpdateResultFilesStatusDeleted  UpdateResultFilesStatus = "deleted"
+	UpdateResultFilesStatusModified UpdateResultFilesStatus = "modified"
+)
+
+// Valid indicates whether the value is a known member of the UpdateResultFilesStatus enum.
+func (e UpdateResultFilesStatus) Valid() bool {
+	switch e {
+	case UpdateResultFilesStatusAdded:
+		return true
+	case UpdateResultFilesStatusDeleted:
+		return true
+	case UpdateResultFilesStatusModified:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UpdateResultStrategy.
+const (
+	UpdateResultStrategyMerge  UpdateResultStrategy = "merge"
+	UpdateResultStrategyRebase UpdateResultStrategy = "rebase"
+)
+
+// Valid indicates whether the value is a known member of the UpdateResultStrategy enum.
+func (e UpdateResultStrategy) Valid() bool {
+	switch e {
+	case UpdateResultStrategyMerge:
+		return true
+	case UpdateResultStrategyRebase:
 		return true
 	default:
 		return false
@@ -3485,9 +3665,31 @@ type Confirm struct {
 
 // Conflict defines model for Conflict.
 type Conflict struct {
+	// Hunks The first places where both differ, of the first files
+	Hunks *[]ConflictHunk `json:"hunks,omitempty"`
+
 	// Kind e.g. content, modify/delete, rename/rename
-	Kind string `json:"kind"`
-	Path string `json:"path"`
+	Kind      string `json:"kind"`
+	MoreHunks *int   `json:"more_hunks,omitempty"`
+
+	// Ours What the side that is merged into did with the file; in a rebase that is the base
+	Ours   *ConflictOurs   `json:"ours,omitempty"`
+	Path   string          `json:"path"`
+	Theirs *ConflictTheirs `json:"theirs,omitempty"`
+}
+
+// ConflictOurs What the side that is merged into did with the file; in a rebase that is the base
+type ConflictOurs string
+
+// ConflictTheirs defines model for Conflict.Theirs.
+type ConflictTheirs string
+
+// ConflictHunk defines model for ConflictHunk.
+type ConflictHunk struct {
+	// Line Of the file with both sides in it, from 1
+	Line   int    `json:"line"`
+	Ours   string `json:"ours"`
+	Theirs string `json:"theirs"`
 }
 
 // Conversation defines model for Conversation.
@@ -3970,6 +4172,37 @@ type GatewaySpan struct {
 
 	// Whole false: only the newest 50,000 requests were looked at
 	Whole bool `json:"whole"`
+}
+
+// GitWork defines model for GitWork.
+type GitWork struct {
+	At int64  `json:"at"`
+	By string `json:"by"`
+
+	// ByName Empty: Parawork itself
+	ByName string      `json:"by_name"`
+	Id     string      `json:"id"`
+	Kind   GitWorkKind `json:"kind"`
+
+	// Progress Git's last line
+	Progress  string `json:"progress"`
+	StartedAt *int64 `json:"started_at"`
+
+	// Waiting It waits for its turn
+	Waiting   bool `json:"waiting"`
+	Workspace *struct {
+		Id   string `json:"id"`
+		Key  string `json:"key"`
+		Name string `json:"name"`
+	} `json:"workspace"`
+}
+
+// GitWorkKind defines model for GitWork.Kind.
+type GitWorkKind string
+
+// GitWorkList defines model for GitWorkList.
+type GitWorkList struct {
+	Items []GitWork `json:"items"`
 }
 
 // Grace Work that reached a limit. It goes on until ends_at, then everything is brought home and its sandbox stands still; it goes on by itself when the limit allows it
@@ -4576,9 +4809,15 @@ type MemberPatch struct {
 
 // MergeRequest defines model for MergeRequest.
 type MergeRequest struct {
-	DryRun   *bool                `json:"dry_run,omitempty"`
-	Message  *string              `json:"message,omitempty"`
-	Strategy MergeRequestStrategy `json:"strategy"`
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// ExpectedBase The commit the base was at when you looked: 409 base_moved when it is not any more
+	ExpectedBase *string `json:"expected_base,omitempty"`
+
+	// ExpectedHead The commit the branch was at when you looked: 409 head_moved when it is not any more
+	ExpectedHead *string              `json:"expected_head,omitempty"`
+	Message      *string              `json:"message,omitempty"`
+	Strategy     MergeRequestStrategy `json:"strategy"`
 }
 
 // MergeRequestStrategy defines model for MergeRequest.Strategy.
@@ -4590,6 +4829,9 @@ type MergeResult struct {
 
 	// BaseCommit The base before the merge
 	BaseCommit string `json:"base_commit"`
+
+	// Blocked In a dry run: why it must not be merged now; empty when it may
+	Blocked string `json:"blocked"`
 
 	// Commit The base after the merge; in a dry run what it would be, empty with conflicts
 	Commit      string              `json:"commit"`
@@ -5708,6 +5950,35 @@ type ProviderWay struct {
 	Url string `json:"url"`
 }
 
+// PushRequest defines model for PushRequest.
+type PushRequest struct {
+	// Branch Its name there, as here when left out
+	Branch *string `json:"branch,omitempty"`
+	Force  *bool   `json:"force,omitempty"`
+
+	// What branch when left out
+	What *PushRequestWhat `json:"what,omitempty"`
+}
+
+// PushRequestWhat branch when left out
+type PushRequestWhat string
+
+// PushResult defines model for PushResult.
+type PushResult struct {
+	Branch  string `json:"branch"`
+	Commit  string `json:"commit"`
+	Created bool   `json:"created"`
+	Forced  bool   `json:"forced"`
+
+	// Message What the remote said
+	Message  string `json:"message"`
+	Remote   string `json:"remote"`
+	UpToDate bool   `json:"up_to_date"`
+
+	// Url A page on its host that the remote named, such as one to open a pull request; empty when none
+	Url string `json:"url"`
+}
+
 // PushSubscription defines model for PushSubscription.
 type PushSubscription struct {
 	CreatedAt int64  `json:"created_at"`
@@ -6005,6 +6276,35 @@ type ResetLink struct {
 type ResetPassword struct {
 	Password string `json:"password"`
 	Token    string `json:"token"`
+}
+
+// ResolveRequest defines model for ResolveRequest.
+type ResolveRequest struct {
+	How       ResolveRequestHow `json:"how"`
+	SessionId *string           `json:"session_id,omitempty"`
+
+	// Strategy merge when left out
+	Strategy *ResolveRequestStrategy `json:"strategy,omitempty"`
+}
+
+// ResolveRequestHow defines model for ResolveRequest.How.
+type ResolveRequestHow string
+
+// ResolveRequestStrategy merge when left out
+type ResolveRequestStrategy string
+
+// ResolveResult defines model for ResolveResult.
+type ResolveResult struct {
+	Base       string   `json:"base"`
+	BaseCommit string   `json:"base_commit"`
+	Files      []string `json:"files"`
+	Prompt     string   `json:"prompt"`
+	PromptId   *string  `json:"prompt_id"`
+
+	// SessionId The agent the prompt was queued for
+	SessionId  *string `json:"session_id"`
+	SnapshotId string  `json:"snapshot_id"`
+	Strategy   string  `json:"strategy"`
 }
 
 // ResourceLimits Limits of a sandbox; 0 or absent = none of its own
@@ -6927,6 +7227,46 @@ type SnoozeRequest struct {
 	Until int64 `json:"until"`
 }
 
+// Standing defines model for Standing.
+type Standing struct {
+	// Ahead Commits of the branch that the base has not
+	Ahead int    `json:"ahead"`
+	Base  string `json:"base"`
+
+	// BaseAhead Commits of the base here that the remote had not when it was last asked
+	BaseAhead  int `json:"base_ahead"`
+	BaseBehind int `json:"base_behind"`
+
+	// BaseCommit Empty when the base is gone
+	BaseCommit string `json:"base_commit"`
+
+	// Behind Commits of the base that the branch has not
+	Behind    int        `json:"behind"`
+	Conflicts []Conflict `json:"conflicts"`
+
+	// Dirty Files with uncommitted changes
+	Dirty     int    `json:"dirty"`
+	FetchedAt *int64 `json:"fetched_at"`
+
+	// Head Empty when the branch is gone
+	Head   string `json:"head"`
+	Merged bool   `json:"merged"`
+	Pushed *struct {
+		Ahead  int    `json:"ahead"`
+		Behind int    `json:"behind"`
+		Branch string `json:"branch"`
+		Commit string `json:"commit"`
+	} `json:"pushed"`
+
+	// Remote The project's remote, without credentials; empty when nothing can be pushed
+	Remote string `json:"remote"`
+
+	// UnderWay merge, rebase, cherry-pick or revert that was begun in the worktree; empty when none is, or when this server cannot see
+	UnderWay string   `json:"under_way"`
+	UpToDate bool     `json:"up_to_date"`
+	Warnings []string `json:"warnings"`
+}
+
 // StateCorrection defines model for StateCorrection.
 type StateCorrection struct {
 	State StateCorrectionState `json:"state"`
@@ -7282,6 +7622,60 @@ type TotpState struct {
 	ConfirmedAt *int64 `json:"confirmed_at"`
 	Enabled     bool   `json:"enabled"`
 }
+
+// UpdateRequest defines model for UpdateRequest.
+type UpdateRequest struct {
+	DryRun       *bool                 `json:"dry_run,omitempty"`
+	ExpectedBase *string               `json:"expected_base,omitempty"`
+	Strategy     UpdateRequestStrategy `json:"strategy"`
+}
+
+// UpdateRequestStrategy defines model for UpdateRequest.Strategy.
+type UpdateRequestStrategy string
+
+// UpdateResult defines model for UpdateResult.
+type UpdateResult struct {
+	Base       string `json:"base"`
+	BaseCommit string `json:"base_commit"`
+
+	// Carried Files whose uncommitted changes are kept on top
+	Carried []string `json:"carried"`
+
+	// Commit The branch after; in a dry run what it would be, empty with conflicts
+	Commit string `json:"commit"`
+
+	// Commits Of the base that the branch has not
+	Commits   int        `json:"commits"`
+	Conflicts []Conflict `json:"conflicts"`
+
+	// Dirty Files with uncommitted changes that stand in the way
+	Dirty       []string `json:"dirty"`
+	DryRun      bool     `json:"dry_run"`
+	FastForward bool     `json:"fast_forward"`
+	Files       []struct {
+		Path   string                  `json:"path"`
+		Status UpdateResultFilesStatus `json:"status"`
+	} `json:"files"`
+
+	// Head The branch before
+	Head      string `json:"head"`
+	MoreFiles int    `json:"more_files"`
+
+	// SnapshotId The workspace as it was before
+	SnapshotId string               `json:"snapshot_id"`
+	Strategy   UpdateResultStrategy `json:"strategy"`
+
+	// UpToDate The branch has everything of the base
+	UpToDate bool     `json:"up_to_date"`
+	Updated  bool     `json:"updated"`
+	Warnings []string `json:"warnings"`
+}
+
+// UpdateResultFilesStatus defines model for UpdateResult.Files.Status.
+type UpdateResultFilesStatus string
+
+// UpdateResultStrategy defines model for UpdateResult.Strategy.
+type UpdateResultStrategy string
 
 // Usage As the host counts it where the place allows that, else as the sandbox tells
 type Usage struct {
@@ -8070,6 +8464,11 @@ type ListBranchesParams struct {
 	Fetch *bool `form:"fetch,omitempty" json:"fetch,omitempty"`
 }
 
+// CancelGitWorkJSONBody defines parameters for CancelGitWork.
+type CancelGitWorkJSONBody struct {
+	WorkId string `json:"work_id"`
+}
+
 // ListImageBuildsParams defines parameters for ListImageBuilds.
 type ListImageBuildsParams struct {
 	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
@@ -8459,6 +8858,11 @@ type DisallowHostParams struct {
 	Host string `form:"host" json:"host"`
 }
 
+// PushWorkspaceParams defines parameters for PushWorkspace.
+type PushWorkspaceParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetReportParams defines parameters for GetReport.
 type GetReportParams struct {
 	Format *GetReportParamsFormat `form:"format,omitempty" json:"format,omitempty"`
@@ -8508,10 +8912,26 @@ type CreateSnapshotParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// GetStandingParams defines parameters for GetStanding.
+type GetStandingParams struct {
+	// Fetch Ask the project's remote first; what keeps it from answering is in warnings
+	Fetch *bool `form:"fetch,omitempty" json:"fetch,omitempty"`
+}
+
 // ListTreeParams defines parameters for ListTree.
 type ListTreeParams struct {
 	// Path Absent is the root
 	Path *string `form:"path,omitempty" json:"path,omitempty"`
+}
+
+// UpdateFromBaseParams defines parameters for UpdateFromBase.
+type UpdateFromBaseParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ResolveUpdateParams defines parameters for ResolveUpdate.
+type ResolveUpdateParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // UpdateAgentAccountJSONRequestBody defines body for UpdateAgentAccount for application/json ContentType.
@@ -8627,6 +9047,9 @@ type ResetPasswordJSONRequestBody = ResetPassword
 
 // UpdateProjectJSONRequestBody defines body for UpdateProject for application/json ContentType.
 type UpdateProjectJSONRequestBody = ProjectPatch
+
+// CancelGitWorkJSONRequestBody defines body for CancelGitWork for application/json ContentType.
+type CancelGitWorkJSONRequestBody CancelGitWorkJSONBody
 
 // BuildImageJSONRequestBody defines body for BuildImage for application/json ContentType.
 type BuildImageJSONRequestBody = NewImageBuild
@@ -8754,6 +9177,9 @@ type MergeWorkspaceJSONRequestBody = MergeRequest
 // AllowHostJSONRequestBody defines body for AllowHost for application/json ContentType.
 type AllowHostJSONRequestBody = AllowedHost
 
+// PushWorkspaceJSONRequestBody defines body for PushWorkspace for application/json ContentType.
+type PushWorkspaceJSONRequestBody = PushRequest
+
 // WriteDraftJSONRequestBody defines body for WriteDraft for application/json ContentType.
 type WriteDraftJSONRequestBody = DraftEdit
 
@@ -8768,6 +9194,12 @@ type CreateSessionJSONRequestBody = NewSession
 
 // CreateSnapshotJSONRequestBody defines body for CreateSnapshot for application/json ContentType.
 type CreateSnapshotJSONRequestBody = NewSnapshot
+
+// UpdateFromBaseJSONRequestBody defines body for UpdateFromBase for application/json ContentType.
+type UpdateFromBaseJSONRequestBody = UpdateRequest
+
+// ResolveUpdateJSONRequestBody defines body for ResolveUpdate for application/json ContentType.
+type ResolveUpdateJSONRequestBody = ResolveRequest
 
 // SetViewedJSONRequestBody defines body for SetViewed for application/json ContentType.
 type SetViewedJSONRequestBody = ViewedEdit
@@ -9116,6 +9548,12 @@ type ServerInterface interface {
 	// ListBranches Branches with age and how far behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx echo.Context, id Id, params ListBranchesParams) error
+	// ListGitWork Long work of git that is under way in the project's repository, or waits for its turn there
+	// (GET /projects/{id}/git-work)
+	ListGitWork(ctx echo.Context, id Id) error
+	// CancelGitWork End a long work of git
+	// (POST /projects/{id}/git-work/cancel)
+	CancelGitWork(ctx echo.Context, id Id) error
 	// GetProjectImage What containers of the project are made from, the files an image can be built from, and the builds
 	// (GET /projects/{id}/image)
 	GetProjectImage(ctx echo.Context, id Id) error
@@ -9530,6 +9968,9 @@ type ServerInterface interface {
 	// OpenPort An address that shows a port of the sandbox to the caller's browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx echo.Context, id Id, port int) error
+	// PushWorkspace Send the branch, or the base as it is here, to the project's remote
+	// (POST /workspaces/{id}/push)
+	PushWorkspace(ctx echo.Context, id Id, params PushWorkspaceParams) error
 	// GetReport What was done in a workspace, to attach to its merge
 	// (GET /workspaces/{id}/report)
 	GetReport(ctx echo.Context, id Id, params GetReportParams) error
@@ -9575,6 +10016,9 @@ type ServerInterface interface {
 	// CreateSnapshot Keep all files of a workspace as they are now
 	// (POST /workspaces/{id}/snapshots)
 	CreateSnapshot(ctx echo.Context, id Id, params CreateSnapshotParams) error
+	// GetStanding How the workspace's branch and its base stand to each other
+	// (GET /workspaces/{id}/standing)
+	GetStanding(ctx echo.Context, id Id, params GetStandingParams) error
 	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx echo.Context, id Id) error
@@ -9587,6 +10031,12 @@ type ServerInterface interface {
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx echo.Context, id Id, params ListTreeParams) error
+	// UpdateFromBase Bring the base into the branch, or see what that would do
+	// (POST /workspaces/{id}/update)
+	UpdateFromBase(ctx echo.Context, id Id, params UpdateFromBaseParams) error
+	// ResolveUpdate Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
+	// (POST /workspaces/{id}/update/resolve)
+	ResolveUpdate(ctx echo.Context, id Id, params ResolveUpdateParams) error
 	// ListViewed The files you have marked as viewed, as they were then
 	// (GET /workspaces/{id}/viewed)
 	ListViewed(ctx echo.Context, id Id) error
@@ -11245,6 +11695,38 @@ func (w *ServerInterfaceWrapper) ListBranches(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListBranches(ctx, id, params)
+	return err
+}
+
+// ListGitWork converts echo context to params.
+func (w *ServerInterfaceWrapper) ListGitWork(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListGitWork(ctx, id)
+	return err
+}
+
+// CancelGitWork converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelGitWork(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelGitWork(ctx, id)
 	return err
 }
 
@@ -14437,6 +14919,42 @@ func (w *ServerInterfaceWrapper) OpenPort(ctx echo.Context) error {
 	return err
 }
 
+// PushWorkspace converts echo context to params.
+func (w *ServerInterfaceWrapper) PushWorkspace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PushWorkspaceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PushWorkspace(ctx, id, params)
+	return err
+}
+
 // GetReport converts echo context to params.
 func (w *ServerInterfaceWrapper) GetReport(ctx echo.Context) error {
 	var err error
@@ -14830,6 +15348,31 @@ func (w *ServerInterfaceWrapper) CreateSnapshot(ctx echo.Context) error {
 	return err
 }
 
+// GetStanding converts echo context to params.
+func (w *ServerInterfaceWrapper) GetStanding(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetStandingParams
+	// ------------- Optional query parameter "fetch" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "fetch", ctx.QueryParams(), &params.Fetch, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter fetch: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetStanding(ctx, id, params)
+	return err
+}
+
 // GetWorkspaceStorage converts echo context to params.
 func (w *ServerInterfaceWrapper) GetWorkspaceStorage(ctx echo.Context) error {
 	var err error
@@ -14900,6 +15443,78 @@ func (w *ServerInterfaceWrapper) ListTree(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListTree(ctx, id, params)
+	return err
+}
+
+// UpdateFromBase converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateFromBase(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UpdateFromBaseParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateFromBase(ctx, id, params)
+	return err
+}
+
+// ResolveUpdate converts echo context to params.
+func (w *ServerInterfaceWrapper) ResolveUpdate(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ResolveUpdateParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResolveUpdate(ctx, id, params)
 	return err
 }
 
@@ -15201,6 +15816,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/report", wrapper.AttachReport, options.OperationMiddlewares["attachReport"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/commit", wrapper.CommitWorkspace, options.OperationMiddlewares["commitWorkspace"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/merge", wrapper.MergeWorkspace, options.OperationMiddlewares["mergeWorkspace"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/standing", wrapper.GetStanding, options.OperationMiddlewares["getStanding"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/update", wrapper.UpdateFromBase, options.OperationMiddlewares["updateFromBase"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/update/resolve", wrapper.ResolveUpdate, options.OperationMiddlewares["resolveUpdate"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/push", wrapper.PushWorkspace, options.OperationMiddlewares["pushWorkspace"]...)
+	router.GET(options.BaseURL+"/projects/:id/git-work", wrapper.ListGitWork, options.OperationMiddlewares["listGitWork"]...)
+	router.POST(options.BaseURL+"/projects/:id/git-work/cancel", wrapper.CancelGitWork, options.OperationMiddlewares["cancelGitWork"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/deliver", wrapper.DeliverWorkspace, options.OperationMiddlewares["deliverWorkspace"]...)
 	router.DELETE(options.BaseURL+"/workspaces/:id/files", wrapper.DeleteFile, options.OperationMiddlewares["deleteFile"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/files", wrapper.ReadFile, options.OperationMiddlewares["readFile"]...)
@@ -19632,6 +20253,79 @@ type ListBranchesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListBranchesdefaultApplicationProblemPlusJSONResponse) VisitListBranchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListGitWorkRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListGitWorkResponseObject interface {
+	VisitListGitWorkResponse(w http.ResponseWriter) error
+}
+
+type ListGitWork200JSONResponse GitWorkList
+
+func (response ListGitWork200JSONResponse) VisitListGitWorkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListGitWorkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListGitWorkdefaultApplicationProblemPlusJSONResponse) VisitListGitWorkResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelGitWorkRequestObject struct {
+	Id   Id `json:"id"`
+	Body *CancelGitWorkJSONRequestBody
+}
+
+type CancelGitWorkResponseObject interface {
+	VisitCancelGitWorkResponse(w http.ResponseWriter) error
+}
+
+type CancelGitWork204Response struct {
+}
+
+func (response CancelGitWork204Response) VisitCancelGitWorkResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type CancelGitWorkdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CancelGitWorkdefaultApplicationProblemPlusJSONResponse) VisitCancelGitWorkResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -25253,6 +25947,47 @@ func (response OpenPortdefaultApplicationProblemPlusJSONResponse) VisitOpenPortR
 	return err
 }
 
+type PushWorkspaceRequestObject struct {
+	Id     Id `json:"id"`
+	Params PushWorkspaceParams
+	Body   *PushWorkspaceJSONRequestBody
+}
+
+type PushWorkspaceResponseObject interface {
+	VisitPushWorkspaceResponse(w http.ResponseWriter) error
+}
+
+type PushWorkspace200JSONResponse PushResult
+
+func (response PushWorkspace200JSONResponse) VisitPushWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PushWorkspacedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PushWorkspacedefaultApplicationProblemPlusJSONResponse) VisitPushWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetReportRequestObject struct {
 	Id     Id `json:"id"`
 	Params GetReportParams
@@ -25870,6 +26605,46 @@ func (response CreateSnapshotdefaultApplicationProblemPlusJSONResponse) VisitCre
 	return err
 }
 
+type GetStandingRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetStandingParams
+}
+
+type GetStandingResponseObject interface {
+	VisitGetStandingResponse(w http.ResponseWriter) error
+}
+
+type GetStanding200JSONResponse Standing
+
+func (response GetStanding200JSONResponse) VisitGetStandingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetStandingdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetStandingdefaultApplicationProblemPlusJSONResponse) VisitGetStandingResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetWorkspaceStorageRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -26016,6 +26791,88 @@ type ListTreedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListTreedefaultApplicationProblemPlusJSONResponse) VisitListTreeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateFromBaseRequestObject struct {
+	Id     Id `json:"id"`
+	Params UpdateFromBaseParams
+	Body   *UpdateFromBaseJSONRequestBody
+}
+
+type UpdateFromBaseResponseObject interface {
+	VisitUpdateFromBaseResponse(w http.ResponseWriter) error
+}
+
+type UpdateFromBase200JSONResponse UpdateResult
+
+func (response UpdateFromBase200JSONResponse) VisitUpdateFromBaseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateFromBasedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateFromBasedefaultApplicationProblemPlusJSONResponse) VisitUpdateFromBaseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResolveUpdateRequestObject struct {
+	Id     Id `json:"id"`
+	Params ResolveUpdateParams
+	Body   *ResolveUpdateJSONRequestBody
+}
+
+type ResolveUpdateResponseObject interface {
+	VisitResolveUpdateResponse(w http.ResponseWriter) error
+}
+
+type ResolveUpdate200JSONResponse ResolveResult
+
+func (response ResolveUpdate200JSONResponse) VisitResolveUpdateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResolveUpdatedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ResolveUpdatedefaultApplicationProblemPlusJSONResponse) VisitResolveUpdateResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -26483,6 +27340,12 @@ type StrictServerInterface interface {
 	// ListBranches Branches with age and how far behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx context.Context, request ListBranchesRequestObject) (ListBranchesResponseObject, error)
+	// ListGitWork Long work of git that is under way in the project's repository, or waits for its turn there
+	// (GET /projects/{id}/git-work)
+	ListGitWork(ctx context.Context, request ListGitWorkRequestObject) (ListGitWorkResponseObject, error)
+	// CancelGitWork End a long work of git
+	// (POST /projects/{id}/git-work/cancel)
+	CancelGitWork(ctx context.Context, request CancelGitWorkRequestObject) (CancelGitWorkResponseObject, error)
 	// GetProjectImage What containers of the project are made from, the files an image can be built from, and the builds
 	// (GET /projects/{id}/image)
 	GetProjectImage(ctx context.Context, request GetProjectImageRequestObject) (GetProjectImageResponseObject, error)
@@ -26897,6 +27760,9 @@ type StrictServerInterface interface {
 	// OpenPort An address that shows a port of the sandbox to the caller's browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx context.Context, request OpenPortRequestObject) (OpenPortResponseObject, error)
+	// PushWorkspace Send the branch, or the base as it is here, to the project's remote
+	// (POST /workspaces/{id}/push)
+	PushWorkspace(ctx context.Context, request PushWorkspaceRequestObject) (PushWorkspaceResponseObject, error)
 	// GetReport What was done in a workspace, to attach to its merge
 	// (GET /workspaces/{id}/report)
 	GetReport(ctx context.Context, request GetReportRequestObject) (GetReportResponseObject, error)
@@ -26942,6 +27808,9 @@ type StrictServerInterface interface {
 	// CreateSnapshot Keep all files of a workspace as they are now
 	// (POST /workspaces/{id}/snapshots)
 	CreateSnapshot(ctx context.Context, request CreateSnapshotRequestObject) (CreateSnapshotResponseObject, error)
+	// GetStanding How the workspace's branch and its base stand to each other
+	// (GET /workspaces/{id}/standing)
+	GetStanding(ctx context.Context, request GetStandingRequestObject) (GetStandingResponseObject, error)
 	// GetWorkspaceStorage What the history of the workspace's sessions takes on disk, by session
 	// (GET /workspaces/{id}/storage)
 	GetWorkspaceStorage(ctx context.Context, request GetWorkspaceStorageRequestObject) (GetWorkspaceStorageResponseObject, error)
@@ -26954,6 +27823,12 @@ type StrictServerInterface interface {
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx context.Context, request ListTreeRequestObject) (ListTreeResponseObject, error)
+	// UpdateFromBase Bring the base into the branch, or see what that would do
+	// (POST /workspaces/{id}/update)
+	UpdateFromBase(ctx context.Context, request UpdateFromBaseRequestObject) (UpdateFromBaseResponseObject, error)
+	// ResolveUpdate Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
+	// (POST /workspaces/{id}/update/resolve)
+	ResolveUpdate(ctx context.Context, request ResolveUpdateRequestObject) (ResolveUpdateResponseObject, error)
 	// ListViewed The files you have marked as viewed, as they were then
 	// (GET /workspaces/{id}/viewed)
 	ListViewed(ctx context.Context, request ListViewedRequestObject) (ListViewedResponseObject, error)
@@ -30583,6 +31458,79 @@ func (sh *strictHandler) ListBranches(ctx echo.Context, id Id, params ListBranch
 		return err
 	} else if validResponse, ok := response.(ListBranchesResponseObject); ok {
 		return validResponse.VisitListBranchesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListGitWork operation middleware
+func (sh *strictHandler) ListGitWork(ctx echo.Context, id Id) error {
+	var request ListGitWorkRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListGitWork(ctx.Request().Context(), request.(ListGitWorkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListGitWork")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListGitWorkResponseObject); ok {
+		return validResponse.VisitListGitWorkResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelGitWork operation middleware
+func (sh *strictHandler) CancelGitWork(ctx echo.Context, id Id) error {
+	var request CancelGitWorkRequestObject
+
+	request.Id = id
+
+	var body CancelGitWorkJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelGitWork(ctx.Request().Context(), request.(CancelGitWorkRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelGitWork")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelGitWorkResponseObject); ok {
+		return validResponse.VisitCancelGitWorkResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -35048,6 +35996,55 @@ func (sh *strictHandler) OpenPort(ctx echo.Context, id Id, port int) error {
 	return nil
 }
 
+// PushWorkspace operation middleware
+func (sh *strictHandler) PushWorkspace(ctx echo.Context, id Id, params PushWorkspaceParams) error {
+	var request PushWorkspaceRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body PushWorkspaceJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PushWorkspace(ctx.Request().Context(), request.(PushWorkspaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PushWorkspace")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PushWorkspaceResponseObject); ok {
+		return validResponse.VisitPushWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetReport operation middleware
 func (sh *strictHandler) GetReport(ctx echo.Context, id Id, params GetReportParams) error {
 	var request GetReportRequestObject
@@ -35545,6 +36542,32 @@ func (sh *strictHandler) CreateSnapshot(ctx echo.Context, id Id, params CreateSn
 	return nil
 }
 
+// GetStanding operation middleware
+func (sh *strictHandler) GetStanding(ctx echo.Context, id Id, params GetStandingParams) error {
+	var request GetStandingRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetStanding(ctx.Request().Context(), request.(GetStandingRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetStanding")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetStandingResponseObject); ok {
+		return validResponse.VisitGetStandingResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetWorkspaceStorage operation middleware
 func (sh *strictHandler) GetWorkspaceStorage(ctx echo.Context, id Id) error {
 	var request GetWorkspaceStorageRequestObject
@@ -35640,6 +36663,104 @@ func (sh *strictHandler) ListTree(ctx echo.Context, id Id, params ListTreeParams
 		return err
 	} else if validResponse, ok := response.(ListTreeResponseObject); ok {
 		return validResponse.VisitListTreeResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateFromBase operation middleware
+func (sh *strictHandler) UpdateFromBase(ctx echo.Context, id Id, params UpdateFromBaseParams) error {
+	var request UpdateFromBaseRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body UpdateFromBaseJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateFromBase(ctx.Request().Context(), request.(UpdateFromBaseRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateFromBase")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateFromBaseResponseObject); ok {
+		return validResponse.VisitUpdateFromBaseResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ResolveUpdate operation middleware
+func (sh *strictHandler) ResolveUpdate(ctx echo.Context, id Id, params ResolveUpdateParams) error {
+	var request ResolveUpdateRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body ResolveUpdateJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResolveUpdate(ctx.Request().Context(), request.(ResolveUpdateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResolveUpdate")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ResolveUpdateResponseObject); ok {
+		return validResponse.VisitResolveUpdateResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -142,7 +142,10 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
   if (e.type === "session.conversation") return [keys.conversation(e.id), keys.conversations(workspace)];
   switch (subject) {
     case "project":
+      // Its branches may have moved: workspaces stand differently to their bases.
       return [keys.projects(team), keys.project(e.id)];
+    case "git":
+      return [["project", e.id, "git-work"]];
     case "workspace":
       // The diff of a path has its own stamp; everything else of the workspace may have moved.
       return [

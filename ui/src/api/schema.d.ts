@@ -1684,6 +1684,44 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/projects/{id}/git-work": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Long work of git that is under way in the project's repository, or waits for its turn there */
+        get: operations["listGitWork"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/git-work/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End a long work of git */
+        post: operations["cancelGitWork"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/projects/{id}/image": {
         parameters: {
             query?: never;
@@ -4037,6 +4075,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/push": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send the branch, or the base as it is here, to the project's remote
+         * @description With the caller's own git credential for the host, else the project's or the team's. `force` replaces only what was seen there last. `what: base` asks for the right to merge.
+         */
+        post: operations["pushWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/report": {
         parameters: {
             query?: never;
@@ -4265,6 +4325,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/standing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** How the workspace's branch and its base stand to each other */
+        get: operations["getStanding"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/storage": {
         parameters: {
             query?: never;
@@ -4321,6 +4400,50 @@ export interface paths {
         get: operations["listTree"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Bring the base into the branch, or see what that would do
+         * @description Conflicts and files that stand in the way are answers, not errors: then `updated` is false and nothing was changed. Uncommitted changes in files that the base changed too are kept on top where both fit together (`carried`). A dry run touches no file. 409 `base_moved` when the base is not at `expected_base`.
+         */
+        post: operations["updateFromBase"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/update/resolve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
+         * @description With `agent` the prompt is queued for the session; without a session, or where none runs, `session_id` of the answer is null and the prompt is for one that is started now.
+         */
+        post: operations["resolveUpdate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5032,9 +5155,25 @@ export interface components {
             password?: string;
         };
         Conflict: {
+            /** @description The first places where both differ, of the first files */
+            hunks?: components["schemas"]["ConflictHunk"][];
             /** @description e.g. content, modify/delete, rename/rename */
             kind: string;
+            more_hunks?: number;
+            /**
+             * @description What the side that is merged into did with the file; in a rebase that is the base
+             * @enum {string}
+             */
+            ours?: "changed" | "added" | "deleted";
             path: string;
+            /** @enum {string} */
+            theirs?: "changed" | "added" | "deleted";
+        };
+        ConflictHunk: {
+            /** @description Of the file with both sides in it, from 1 */
+            line: number;
+            ours: string;
+            theirs: string;
         };
         Conversation: {
             /** @description The session this one went on from */
@@ -5441,6 +5580,30 @@ export interface components {
             upstreams: components["schemas"]["GatewayLine"][];
             /** @description false: only the newest 50,000 requests were looked at */
             whole: boolean;
+        };
+        GitWork: {
+            /** Format: int64 */
+            at: number;
+            by: string;
+            /** @description Empty: Parawork itself */
+            by_name: string;
+            id: string;
+            /** @enum {string} */
+            kind: "fetch" | "push" | "update" | "merge";
+            /** @description Git's last line */
+            progress: string;
+            /** Format: int64 */
+            started_at: number | null;
+            /** @description It waits for its turn */
+            waiting: boolean;
+            workspace: {
+                id: string;
+                key: string;
+                name: string;
+            } | null;
+        };
+        GitWorkList: {
+            items: components["schemas"]["GitWork"][];
         };
         /** @description Work that reached a limit. It goes on until ends_at, then everything is brought home and its sandbox stands still; it goes on by itself when the limit allows it */
         Grace: {
@@ -5974,6 +6137,10 @@ export interface components {
         };
         MergeRequest: {
             dry_run?: boolean;
+            /** @description The commit the base was at when you looked: 409 base_moved when it is not any more */
+            expected_base?: string;
+            /** @description The commit the branch was at when you looked: 409 head_moved when it is not any more */
+            expected_head?: string;
             message?: string;
             /** @enum {string} */
             strategy: "merge" | "squash" | "rebase";
@@ -5982,6 +6149,8 @@ export interface components {
             base: string;
             /** @description The base before the merge */
             base_commit: string;
+            /** @description In a dry run: why it must not be merged now; empty when it may */
+            blocked: string;
             /** @description The base after the merge; in a dry run what it would be, empty with conflicts */
             commit: string;
             commits: number;
@@ -6936,6 +7105,28 @@ export interface components {
             /** @description Lead the browser here */
             url: string;
         };
+        PushRequest: {
+            /** @description Its name there, as here when left out */
+            branch?: string;
+            force?: boolean;
+            /**
+             * @description branch when left out
+             * @enum {string}
+             */
+            what?: "branch" | "base";
+        };
+        PushResult: {
+            branch: string;
+            commit: string;
+            created: boolean;
+            forced: boolean;
+            /** @description What the remote said */
+            message: string;
+            remote: string;
+            up_to_date: boolean;
+            /** @description A page on its host that the remote named, such as one to open a pull request; empty when none */
+            url: string;
+        };
         PushSubscription: {
             /** Format: int64 */
             created_at: number;
@@ -7222,6 +7413,27 @@ export interface components {
         ResetPassword: {
             password: string;
             token: string;
+        };
+        ResolveRequest: {
+            /** @enum {string} */
+            how: "agent" | "shell" | "abort";
+            session_id?: string | null;
+            /**
+             * @description merge when left out
+             * @enum {string}
+             */
+            strategy?: "merge" | "rebase";
+        };
+        ResolveResult: {
+            base: string;
+            base_commit: string;
+            files: string[];
+            prompt: string;
+            prompt_id: string | null;
+            /** @description The agent the prompt was queued for */
+            session_id: string | null;
+            snapshot_id: string;
+            strategy: string;
         };
         /** @description Limits of a sandbox; 0 or absent = none of its own */
         ResourceLimits: {
@@ -8033,6 +8245,38 @@ export interface components {
              */
             until: number;
         };
+        Standing: {
+            /** @description Commits of the branch that the base has not */
+            ahead: number;
+            base: string;
+            /** @description Commits of the base here that the remote had not when it was last asked */
+            base_ahead: number;
+            base_behind: number;
+            /** @description Empty when the base is gone */
+            base_commit: string;
+            /** @description Commits of the base that the branch has not */
+            behind: number;
+            conflicts: components["schemas"]["Conflict"][];
+            /** @description Files with uncommitted changes */
+            dirty: number;
+            /** Format: int64 */
+            fetched_at: number | null;
+            /** @description Empty when the branch is gone */
+            head: string;
+            merged: boolean;
+            pushed: {
+                ahead: number;
+                behind: number;
+                branch: string;
+                commit: string;
+            } | null;
+            /** @description The project's remote, without credentials; empty when nothing can be pushed */
+            remote: string;
+            /** @description merge, rebase, cherry-pick or revert that was begun in the worktree; empty when none is, or when this server cannot see */
+            under_way: string;
+            up_to_date: boolean;
+            warnings: string[];
+        };
         StateCorrection: {
             /** @enum {string} */
             state: "working" | "waiting" | "idle" | "auto";
@@ -8341,6 +8585,43 @@ export interface components {
              */
             confirmed_at: number | null;
             enabled: boolean;
+        };
+        UpdateRequest: {
+            dry_run?: boolean;
+            expected_base?: string;
+            /** @enum {string} */
+            strategy: "merge" | "rebase";
+        };
+        UpdateResult: {
+            base: string;
+            base_commit: string;
+            /** @description Files whose uncommitted changes are kept on top */
+            carried: string[];
+            /** @description The branch after; in a dry run what it would be, empty with conflicts */
+            commit: string;
+            /** @description Of the base that the branch has not */
+            commits: number;
+            conflicts: components["schemas"]["Conflict"][];
+            /** @description Files with uncommitted changes that stand in the way */
+            dirty: string[];
+            dry_run: boolean;
+            fast_forward: boolean;
+            files: {
+                path: string;
+                /** @enum {string} */
+                status: "added" | "modified" | "deleted";
+            }[];
+            /** @description The branch before */
+            head: string;
+            more_files: number;
+            /** @description The workspace as it was before */
+            snapshot_id: string;
+            /** @enum {string} */
+            strategy: "merge" | "rebase";
+            /** @description The branch has everything of the base */
+            up_to_date: boolean;
+            updated: boolean;
+            warnings: string[];
         };
         /** @description As the host counts it where the place allows that, else as the sandbox tells */
         Usage: {
@@ -11576,6 +11857,56 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["BranchList"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listGitWork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The first asked for first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GitWorkList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    cancelGitWork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    work_id: string;
+                };
+            };
+        };
+        responses: {
+            /** @description It was told to end */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };
@@ -15313,6 +15644,35 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    pushWorkspace: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PushRequest"];
+            };
+        };
+        responses: {
+            /** @description What is there now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PushResult"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getReport: {
         parameters: {
             query?: {
@@ -15701,6 +16061,32 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getStanding: {
+        parameters: {
+            query?: {
+                /** @description Ask the project's remote first; what keeps it from answering is in warnings */
+                fetch?: boolean;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description As this server knows it */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Standing"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getWorkspaceStorage: {
         parameters: {
             query?: never;
@@ -15791,6 +16177,64 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateFromBase: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateRequest"];
+            };
+        };
+        responses: {
+            /** @description The result */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UpdateResult"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    resolveUpdate: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResolveRequest"];
+            };
+        };
+        responses: {
+            /** @description What is left to resolve */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResolveResult"];
                 };
             };
             default: components["responses"]["Problem"];

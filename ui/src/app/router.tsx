@@ -140,9 +140,9 @@ const workspacesRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/workspaces"), "WorkspacesScreen"),
 });
 
-export type Tab = "terminal" | "conversation" | "changes" | "shell" | "history" | "activity";
+export type Tab = "terminal" | "conversation" | "changes" | "merge" | "shell" | "history" | "activity";
 
-const TABS = ["conversation", "changes", "shell", "history", "activity"] as const;
+const TABS = ["conversation", "changes", "merge", "shell", "history", "activity"] as const;
 
 export interface WorkspaceSearch {
   tab?: Exclude<Tab, "terminal">;
@@ -150,7 +150,7 @@ export interface WorkspaceSearch {
   file?: string;
   /** Lines of the file: "new12", "old3-7". */
   line?: string;
-  dialog?: "merge" | "archive" | "delete" | "place";
+  dialog?: "archive" | "delete" | "place";
   /** A place in the conversation. */
   place?: number;
   /** In the history: an offset of the output. */
@@ -166,15 +166,12 @@ const workspaceRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/w/$key",
   validateSearch: (s: Record<string, unknown>): WorkspaceSearch => ({
-    tab: TABS.find((t) => t === s.tab),
+    tab: s.dialog === "merge" ? "merge" : TABS.find((t) => t === s.tab),
     session: text(s.session),
     file: text(s.file),
     line: text(s.line),
     place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
-    dialog:
-      s.dialog === "merge" || s.dialog === "archive" || s.dialog === "delete" || s.dialog === "place"
-        ? s.dialog
-        : undefined,
+    dialog: s.dialog === "archive" || s.dialog === "delete" || s.dialog === "place" ? s.dialog : undefined,
     live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
     q: s.q === undefined ? undefined : String(s.q).slice(0, 1000) || undefined,
     at: whole(s.at),

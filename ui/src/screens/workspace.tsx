@@ -22,7 +22,7 @@ const ChangesTab = lazy(() => import("./changes/tab"));
 const AskingElsewhere = lazy(() => import("@/attention/asking-elsewhere"));
 const HistoryTab = lazy(() => import("./history/tab"));
 const ActivityTab = lazy(() => import("./workspace/activity-tab"));
-const MergeDialog = lazy(() => import("./workspace/merge-dialog"));
+const MergeTab = lazy(() => import("./merge/tab"));
 const PlaceDialog = lazy(() => import("./place/dialog"));
 const GraceBar = lazy(() => import("@/limits/grace-bar"));
 const MachineBar = lazy(() => import("./place/machine-bar"));
@@ -73,6 +73,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   useAction("tab.terminal", () => go("terminal"));
   useAction("tab.conversation", () => go("conversation"));
   useAction("tab.changes", () => go("changes"));
+  useAction("tab.merge", () => go("merge"));
   useAction("tab.shell", () => go("shell"));
   useAction("tab.history", () => go("history"));
   useAction("tab.activity", () => go("activity"));
@@ -109,10 +110,11 @@ function Open({ workspace: w }: { workspace: Workspace }) {
             <Creation workspace={w} />
           ) : tab === "changes" ? (
             <ChangesTab workspace={w} />
+          ) : tab === "merge" ? (
+            <MergeTab workspace={w} />
           ) : (
             <TerminalTab key={tab} workspace={w} kind={tab === "shell" ? "shell" : "agent"} />
           )}
-          {search.dialog === "merge" && alive && <MergeDialog workspace={w} onClose={closeDialog} />}
           {search.dialog === "place" && !away && <PlaceDialog workspace={w} onClose={closeDialog} />}
           {(search.dialog === "archive" || search.dialog === "delete") && (
             <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />

@@ -56,8 +56,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const sharable = !w.deleted_at && team.can("session.share") ? (shown ?? sessions[0]) : undefined;
   const canStop = target !== undefined && team.can("terminal.type");
 
-  const dialog = (d: "merge" | "archive" | "delete" | "place") =>
-    void navigate({ search: (x) => ({ ...x, dialog: d }) });
+  const dialog = (d: "archive" | "delete" | "place") => void navigate({ search: (x) => ({ ...x, dialog: d }) });
   const commit = () =>
     void navigate({ search: (x) => ({ ...x, tab: "changes", session: undefined }) }).then(() =>
       setTimeout(() => document.getElementById("commit-message")?.focus(), 50),
@@ -67,7 +66,8 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
 
   useAction("session.stop", () => target && stop.mutate(target), canStop);
   useAction("workspace.commit", commit, canCommit);
-  useAction("workspace.merge", () => dialog("merge"), canMerge);
+  const merge = () => void navigate({ search: (x) => ({ ...x, tab: "merge", session: undefined, dialog: undefined }) });
+  useAction("workspace.merge", merge, canMerge);
   useAction("workspace.rename", () => setRenaming(true), edit);
   useAction("workspace.archive", () => dialog("archive"), edit && !away);
   useAction("workspace.delete", () => dialog("delete"), edit && !w.deleted_at);
@@ -141,8 +141,8 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             <Deliver workspace={w} folder={w.runner_folder} />
           </Suspense>
         )}
-        {canMerge && (
-          <Button look="primary" onClick={() => dialog("merge")}>
+        {canMerge && tab !== "merge" && (
+          <Button look="primary" onClick={merge}>
             Merge…
           </Button>
         )}

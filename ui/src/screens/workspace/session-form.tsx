@@ -17,18 +17,20 @@ interface Props {
   workspace: Workspace;
   /** The session it takes the place of, and what that one was told. */
   after?: { session: Session; ended: boolean; told: string };
+  /** What is written already. */
+  prompt?: string;
   onStarted: (s: Session) => void;
 }
 
 /** Which agent, with which account, told what. */
-export function SessionForm({ workspace: w, after, onStarted }: Props) {
+export function SessionForm({ workspace: w, after, prompt: written, onStarted }: Props) {
   const team = useTeam();
   const client = useQueryClient();
   const agents = useQuery(agentsQuery(team.slug));
   const choice = useAgentChoice(agents.data, recall(`agent.${w.project_id}`, isString), (agent) =>
     recall(`account.${w.project_id}.${agent}`, isString),
   );
-  const [prompt, setPrompt] = useState(after?.told ?? "");
+  const [prompt, setPrompt] = useState(after?.told ?? written ?? "");
   const [stopFirst, setStopFirst] = useState(true);
   const [command, setCommand] = useState("");
   const allKey = `permissions.${w.project_id}.${choice.agent}`;

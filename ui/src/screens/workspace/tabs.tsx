@@ -24,6 +24,7 @@ export function WorkspaceTabs({ tab, files, sessions }: { tab: Tab; files: numbe
     },
     { tab: "conversation", label: "Conversation" },
     { tab: "changes", label: "Changes", after: files > 0 && <span className="tabular-nums">{count(files)}</span> },
+    { tab: "merge", label: "Merge" },
     { tab: "shell", label: "Shell", after: shells > 0 && <span className="text-fg3">{shells}</span> },
     { tab: "history", label: "History" },
     { tab: "activity", label: "Activity" },

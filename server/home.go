@@ -1,0 +1,228 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/sessions"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func conflictOf(c workspaces.Conflict) api.Conflict {
+	out := api.Conflict{Path: guest.EncodePath(c.Path), Kind: c.Kind}
+	if c.Ours != "" && c.Theirs != "" {
+		out.Ours, out.Theirs = new(api.ConflictOurs(c.Ours)), new(api.ConflictTheirs(c.Theirs))
+	}
+	if len(c.Hunks) > 0 {
+		hunks := list(c.Hunks, func(h workspaces.ConflictHunk) api.ConflictHunk {
+			return api.ConflictHunk{Line: h.Line, Ours: h.Ours, Theirs: h.Theirs}
+		})
+		out.Hunks, out.MoreHunks = &hunks, &c.MoreHunks
+	}
+	return out
+}
+
+// words is a list that JSON shows as one, also when it is empty.
+func words(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+func (h handlers) GetStanding(ctx context.Context, req api.GetStandingRequestObject) (api.GetStandingResponseObject, error) {
+	fetch := val(req.Params.Fetch)
+	if fetch { // speaks to a remote with the project's credentials
+		if err := callOf(ctx).can(accounts.EditWorkspace); err != nil {
+			return nil, err
+		}
+	}
+	st, warnings, err := h.cfg.Workspaces.Standing(ctx, req.Id, fetch)
+	if err != nil {
+		return nil, err
+	}
+	out := api.GetStanding200JSONResponse{Base: st.Base, BaseCommit: st.BaseCommit, Head: st.Head, Ahead: st.Ahead, Behind: st.Behind, UpToDate: st.UpToDate, Merged: st.Merged,
+		Conflicts: list(st.Conflicts, conflictOf), UnderWay: st.UnderWay, Remote: st.Remote, BaseAhead: st.BaseAhead, BaseBehind: st.BaseBehind, FetchedAt: ptr(st.FetchedAt),
+		Warnings: words(warnings)}
+	if set, err := h.cfg.Files.Changes(ctx, req.Id); err == nil {
+		for _, c := range set.Items {
+			if !c.Committed {
+				out.Dirty++
+			}
+		}
+	}
+	if p := st.Pushed; p != nil {
+		out.Pushed = &struct {
+			Ahead  int    `json:"ahead"`
+			Behind int    `json:"behind"`
+			Branch string `json:"branch"`
+			Commit string `json:"commit"`
+		}{p.Ahead, p.Behind, p.Branch, p.Commit}
+	}
+	return out, nil
+}
+
+func (h handlers) UpdateFromBase(ctx context.Context, req api.UpdateFromBaseRequestObject) (api.UpdateFromBaseResponseObject, error) {
+	b := req.Body
+	u, err := h.cfg.Workspaces.Update(ctx, callOf(ctx).actor, req.Id, workspaces.UpdateRequest{Strategy: string(b.Strategy), DryRun: val(b.DryRun), ExpectedBase: val(b.ExpectedBase)})
+	if err != nil {
+		return nil, err
+	}
+	audit.Note(ctx, "strategy", u.Strategy)
+	audit.Note(ctx, "from", u.Base)
+	audit.Note(ctx, "commit", u.Commit)
+	if u.DryRun {
+		audit.Note(ctx, "dry_run", "true")
+	}
+	files := make([]struct {
+		Path   string                      `json:"path"`
+		Status api.UpdateResultFilesStatus `json:"status"`
+	}, len(u.Files))
+	for i, f := range u.Files {
+		files[i].Path, files[i].Status = guest.EncodePath(f.Path), api.UpdateResultFilesStatus(f.Status)
+	}
+	return api.UpdateFromBase200JSONResponse{Updated: u.Updated, DryRun: u.DryRun, UpToDate: u.UpToDate, FastForward: u.FastForward, Strategy: api.UpdateResultStrategy(u.Strategy),
+		Base: u.Base, BaseCommit: u.BaseCommit, Head: u.Head, Commit: u.Commit, Commits: u.Commits, Files: files, MoreFiles: u.MoreFiles, Conflicts: list(u.Conflicts, conflictOf),
+		Dirty: list(u.Dirty, guest.EncodePath), Carried: list(u.Carried, guest.EncodePath), SnapshotId: u.SnapshotID, Warnings: words(u.Warnings)}, nil
+}
+
+func (h handlers) ResolveUpdate(ctx context.Context, req api.ResolveUpdateRequestObject) (api.ResolveUpdateResponseObject, error) {
+	b, actor := req.Body, callOf(ctx).actor
+	audit.Note(ctx, "how", string(b.How))
+	strategy := workspaces.StrategyMerge
+	if b.Strategy != nil {
+		strategy = string(*b.Strategy)
+	}
+	if b.How == api.ResolveRequestHowAbort {
+		if err := h.cfg.Workspaces.AbortResolve(ctx, actor, req.Id); err != nil {
+			return nil, err
+		}
+		return api.ResolveUpdate200JSONResponse{Strategy: strategy, Files: []string{}}, nil
+	}
+	agent := val(b.SessionId)
+	if b.How == api.ResolveRequestHowAgent && agent != "" { // before anything is begun for it
+		s, err := h.cfg.Sessions.Get(ctx, agent)
+		if err != nil {
+			return nil, err
+		}
+		if s.WorkspaceID != req.Id || s.State.Ended() {
+			return nil, fault.New(fault.Conflict, "session_not_running", "This session is not one that runs in this workspace. Choose another, or start one.")
+		}
+	}
+	r, err := h.cfg.Workspaces.BeginResolve(ctx, actor, req.Id, strategy)
+	if err != nil {
+		return nil, err
+	}
+	out := api.ResolveUpdate200JSONResponse{Base: r.Base, BaseCommit: r.BaseCommit, Strategy: r.Strategy, Files: list(r.Files, guest.EncodePath), Prompt: r.Prompt, SnapshotId: r.SnapshotID}
+	if b.How == api.ResolveRequestHowAgent && agent != "" && len(r.Files) > 0 {
+		p, err := h.cfg.Sessions.AddPrompt(ctx, actor, agent, sessions.NewPrompt{Text: r.Prompt})
+		if err != nil {
+			return nil, err
+		}
+		out.SessionId, out.PromptId = &p.SessionID, &p.ID
+	}
+	return out, nil
+}
+
+func (h handlers) PushWorkspace(ctx context.Context, req api.PushWorkspaceRequestObject) (api.PushWorkspaceResponseObject, error) {
+	var r workspaces.PushRequest
+	if b := req.Body; b != nil {
+		r = workspaces.PushRequest{Base: b.What != nil && *b.What == api.PushRequestWhatBase, Branch: val(b.Branch), Force: val(b.Force)}
+	}
+	if r.Base {
+		if err := callOf(ctx).can(accounts.MergeWorkspace); err != nil {
+			return nil, err
+		}
+	}
+	p, err := h.cfg.Workspaces.Push(ctx, callOf(ctx).actor, req.Id, r)
+	if err != nil {
+		return nil, err
+	}
+	audit.Note(ctx, "remote", p.Remote)
+	audit.Note(ctx, "branch", p.Branch)
+	audit.Note(ctx, "commit", p.Commit)
+	if p.Forced {
+		audit.Note(ctx, "forced", "true")
+	}
+	return api.PushWorkspace200JSONResponse{Remote: p.Remote, Branch: p.Branch, Commit: p.Commit, Url: p.URL, Created: p.Created, UpToDate: p.UpToDate, Forced: p.Forced, Message: p.Words}, nil
+}
+
+// gitWork returns the works of a project that the caller may see, with their workspaces.
+func (h handlers) gitWork(ctx context.Context, projectID string) ([]workspaces.Work, map[string]workspaces.Workspace, error) {
+	all, err := h.cfg.Workspaces.Works(ctx, projectID)
+	if err != nil {
+		return nil, nil, err
+	}
+	shown, at := []workspaces.Work{}, map[string]workspaces.Workspace{}
+	for _, k := range all {
+		if k.WorkspaceID != "" {
+			w, err := h.cfg.Workspaces.Workspace(ctx, k.WorkspaceID)
+			if fault.Is(err, fault.NotFound) {
+				continue
+			} else if err != nil {
+				return nil, nil, err
+			}
+			if sees, err := h.sees(ctx, callOf(ctx), w); err != nil {
+				return nil, nil, err
+			} else if !sees {
+				continue
+			}
+			at[w.ID] = w
+		}
+		shown = append(shown, k)
+	}
+	return shown, at, nil
+}
+
+func (h handlers) ListGitWork(ctx context.Context, req api.ListGitWorkRequestObject) (api.ListGitWorkResponseObject, error) {
+	all, at, err := h.gitWork(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.names(ctx, callOf(ctx).project.TeamID)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListGitWork200JSONResponse{Items: list(all, func(k workspaces.Work) api.GitWork {
+		out := api.GitWork{Id: k.ID, Kind: api.GitWorkKind(k.Kind), Waiting: k.Waiting, Progress: k.Progress, By: k.ActorID, ByName: names[k.ActorID], At: k.At, StartedAt: ptr(k.StartedAt)}
+		if w, ok := at[k.WorkspaceID]; ok {
+			out.Workspace = &struct {
+				Id   string `json:"id"`
+				Key  string `json:"key"`
+				Name string `json:"name"`
+			}{w.ID, w.Key(), w.Name}
+		}
+		return out
+	})}, nil
+}
+
+func (h handlers) CancelGitWork(ctx context.Context, req api.CancelGitWorkRequestObject) (api.CancelGitWorkResponseObject, error) {
+	all, at, err := h.gitWork(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range all {
+		if k.ID != req.Body.WorkId {
+			continue
+		}
+		if w, ok := at[k.WorkspaceID]; ok {
+			o, err := h.objectOf(ctx, callOf(ctx).actor, w)
+			if err != nil {
+				return nil, err
+			}
+			if err := accounts.Can(callOf(ctx).actor, accounts.EditWorkspace, o); err != nil {
+				return nil, err
+			}
+		}
+		if err := h.cfg.Workspaces.CancelWork(ctx, k.ID); err != nil {
+			return nil, err
+		}
+		audit.Note(ctx, "kind", k.Kind)
+		return api.CancelGitWork204Response{}, nil
+	}
+	return nil, fault.New(fault.NotFound, "not_found", "There is no such work any more: it has ended.")
+}

@@ -1,0 +1,26 @@
+import { type ReactNode, useId } from "react";
+import { cx } from "@/kit/cx";
+
+interface Props {
+  title: string;
+  /** Beside the title: a state in a word, a small button. */
+  aside?: ReactNode;
+  className?: string;
+  children?: ReactNode;
+}
+
+/** One card of the Merge tab. */
+export function MergeCard({ title, aside, className, children }: Props) {
+  const id = useId();
+  return (
+    <section aria-labelledby={id} className={cx("rounded-md border border-hairline bg-bg1", className)}>
+      <header className="flex min-h-10 flex-wrap items-center justify-between gap-x-3 gap-y-1 border-b border-hairline px-3 py-1.5">
+        <h2 id={id} className="font-semibold">
+          {title}
+        </h2>
+        {aside && <div className="flex flex-wrap items-center gap-2 text-fg2">{aside}</div>}
+      </header>
+      <div className="flex flex-col gap-3 p-3">{children}</div>
+    </section>
+  );
+}

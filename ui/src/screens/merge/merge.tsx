@@ -1,0 +1,232 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { ApiError } from "@/api/problem";
+import { mergePreviewQuery } from "@/api/queries";
+import { useTeam } from "@/app/team";
+import { plural, short } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Check, Choice, TextArea } from "@/kit/field";
+import { Mark } from "@/kit/mark";
+import { Busy, Failure, FormError } from "@/kit/states";
+import { toast, toastError } from "@/state/toasts";
+import { MergeCard } from "./card";
+import { Conflicts } from "./conflicts";
+import { afterMove, useStanding } from "./queries";
+import type { CardProps } from "./slots";
+
+type Strategy = "merge" | "squash" | "rebase";
+type Result = Schemas["MergeResult"];
+
+/** Merging the branch into its base: how, what would happen, and then. Nothing is ever half merged. */
+export default function MergeIntoBase({ workspace: w }: CardProps) {
+  const team = useTeam();
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const [strategy, setStrategy] = useState<Strategy>("merge");
+  const [message, setMessage] = useState("");
+  const [archive, setArchive] = useState(false);
+  const [done, setDone] = useState<Result>();
+  const standing = useStanding(w);
+  const s = standing.data;
+  const may = team.can("workspace.merge");
+  const preview = useQuery({
+    ...mergePreviewQuery(w.id, strategy, s ? `${s.head} ${s.base_commit} ${s.dirty}` : ""),
+    enabled: may && s !== undefined && s.base_commit !== "" && s.head !== "",
+  });
+  const plan = preview.data;
+  const possible = plan !== undefined && !plan.up_to_date && plan.conflicts.length === 0 && !plan.blocked;
+
+  const merge = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/workspaces/{id}/merge", {
+          params: { path: { id: w.id } },
+          body: {
+            strategy,
+            expected_base: plan?.base_commit,
+            expected_head: plan?.head,
+            ...(message.trim() && strategy !== "rebase" ? { message: message.trim() } : {}),
+          },
+        }),
+      ),
+    onSuccess: async (result) => {
+      if (!result.merged) return;
+      setDone(result);
+      toast({
+        kind: "good",
+        title: `Merged into ${result.base}`,
+        text: `${result.base} is at ${short(result.commit)} now.`,
+      });
+      if (archive) await putAway();
+    },
+    onError: (error) => {
+      // What was shown is no longer so: it is shown anew, and nothing was done.
+      if (error instanceof ApiError && (error.code === "base_moved" || error.code === "head_moved"))
+        void preview.refetch();
+    },
+    onSettled: () => afterMove(client, w, team.slug),
+  });
+  const putAway = async () => {
+    try {
+      await api.POST("/workspaces/{id}/archive", { params: { path: { id: w.id } } });
+      await navigate({ to: "/$team/w", params: { team: team.slug } });
+      void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
+    } catch (error) {
+      toastError("Merged, but not archived", error, () => void putAway());
+    }
+  };
+  if (!may || !s) return null;
+  const nothing = plan?.up_to_date && !done;
+  return (
+    <MergeCard title={`Merge into ${s.base}`}>
+      {done && <Next workspace={w} result={done} putAway={() => void putAway()} />}
+      {!done && s.base_commit !== "" && (
+        <form
+          className="flex flex-col gap-3"
+          onSubmit={(e) => {
+            e.preventDefault();
+            if (possible && !merge.isPending && !preview.isFetching) merge.mutate();
+          }}
+          onKeyDown={(e) => {
+            if ((e.ctrlKey || e.metaKey) && e.key === "Enter") e.currentTarget.requestSubmit();
+          }}
+        >
+          {!nothing && (
+            <Choice<Strategy>
+              name="strategy"
+              legend="How"
+              value={strategy}
+              onChange={setStrategy}
+              inline
+              options={[
+                { value: "merge", label: "Merge", hint: "Keeps every commit and joins them by a merge commit." },
+                { value: "squash", label: "Squash", hint: "One commit on the base with all changes." },
+                { value: "rebase", label: "Rebase", hint: "Puts the commits on top of the base, one after another." },
+              ]}
+            />
+          )}
+          <Outlook
+            workspace={w}
+            query={{ pending: preview.isPending, error: preview.error, retry: () => void preview.refetch() }}
+            plan={plan}
+          />
+          {!nothing && strategy !== "rebase" && (
+            <TextArea
+              label="Message"
+              rows={2}
+              placeholder={strategy === "squash" ? w.name : `Merge ${w.branch} into ${s.base}`}
+              value={message}
+              onChange={(e) => setMessage(e.target.value)}
+            />
+          )}
+          <FormError error={merge.error} />
+          {!nothing && (
+            <div className="flex flex-wrap items-center justify-between gap-3">
+              <Check
+                label="Archive the workspace afterwards"
+                checked={archive}
+                onChange={(e) => setArchive(e.target.checked)}
+              />
+              <Button
+                type="submit"
+                look="primary"
+                keys="mod+enter"
+                disabled={!possible || preview.isFetching}
+                busy={merge.isPending && "Merging"}
+              >
+                {strategy === "squash" ? "Squash and merge" : strategy === "rebase" ? "Rebase and merge" : "Merge"}
+              </Button>
+            </div>
+          )}
+        </form>
+      )}
+    </MergeCard>
+  );
+}
+
+interface OutlookProps {
+  workspace: Workspace;
+  query: { pending: boolean; error: unknown; retry: () => void };
+  plan: Result | undefined;
+}
+
+/** What would happen, tried without touching anything. */
+function Outlook({ workspace: w, query, plan }: OutlookProps) {
+  if (query.pending) return <Busy>Trying the merge…</Busy>;
+  if (query.error) return <Failure what="The merge could not be tried." error={query.error} retry={query.retry} />;
+  if (!plan) return null;
+  return (
+    <div role="group" aria-label="What would happen" aria-live="polite" className="flex flex-col gap-1.5">
+      {plan.up_to_date ? (
+        <p className="text-fg2">
+          Nothing to merge: <span className="font-mono text-[12px]">{plan.base}</span> has every commit of this branch.
+        </p>
+      ) : plan.conflicts.length > 0 ? (
+        <>
+          <Mark kind="failed" word={`${plural(plan.conflicts.length, "file")} in conflict`} />
+          <Conflicts conflicts={plan.conflicts} ours={plan.base} theirs={w.branch} />
+          <p className="text-fg2">
+            Nothing was changed. Update the branch from <span className="font-mono text-[12px]">{plan.base}</span>{" "}
+            first, where an agent or you resolve this, then merge.
+          </p>
+        </>
+      ) : (
+        <>
+          <Mark kind="merged" word="No conflicts" />
+          <p className="text-fg2">
+            {plural(plan.commits, "commit")}, {plural(plan.files, "file")}.{" "}
+            {plan.fast_forward
+              ? `${plan.base} moves forward to ${short(plan.head)}.`
+              : `${plan.base} moves from ${short(plan.base_commit)}${plan.commit ? ` to ${short(plan.commit)}` : ""}.`}
+          </p>
+        </>
+      )}
+      {plan.blocked && (
+        <p className="flex gap-2 text-failed">
+          <span aria-hidden>▲</span>
+          <span>{plan.blocked}</span>
+        </p>
+      )}
+      {plan.warnings.map((text) => (
+        <p key={text} className="flex gap-2 text-needs">
+          <span aria-hidden>◆</span>
+          <span>{text}</span>
+        </p>
+      ))}
+      {(w.agents.state === "working" || w.agents.state === "waiting") &&
+        plan.conflicts.length === 0 &&
+        !plan.up_to_date && (
+          <p className="text-meta text-fg3">A session is still at work here. Only what is committed is merged.</p>
+        )}
+    </div>
+  );
+}
+
+/** After a merge: what people do next. */
+function Next({ workspace: w, result, putAway }: { workspace: Workspace; result: Result; putAway: () => void }) {
+  const team = useTeam();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  return (
+    <div role="status" className="flex flex-col gap-2">
+      <Mark kind="merged" word={`Merged into ${result.base}`} />
+      <p className="text-fg2">
+        {plural(result.commits, "commit")}, {plural(result.files, "file")}. {result.base} is at{" "}
+        <span className="font-mono text-[12px]">{short(result.commit)}</span>. Other workspaces see that {result.base}{" "}
+        moved, and can be updated from it.
+      </p>
+      <div className="flex flex-wrap gap-2">
+        <Button look="primary" onClick={putAway}>
+          Archive the workspace
+        </Button>
+        <Button onClick={() => void navigate({ search: (s) => ({ ...s, tab: undefined, session: undefined }) })}>
+          Go on working here
+        </Button>
+        <Button onClick={() => void navigate({ to: "/$team/w", params: { team: team.slug } })}>
+          Other workspaces of {w.project_name}
+        </Button>
+      </div>
+    </div>
+  );
+}

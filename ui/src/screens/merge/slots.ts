@@ -1,0 +1,24 @@
+import { type ComponentType, type LazyExoticComponent, lazy } from "react";
+import type { Workspace } from "@/api/client";
+
+/** What a card of the Merge tab is given. It loads what it shows itself, and renders nothing where it has nothing to say. */
+export interface CardProps {
+  workspace: Workspace;
+}
+
+/** Where a card stands: what to know first, what to do before merging, beside merging, after it. */
+export type Place = "first" | "before" | "beside" | "after";
+
+export interface Slot {
+  id: string;
+  place: Place;
+  Card: LazyExoticComponent<ComponentType<CardProps>>;
+}
+
+/** The cards of the Merge tab in the order they stand within their place. Each is a chunk of its own: default exports, built of MergeCard. */
+export const SLOTS: readonly Slot[] = [
+  { id: "standing", place: "first", Card: lazy(() => import("./standing")) },
+  { id: "update", place: "before", Card: lazy(() => import("./update")) },
+  { id: "merge", place: "beside", Card: lazy(() => import("./merge")) },
+  { id: "push", place: "after", Card: lazy(() => import("./push")) },
+];

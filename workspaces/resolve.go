@@ -1,0 +1,173 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// maxPromptFiles is how many files with conflicts a prompt names.
+const maxPromptFiles = 100
+
+// BeginResolve starts the update in the worktree, where git stops at its conflicts and leaves both sides in the files, for an agent or a
+// person to resolve. Where one was begun before, it says what is left of it. Errors: no_conflicts, files_in_the_way, operation_in_progress.
+func (s *Service) BeginResolve(ctx context.Context, actor accounts.Actor, workspaceID, strategy string) (Resolve, error) {
+	if strategy != StrategyMerge && strategy != StrategyRebase {
+		return Resolve{}, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge or rebase.")
+	}
+	m, release, err := s.merger(ctx, actor, workspaceID, MergeRequest{Strategy: strategy})
+	if err != nil {
+		return Resolve{}, err
+	}
+	defer release()
+	b, err := s.openBox(ctx, m.w)
+	if err != nil {
+		return Resolve{}, err
+	}
+	defer b.close(ctx)
+	maps.Copy(b.env, identity("COMMITTER", actor.User))
+	maps.Copy(b.env, identity("AUTHOR", actor.User))
+	r := Resolve{Base: m.target, Strategy: strategy}
+	if r.BaseCommit, err = m.baseTip(ctx); err != nil {
+		return Resolve{}, err
+	}
+	left, err := b.unmerged(ctx)
+	if err != nil {
+		return Resolve{}, err
+	}
+	if len(left) == 0 {
+		if r.SnapshotID, err = m.start(ctx, b, strategy, r.BaseCommit); err != nil {
+			return Resolve{}, err
+		}
+		if left, err = b.unmerged(ctx); err != nil {
+			return Resolve{}, err
+		}
+	} else if op, err := b.operation(ctx); err != nil {
+		return Resolve{}, err
+	} else if op == StrategyRebase || op == StrategyMerge {
+		r.Strategy = op
+	}
+	r.Files, r.Prompt = left, resolvePrompt(m.w, r.Base, r.Strategy, left)
+	s.HeadMoved(m.w.ID)
+	s.publishWorkspace(ctx, m.w)
+	return r, nil
+}
+
+// start begins the merge or rebase in the worktree.
+func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snapshotID string, err error) {
+	head, branch, err := b.head(ctx)
+	if err != nil {
+		return "", err
+	}
+	if branch != m.w.Branch {
+		return "", wrongBranch(m.w, branch)
+	}
+	if err := b.idle(ctx); err != nil {
+		return "", err
+	}
+	u := updater{merger: m, req: UpdateRequest{Strategy: strategy, DryRun: true}}
+	if err := u.plan(ctx); err != nil {
+		return "", err
+	}
+	if len(u.res.Conflicts) == 0 {
+		return "", fault.New(fault.Conflict, "no_conflicts", "Nothing is in conflict with %s: update the branch.", m.target)
+	}
+	if head != u.res.Head {
+		return "", headMovedOn(m.w)
+	}
+	// git begins neither over changes of tracked files that it would have to touch: they are told at once, and all of them.
+	dirty, err := b.uncommitted(ctx, "no")
+	if err != nil {
+		return "", err
+	}
+	if len(dirty) > 0 {
+		return "", fault.New(fault.Conflict, "files_in_the_way", "%s: commit or discard them first, then resolve the conflicts.",
+			plural(len(dirty), "file has uncommitted changes", "files have uncommitted changes")).With("paths", encodePaths(dirty))
+	}
+	kept, err := m.s.Keep(ctx, m.w.ID, KeepFor{Kind: "kept", Reason: "update", Title: "Before resolving conflicts with " + m.target, ActorID: m.actor.User.ID})
+	if err != nil {
+		return "", err
+	}
+	if m.s.far(m.w.ID) {
+		if err := m.s.supply(ctx, m.p, m.w, b, []string{base}); err != nil {
+			return "", err
+		}
+	}
+	args := []string{"merge", "--no-ff", "--no-edit", "--no-stat", "--no-verify", "--no-autostash", "--no-gpg-sign", "-m", fmt.Sprintf("Merge branch '%s' into %s", m.target, m.w.Branch), base}
+	if strategy == StrategyRebase {
+		from, err := m.from(ctx, base, head)
+		if err != nil {
+			return "", err
+		}
+		args = []string{"rebase", "--no-autostash", "--no-verify", "--no-gpg-sign", "--no-stat", "--onto", base, from}
+	}
+	_, err = b.git(context.WithoutCancel(ctx), nil, args...)
+	if err == nil || boxCode(err) == 1 {
+		return kept.ID, nil // conflicts; or git found a way where the plan had none
+	}
+	return kept.ID, boxFault(err, "update_failed", "Beginning the update in the workspace")
+}
+
+// AbortResolve gives up a merge or rebase that is under way in the worktree: branch and files are as they were before it.
+func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, workspaceID string) error {
+	w, p, release, err := s.begin(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	b, err := s.openBox(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer b.close(ctx)
+	op, err := b.operation(ctx)
+	if err != nil {
+		return err
+	}
+	if op != StrategyMerge && op != StrategyRebase {
+		return fault.New(fault.Conflict, "nothing_under_way", "Neither a merge nor a rebase is under way in the workspace.")
+	}
+	if _, err := s.Keep(ctx, w.ID, KeepFor{Kind: "kept", Reason: "update", Title: "Before giving up a " + op, ActorID: actor.User.ID}); err != nil {
+		return err
+	}
+	maps.Copy(b.env, identity("COMMITTER", actor.User))
+	if _, err := b.git(context.WithoutCancel(ctx), nil, op, "--abort"); err != nil {
+		return boxFault(err, "update_failed", "Giving up the "+op)
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: "Gave up the " + op})
+	s.publishWorkspace(ctx, w)
+	return s.bringHome(ctx, p, w, b)
+}
+
+// unmerged lists the files with conflicts that are not resolved.
+func (b *box) unmerged(ctx context.Context) ([]string, error) {
+	out, err := b.git(ctx, nil, "diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff", "--ignore-submodules=all")
+	if err != nil {
+		return nil, boxFault(err, "worktree_unreadable", "Reading the index")
+	}
+	return strings.FieldsFunc(out, func(r rune) bool { return r == 0 }), nil
+}
+
+// resolvePrompt is what an agent is asked. Names of files are an agent's work, too: they are quoted, and cannot end their line.
+func resolvePrompt(w Workspace, base, strategy string, files []string) string {
+	var b strings.Builder
+	how, end := "A merge of %s into %s is under way in this repository and stopped at conflicts in:\n", "git add each file, then finish with: git commit --no-edit"
+	if strategy == StrategyRebase {
+		how, end = "A rebase of %[2]s onto %[1]s is under way in this repository and stopped at conflicts in:\n", "git add each file, then go on with: GIT_EDITOR=true git rebase --continue. Resolve further conflicts in the same way until the rebase is finished"
+	}
+	fmt.Fprintf(&b, how, base, w.Branch)
+	for i, f := range files {
+		if i == maxPromptFiles {
+			fmt.Fprintf(&b, "- and %d more: git diff --name-only --diff-filter=U\n", len(files)-i)
+			break
+		}
+		fmt.Fprintf(&b, "- %q\n", hostgit.Clean(f))
+	}
+	fmt.Fprintf(&b, "Resolve them: keep what both sides want, drop nothing. Run the tests that cover these files. %s. Do not push.", end)
+	return b.String()
+}

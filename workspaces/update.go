@@ -1,0 +1,298 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// maxUpdateFiles is how many files of an update are listed.
+const maxUpdateFiles = 2_000
+
+// Update brings the base into the workspace's branch, or says in a dry run what that would do. The result is made of objects alone, on a
+// desk, and then put into the worktree where the agent works: uncommitted changes stay, those in files that the base changed too are kept
+// on top where both fit together. Conflicts and files in the way leave everything as it was. Errors: base_moved, branch_switched,
+// operation_in_progress, worktree_moved, head_moved.
+func (s *Service) Update(ctx context.Context, actor accounts.Actor, workspaceID string, r UpdateRequest) (UpdateResult, error) {
+	if r.Strategy != StrategyMerge && r.Strategy != StrategyRebase {
+		return UpdateResult{}, fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge or rebase.")
+	}
+	if r.DryRun {
+		return s.update(ctx, actor, workspaceID, r)
+	}
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return UpdateResult{}, err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return UpdateResult{}, err
+	}
+	ctx, end, err := s.beginWork(ctx, p, w.ID, actor.User.ID, WorkUpdate)
+	if err != nil {
+		return UpdateResult{}, err
+	}
+	defer end()
+	res, err := s.update(ctx, actor, workspaceID, r)
+	return res, endedBy(ctx, err)
+}
+
+func (s *Service) update(ctx context.Context, actor accounts.Actor, workspaceID string, r UpdateRequest) (UpdateResult, error) {
+	m, release, err := s.merger(ctx, actor, workspaceID, MergeRequest{Strategy: r.Strategy})
+	if err != nil {
+		return UpdateResult{}, err
+	}
+	defer release()
+	warnings := s.freshBase(ctx, &m.p, m.target)
+	u := updater{merger: m, req: r}
+	if err := u.plan(ctx); err != nil {
+		return UpdateResult{}, err
+	}
+	u.res.Warnings = append(warnings, u.res.Warnings...)
+	if !r.DryRun && r.ExpectedBase != "" && r.ExpectedBase != u.res.BaseCommit {
+		return UpdateResult{}, s.baseMoved(m.target, r.ExpectedBase, u.res.BaseCommit)
+	}
+	if u.res.UpToDate || len(u.res.Conflicts) > 0 {
+		return u.res, nil
+	}
+	if r.DryRun {
+		return u.res, u.look(ctx)
+	}
+	if err := u.apply(ctx); err != nil || !u.res.Updated {
+		return u.res, err
+	}
+	return u.res, u.note(ctx)
+}
+
+// updater is one update.
+type updater struct {
+	*merger
+	req     UpdateRequest
+	res     UpdateResult
+	touched map[string]bool // raw paths that differ between Head and Commit
+	added   []string        // those of them that Head has not
+}
+
+// plan computes the branch as it would be.
+func (u *updater) plan(ctx context.Context) error {
+	u.res = UpdateResult{DryRun: u.req.DryRun, Strategy: u.req.Strategy, Base: u.target, Conflicts: []Conflict{}}
+	var err error
+	if u.res.Head, err = u.s.commitOf(ctx, u.p.GitDir, headsPrefix+u.w.Branch); err != nil {
+		return err
+	}
+	if u.res.Head == "" {
+		return fault.New(fault.Conflict, "branch_missing", "The branch %s no longer exists.", u.w.Branch)
+	}
+	if u.res.BaseCommit, err = u.baseTip(ctx); err != nil {
+		return err
+	}
+	if u.res.Commits, err = u.count(ctx, u.res.BaseCommit, "^"+u.res.Head); err != nil {
+		return err
+	}
+	if u.res.Commits == 0 {
+		u.res.UpToDate, u.res.Commit = true, u.res.Head
+		return nil
+	}
+	from, err := u.from(ctx, u.res.BaseCommit, u.res.Head)
+	if err != nil {
+		return err
+	}
+	scratch := MergeResult{Head: u.res.Head, BaseCommit: u.res.BaseCommit}
+	if u.req.Strategy == StrategyRebase {
+		err = u.planRebase(ctx, &scratch, from)
+		u.res.Commit = scratch.Commit
+	} else {
+		err = u.planUpdate(ctx, &scratch, from)
+	}
+	u.res.Warnings = append(u.res.Warnings, scratch.Warnings...)
+	if len(scratch.Conflicts) > 0 {
+		u.res.Conflicts, u.res.Commit = scratch.Conflicts, ""
+	}
+	if err != nil || len(u.res.Conflicts) > 0 {
+		return err
+	}
+	if _, err := u.desk.Text(ctx, "read-tree", u.res.Commit); err != nil { // where git checks names, see merger.plan
+		return gitFault(err, fault.Conflict, "tree_unsafe", "Checking the names of the files")
+	}
+	return u.files(ctx)
+}
+
+// planUpdate makes the merge commit, or goes to the base where the branch has nothing of its own.
+func (u *updater) planUpdate(ctx context.Context, scratch *MergeResult, from string) error {
+	plain, err := u.has(ctx, u.res.BaseCommit, u.res.Head)
+	if err != nil {
+		return err
+	}
+	if plain {
+		u.res.Commit, u.res.FastForward = u.res.BaseCommit, true
+		return nil
+	}
+	tree, err := u.bring(ctx, scratch, from, u.res.Head, u.res.BaseCommit)
+	if err != nil || len(scratch.Conflicts) > 0 {
+		return err
+	}
+	u.res.Commit, err = u.commit(ctx, tree, fmt.Sprintf("Merge branch '%s' into %s", u.target, u.w.Branch), identityEnv(u.actor.User, "AUTHOR", "COMMITTER"),
+		u.res.Head, u.res.BaseCommit)
+	return err
+}
+
+// files lists what the update changes.
+func (u *updater) files(ctx context.Context) error {
+	out, err := u.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-status", "--no-renames", u.res.Head, u.res.Commit}, Max: 256 << 20})
+	if err != nil {
+		return mergeFault(err)
+	}
+	words := map[string]string{"A": "added", "D": "deleted"}
+	u.touched, u.added = make(map[string]bool), nil
+	f := strings.Split(string(out), "\x00")
+	for ; len(f) >= 2; f = f[2:] {
+		u.touched[f[1]] = true
+		if f[0] == "A" {
+			u.added = append(u.added, f[1])
+		}
+		if len(u.res.Files) == maxUpdateFiles {
+			u.res.MoreFiles++
+			continue
+		}
+		word := words[f[0]]
+		if word == "" {
+			word = "modified"
+		}
+		u.res.Files = append(u.res.Files, FileStatus{Path: f[1], Status: word})
+	}
+	return nil
+}
+
+// inTheWay returns those of paths that lie where the update changes files: the same, one below or one above.
+func (u *updater) inTheWay(paths []string) []string {
+	above := make(map[string]bool) // folders of touched files
+	for t := range u.touched {
+		for i := strings.LastIndexByte(t, '/'); i > 0; i = strings.LastIndexByte(t[:i], '/') {
+			if above[t[:i]] {
+				break
+			}
+			above[t[:i]] = true
+		}
+	}
+	var out []string
+	for _, p := range paths {
+		p = strings.TrimSuffix(p, "/")
+		hit := u.touched[p] || above[p]
+		for i := strings.LastIndexByte(p, '/'); i > 0 && !hit; i = strings.LastIndexByte(p[:i], '/') {
+			hit = u.touched[p[:i]]
+		}
+		if hit {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// look says what of the worktree stands in the way. It changes nothing there.
+func (u *updater) look(ctx context.Context) error {
+	if u.s.asleep(ctx, u.w) {
+		paths, err := u.s.hostChanges(ctx, u.p, u.w)
+		if err != nil {
+			u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+reason(err))
+			return nil
+		}
+		if way := u.inTheWay(paths); len(way) > 0 {
+			u.res.Dirty = way
+			u.res.Warnings = append(u.res.Warnings, "The workspace's sandbox is not awake: whether these changes fit on top is seen when it is.")
+		}
+		return nil
+	}
+	b, err := u.s.openBox(ctx, u.w)
+	if err != nil {
+		u.res.Warnings = append(u.res.Warnings, "Whether the workspace has uncommitted changes could not be seen: "+reason(err))
+		return nil
+	}
+	defer b.close(ctx)
+	if _, branch, err := b.head(ctx); err == nil {
+		u.res.Warnings = append(u.res.Warnings, elsewhere(u.w, branch)...)
+	}
+	if err := b.idle(ctx); err != nil {
+		u.res.Warnings = append(u.res.Warnings, reason(err))
+		return nil
+	}
+	_, _, err = u.carry(ctx, b)
+	return err
+}
+
+// carry works out what uncommitted changes the update meets. Where they fit on top of it, over is a commit of all files as they are now
+// and onto one of all files as they are to be; both are "" when no such file is met. What does not fit is in res.Dirty.
+func (u *updater) carry(ctx context.Context, b *box) (over, onto string, err error) {
+	paths, err := b.uncommitted(ctx, "all")
+	if err != nil {
+		return "", "", err
+	}
+	way := u.inTheWay(paths)
+	if u.res.Dirty, err = u.unseenFiles(ctx, b, way); err != nil || len(u.res.Dirty) > 0 {
+		return "", "", err
+	}
+	if len(way) == 0 {
+		return "", "", nil
+	}
+	if unmerged, err := b.git(ctx, nil, "ls-files", "--unmerged", "-z"); err != nil {
+		return "", "", boxFault(err, "worktree_unreadable", "Reading the index")
+	} else if unmerged != "" {
+		u.res.Dirty = way
+		return "", "", nil
+	}
+	now, err := b.everything(ctx, "parawork: before an update of "+u.w.Key())
+	if err != nil {
+		return "", "", err
+	}
+	if now.head != u.res.Head {
+		return "", "", headMovedOn(u.w)
+	}
+	if err := u.s.bringHome(ctx, u.p, u.w, b, now.commit); err != nil {
+		return "", "", err
+	}
+	var scratch MergeResult
+	tree, err := u.threeWay(ctx, &scratch, u.res.Head, now.commit, u.res.Commit)
+	if err != nil {
+		return "", "", err
+	}
+	for _, c := range scratch.Conflicts {
+		u.res.Dirty = append(u.res.Dirty, c.Path)
+	}
+	if len(u.res.Dirty) > 0 {
+		return "", "", nil
+	}
+	onto, err = u.commit(ctx, tree, "parawork: uncommitted changes on top of an update", []string{"GIT_AUTHOR_DATE=@1 +0000", "GIT_COMMITTER_DATE=@1 +0000"}, u.res.Commit)
+	u.res.Carried = way
+	return now.commit, onto, err
+}
+
+func headMovedOn(w Workspace) error {
+	return fault.New(fault.Conflict, "head_moved", "The agent committed to %s at the same moment. Nothing was changed: look again, then update.", w.Branch)
+}
+
+// note tells of an update that is done.
+func (u *updater) note(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	s := u.s
+	// The branch has all of the base now: its changes are counted from there.
+	if err := s.updateRefs(ctx, u.p.GitDir, "updated "+u.w.Key(), refSet(baseRef(u.w.ID), u.res.BaseCommit)); err != nil {
+		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", u.w.ID, "error", err)
+	}
+	if _, err := s.edit(ctx, u.w.ID, func(w *Workspace) error { w.BaseCommit = u.res.BaseCommit; return nil }); err != nil {
+		return fmt.Errorf("noting the update: %w", err)
+	}
+	how := "Merged " + u.target + " into the branch"
+	if u.res.Strategy == StrategyRebase {
+		how = "Rebased the branch onto " + u.target
+	}
+	s.note(ctx, Activity{TeamID: u.w.TeamID, WorkspaceID: u.w.ID, ActorID: u.actor.User.ID, Kind: "update",
+		Text: fmt.Sprintf("%s (%s)", how, plural(u.res.Commits, "commit", "commits")),
+		Data: map[string]any{"strategy": u.res.Strategy, "base": u.target, "base_commit": u.res.BaseCommit, "head": u.res.Head, "commit": u.res.Commit}})
+	s.HeadMoved(u.w.ID)
+	return nil
+}

@@ -1,0 +1,203 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+)
+
+// apply puts the planned branch into the worktree, where the agent works. Files first, then the index, the branch last: cut in between,
+// everything is there as uncommitted changes, and the next update finds that they fit.
+func (u *updater) apply(ctx context.Context) error {
+	b, err := u.s.openBox(ctx, u.w)
+	if err != nil {
+		return err
+	}
+	defer b.close(ctx)
+	maps.Copy(b.env, identity("COMMITTER", u.actor.User))
+	head, branch, err := b.head(ctx)
+	switch {
+	case err != nil:
+		return err
+	case branch != u.w.Branch:
+		return wrongBranch(u.w, branch)
+	case head != u.res.Head:
+		return headMovedOn(u.w)
+	}
+	if err := b.idle(ctx); err != nil {
+		return err
+	}
+	over, onto, err := u.carry(ctx, b)
+	if err != nil || len(u.res.Dirty) > 0 {
+		return err
+	}
+	kept, err := u.s.Keep(ctx, u.w.ID, KeepFor{Kind: "kept", Reason: "update", Title: "Before the update from " + u.target, ActorID: u.actor.User.ID})
+	if err != nil {
+		return err
+	}
+	u.res.SnapshotID = kept.ID
+	if u.s.far(u.w.ID) {
+		if err := u.s.supply(ctx, u.p, u.w, b, unique([]string{u.res.Commit, onto})); err != nil {
+			return err
+		}
+	}
+	// From here on who asked may go: half an update is what must not be.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.s.cfg.StepTimeout)
+	defer cancel()
+	undo, err := u.move(ctx, b, over, onto)
+	if err != nil || len(u.res.Dirty) > 0 {
+		return err
+	}
+	killpoint.Reach(killpoint.UpdateApplied)
+	what := "update (parawork): " + u.req.Strategy + " " + u.target
+	if _, err := b.git(ctx, nil, "update-ref", "--create-reflog", "-m", what, headsPrefix+branch, u.res.Commit, head); err != nil {
+		if done, derr := u.committed(ctx, b); derr == nil && done {
+			return headMovedOn(u.w) // the agent's commit took the update along: files and index are as it has them
+		}
+		if uerr := undo(); uerr != nil {
+			return fault.Wrap(errors.Join(err, uerr), fault.Conflict, "update_undone_in_part",
+				"The branch moved on while the update was put into the files, and not every file could be put back. Nothing is lost: the files as they were are in the timeline.").With("snapshot_id", kept.ID)
+		}
+		return headMovedOn(u.w)
+	}
+	u.res.Updated = true
+	return u.s.bringHome(ctx, u.p, u.w, b)
+}
+
+// move changes the files and the agent's index from what they are to what they are to be, and says how that is taken back. git changes
+// nothing where a file is not as it is expected to be.
+func (u *updater) move(ctx context.Context, b *box, over, onto string) (undo func() error, err error) {
+	if over == "" {
+		_, _ = b.git(ctx, nil, "update-index", "-q", "--refresh") // exits with 1 where files differ
+		if err := u.readTree(ctx, b.git, u.res.Head, u.res.Commit); err != nil || len(u.res.Dirty) > 0 {
+			return nil, err
+		}
+		return func() error { return u.readTree(ctx, b.git, u.res.Commit, u.res.Head) }, nil
+	}
+	// The temporary index knows every file as it was a moment ago: one that changed since stops this.
+	if err := u.readTree(ctx, b.indexGit, over, onto); err != nil || len(u.res.Dirty) > 0 {
+		return nil, err
+	}
+	touched := slices.Sorted(maps.Keys(u.touched))
+	undo = func() error {
+		return errors.Join(u.readTree(ctx, b.indexGit, onto, over), b.refresh(ctx, u.res.Head, touched, indexTries))
+	}
+	if err := b.refresh(ctx, u.res.Commit, touched, indexTries); err != nil {
+		return nil, errors.Join(boxFault(err, "index_locked", "Telling git of the new files"), undo())
+	}
+	return undo, nil
+}
+
+// committed reports whether the branch holds the files of the update as they were planned.
+func (u *updater) committed(ctx context.Context, b *box) (bool, error) {
+	out, err := b.git(ctx, nil, "diff-tree", "-r", "-z", "--name-only", "--no-renames", u.res.Commit, "HEAD")
+	if err != nil {
+		return false, boxFault(err, "worktree_unreadable", "Reading the branch")
+	}
+	for p := range strings.SplitSeq(out, "\x00") {
+		if u.touched[p] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// unseenFiles returns files that the update would lay others over and that git does not look at, because they are ignored or lie in a
+// repository of their own: no snapshot has them. known are those that are seen to anyway.
+func (u *updater) unseenFiles(ctx context.Context, b *box, known []string) ([]string, error) {
+	if len(u.added) == 0 {
+		return nil, nil
+	}
+	out, err := b.git(ctx, nil, "ls-files", "-z", "--others", "--directory")
+	if err != nil {
+		return nil, boxFault(err, "worktree_unreadable", "Reading the worktree")
+	}
+	others := make(map[string]bool) // files, and folders with a slash of which nothing is tracked
+	for p := range strings.SplitSeq(out, "\x00") {
+		others[p] = true
+	}
+	for _, p := range known {
+		delete(others, p)
+	}
+	var way, perhaps []string
+	for _, p := range u.added {
+		hit := others[p]
+		inside := false
+		for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p[:i], '/') {
+			hit = hit || others[p[:i]]
+			inside = inside || others[p[:i+1]]
+		}
+		switch {
+		case hit:
+			way = append(way, p)
+		case (inside || others[p+"/"]) && !slices.Contains(known, p):
+			perhaps = append(perhaps, p)
+		}
+	}
+	if len(perhaps) == 0 {
+		return way, nil
+	}
+	// Which of them are there says an index that has them all.
+	if u.s.far(u.w.ID) {
+		if err := u.s.supply(ctx, u.p, u.w, b, []string{u.res.Commit}); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.fresh(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := b.indexGit(ctx, nil, "read-tree", u.res.Commit); err != nil {
+		return nil, boxFault(err, "worktree_unreadable", "Reading the base")
+	}
+	if out, err = b.indexGit(ctx, nil, "ls-files", "-z", "--deleted"); err != nil {
+		return nil, boxFault(err, "worktree_unreadable", "Reading the worktree")
+	}
+	b.close(ctx)
+	b.index = ""
+	gone := make(map[string]bool)
+	for p := range strings.SplitSeq(out, "\x00") {
+		gone[p] = true
+	}
+	return append(way, slices.DeleteFunc(perhaps, func(p string) bool { return gone[p] })...), nil
+}
+
+// inTheWayWords are git's when a file is not as it was expected.
+var inTheWayWords = regexp.MustCompile(`(?m)^error: (?:Entry '(.+)' (?:not uptodate|would be overwritten)|Untracked working tree file '(.+)' would be|Updating '(.+)' would lose)`)
+
+// readTree moves files and index from one tree to another. What stands in the way is in res.Dirty; then nothing moved.
+func (u *updater) readTree(ctx context.Context, git func(context.Context, []byte, ...string) (string, error), from, to string) error {
+	var err error
+	for try := range indexTries {
+		if try > 0 {
+			select {
+			case <-time.After(200 * time.Millisecond):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		_, err = git(ctx, nil, "read-tree", "-m", "-u", from, to)
+		if e, ok := errors.AsType[*boxError](err); !ok || !strings.Contains(e.words(), "index.lock") {
+			break
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*boxError](err); ok {
+		for _, m := range inTheWayWords.FindAllStringSubmatch(string(e.result.Stderr), 1000) {
+			u.res.Dirty = append(u.res.Dirty, m[1]+m[2]+m[3])
+		}
+		if len(u.res.Dirty) > 0 {
+			u.res.Carried = nil
+			return nil
+		}
+	}
+	return boxFault(err, "update_failed", "Putting the update into the files")
+}
