@@ -176,7 +176,7 @@ CREATE INDEX merge_queue_by_project ON merge_queue(project_id, position);
 CREATE UNIQUE INDEX merge_queue_open ON merge_queue(workspace_id) WHERE ended_at = 0;
 
 -- Workspaces of one project whose work cannot be merged one after the other without help.
-CREATE TABLE overlaps (
+CREATE TABLE "overlaps" ( -- a word of its own in PostgreSQL: quoted wherever it is named
     team_id     TEXT NOT NULL REFERENCES teams(id) ON DELETE CASCADE,
     project_id  TEXT NOT NULL,
     first_id    TEXT NOT NULL REFERENCES workspaces(id) ON DELETE CASCADE,   -- the smaller id of the two
@@ -187,7 +187,7 @@ CREATE TABLE overlaps (
     at          BIGINT NOT NULL,
     PRIMARY KEY (first_id, second_id)
 );
-CREATE INDEX overlaps_by_project ON overlaps(project_id);
+CREATE INDEX overlaps_by_project ON "overlaps"(project_id);
 
 -- Workspaces on their way to another place.
 CREATE TABLE moves (
