@@ -94,6 +94,12 @@ func (h handlers) CommitWorkspace(ctx context.Context, req api.CommitWorkspaceRe
 		}
 		r.Paths = list(*req.Body.Paths, guest.DecodePath)
 	}
+	r.Staged = val(req.Body.Staged)
+	if req.Body.Parts != nil {
+		if r.Parts = partsOf(*req.Body.Parts); len(r.Parts.List) == 0 {
+			return nil, fault.New(fault.Invalid, "nothing_chosen", "No part was chosen. Leave out parts to commit everything.").With("field", "parts")
+		}
+	}
 	c, err := h.cfg.Workspaces.Commit(ctx, callOf(ctx).actor, req.Id, r)
 	if err != nil {
 		return nil, err

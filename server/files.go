@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
+	filesync "github.com/parawork/parawork/sync"
 )
 
 func fileOf(f guest.FileInfo) api.File {
@@ -60,7 +61,11 @@ func disposition(wire string) string {
 }
 
 func (h handlers) WriteFile(ctx context.Context, req api.WriteFileRequestObject) (api.WriteFileResponseObject, error) {
-	info, err := h.cfg.Files.Write(ctx, req.Id, req.Params.Path, req.Body, val(req.Params.IfMatch))
+	if err := h.keepFile(ctx, req.Id, req.Params.Path); err != nil {
+		return nil, err
+	}
+	o := filesync.WriteOptions{IfMatch: val(req.Params.IfMatch), New: val(req.Params.IfNoneMatch) == "*"}
+	info, err := h.cfg.Files.WriteWith(ctx, req.Id, req.Params.Path, req.Body, o)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +74,10 @@ func (h handlers) WriteFile(ctx context.Context, req api.WriteFileRequestObject)
 }
 
 func (h handlers) DeleteFile(ctx context.Context, req api.DeleteFileRequestObject) (api.DeleteFileResponseObject, error) {
-	if err := h.cfg.Files.Remove(ctx, req.Id, req.Params.Path); err != nil {
+	if err := h.keepFile(ctx, req.Id, req.Params.Path); err != nil {
+		return nil, err
+	}
+	if err := h.cfg.Files.RemoveIf(ctx, req.Id, req.Params.Path, val(req.Params.IfMatch)); err != nil {
 		return nil, err
 	}
 	return api.DeleteFile204Response{}, nil

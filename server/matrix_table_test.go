@@ -222,6 +222,12 @@ getReport               viewer    read
 attachReport            member    write
 settleSyncConflict      member    write
 commitWorkspace         member    write
+getIndex                viewer    read
+getParts                viewer    read
+stageParts              member    write
+discardParts            member    write
+takeFiles               member    write
+renameFile              member    write
 mergeWorkspace          member    write
 deliverWorkspace        member    write
 listViewed              viewer    read

@@ -38,30 +38,85 @@ func (s *Service) Read(ctx context.Context, workspaceID, path string) (io.ReadCl
 
 var ifMatchForm = regexp.MustCompile(`^"?([0-9a-f]{64})"?$`)
 
+// WriteOptions say how a file is written.
+type WriteOptions struct {
+	IfMatch string // sha256 hex, in quotes or not, that the present file's bytes must have, else the error is of kind Precondition
+	New     bool   // there must be no file yet, else the error's code is file_exists
+	Mode    uint32 // permission bits; 0 = those of the present file, else 0644
+}
+
+func hashOf(ifMatch string) (string, error) {
+	if ifMatch == "" {
+		return "", nil
+	}
+	m := ifMatchForm.FindStringSubmatch(ifMatch)
+	if m == nil {
+		return "", fault.New(fault.Invalid, "invalid_if_match", "If-Match must be the sha256 of the file in 64 hex digits.")
+	}
+	return m[1], nil
+}
+
 // Write writes a file of the worktree, making parent folders. With ifMatch (sha256 hex, in quotes or not) it fails with kind
 // Precondition when the file's bytes are others by now.
 func (s *Service) Write(ctx context.Context, workspaceID, path string, r io.Reader, ifMatch string) (guest.FileInfo, error) {
+	return s.WriteWith(ctx, workspaceID, path, r, WriteOptions{IfMatch: ifMatch})
+}
+
+// WriteWith is Write with all its options.
+func (s *Service) WriteWith(ctx context.Context, workspaceID, path string, r io.Reader, o WriteOptions) (guest.FileInfo, error) {
 	path, err := wirePath(path)
 	if err != nil {
 		return guest.FileInfo{}, err
 	}
-	if ifMatch != "" {
-		m := ifMatchForm.FindStringSubmatch(ifMatch)
-		if m == nil {
-			return guest.FileInfo{}, fault.New(fault.Invalid, "invalid_if_match", "If-Match must be the sha256 of the file in 64 hex digits.")
-		}
-		ifMatch = m[1]
+	if o.IfMatch, err = hashOf(o.IfMatch); err != nil {
+		return guest.FileInfo{}, err
 	}
 	if here, err := s.mayWriteHere(ctx, workspaceID); err != nil {
 		return guest.FileInfo{}, err
 	} else if here {
-		return s.writeHere(ctx, workspaceID, path, r, ifMatch)
+		return s.writeHere(ctx, workspaceID, path, r, o)
 	}
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {
 		return guest.FileInfo{}, err
 	}
-	info, err := p.Guest.WriteFile(ctx, path, r, client.WriteOptions{IfMatch: ifMatch})
+	if o.New { // a guest of before does not know of it
+		if _, err := p.Guest.Stat(ctx, path); err == nil {
+			return guest.FileInfo{}, thereFault(path)
+		}
+	}
+	info, err := p.Guest.WriteFile(ctx, path, r, client.WriteOptions{IfMatch: o.IfMatch, New: o.New, Mode: o.Mode})
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	return info, lieAsFault(checkInfo(&info))
+}
+
+// Put writes a file whose present bytes have this sha256; with "" there must be none yet. mode 0 = as the present one, else 0644.
+func (s *Service) Put(ctx context.Context, workspaceID, path string, r io.Reader, ifMatch string, mode uint32) (guest.FileInfo, error) {
+	return s.WriteWith(ctx, workspaceID, path, r, WriteOptions{IfMatch: ifMatch, New: ifMatch == "", Mode: mode})
+}
+
+func thereFault(wire string) error {
+	return fault.New(fault.Conflict, "file_exists", "There is a file %q already. Choose another name, or open that one.", wire)
+}
+
+// Stat describes what is at a path of the worktree; a link is not followed, and nothing is hashed.
+func (s *Service) Stat(ctx context.Context, workspaceID, path string) (guest.FileInfo, error) {
+	path, err := wirePath(path)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	if here, _, err := s.here(ctx, workspaceID); err != nil {
+		return guest.FileInfo{}, err
+	} else if here {
+		return s.statHere(ctx, workspaceID, path)
+	}
+	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	info, err := p.Guest.Stat(ctx, path)
 	if err != nil {
 		return guest.FileInfo{}, err
 	}
@@ -70,20 +125,53 @@ func (s *Service) Write(ctx context.Context, workspaceID, path string, r io.Read
 
 // Remove removes a file of the worktree.
 func (s *Service) Remove(ctx context.Context, workspaceID, path string) error {
+	return s.RemoveIf(ctx, workspaceID, path, "")
+}
+
+// RemoveIf is Remove that fails with kind Precondition when the file's bytes are not those of ifMatch by now; "" = whatever they are.
+func (s *Service) RemoveIf(ctx context.Context, workspaceID, path, ifMatch string) error {
 	path, err := wirePath(path)
 	if err != nil {
+		return err
+	}
+	if ifMatch, err = hashOf(ifMatch); err != nil {
 		return err
 	}
 	if here, err := s.mayWriteHere(ctx, workspaceID); err != nil {
 		return err
 	} else if here {
-		return s.removeHere(ctx, workspaceID, path)
+		return s.removeHere(ctx, workspaceID, path, ifMatch)
 	}
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {
 		return err
 	}
-	return p.Guest.RemoveFile(ctx, path)
+	return p.Guest.RemoveFileIf(ctx, path, ifMatch)
+}
+
+// Rename gives a file of the worktree another name, where nothing may be yet. The file is at one of the two names at least, at every moment.
+func (s *Service) Rename(ctx context.Context, workspaceID, from, to string) (guest.FileInfo, error) {
+	at, err := s.Stat(ctx, workspaceID, from)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	if at.Type != "file" {
+		return guest.FileInfo{}, fault.New(fault.Conflict, "not_a_file", "%q is not a regular file: rename it in a terminal.", from)
+	}
+	r, info, err := s.Read(ctx, workspaceID, from)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	defer r.Close()
+	made, err := s.WriteWith(ctx, workspaceID, to, r, WriteOptions{New: true, Mode: info.Mode & 0o777})
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	if err := s.RemoveIf(ctx, workspaceID, from, info.Hash); err != nil {
+		// It was written meanwhile: both stay, and who asked is told.
+		return made, err
+	}
+	return made, nil
 }
 
 // Tree lists a folder of the worktree; "" is the root.

@@ -251,7 +251,7 @@ func (s *Service) mayWriteHere(ctx context.Context, workspaceID string) (bool, e
 	return state == "", nil
 }
 
-func (s *Service) writeHere(ctx context.Context, workspaceID, wire string, r io.Reader, ifMatch string) (guest.FileInfo, error) {
+func (s *Service) writeHere(ctx context.Context, workspaceID, wire string, r io.Reader, o WriteOptions) (guest.FileInfo, error) {
 	raw, err := hereName(wire)
 	if err != nil {
 		return guest.FileInfo{}, err
@@ -264,10 +264,17 @@ func (s *Service) writeHere(ctx context.Context, workspaceID, wire string, r io.
 	mode := modeFile
 	p, err := plainHere(t, raw, wire)
 	switch {
+	case err == nil && o.New:
+		return guest.FileInfo{}, thereFault(wire)
 	case err == nil:
 		mode = p.mode
 	case !fault.Is(err, fault.NotFound):
 		return guest.FileInfo{}, err
+	}
+	if o.Mode&0o100 != 0 {
+		mode = modeExec
+	} else if o.Mode != 0 {
+		mode = modeFile
 	}
 	temp := "put-" + rand.Text()
 	defer func() { _ = t.temp.Remove(temp) }()
@@ -286,8 +293,11 @@ func (s *Service) writeHere(ctx context.Context, workspaceID, wire string, r io.
 	if err != nil {
 		return guest.FileInfo{}, hereFault(fmt.Errorf("writing the file: %w", err), wire)
 	}
-	if err := matchHere(t, raw, wire, ifMatch); err != nil {
+	if err := matchHere(t, raw, wire, o.IfMatch); err != nil {
 		return guest.FileInfo{}, err
+	}
+	if now, err := t.look(raw); o.New && (err != nil || now.kind != "") {
+		return guest.FileInfo{}, cmp.Or(err, thereFault(wire))
 	}
 	if err := t.place(temp, raw); err != nil {
 		return guest.FileInfo{}, hereFault(err, wire)
@@ -320,7 +330,33 @@ func matchHere(t *tree, raw, wire, ifMatch string) error {
 	return nil
 }
 
-func (s *Service) removeHere(ctx context.Context, workspaceID, wire string) error {
+func (s *Service) statHere(ctx context.Context, workspaceID, wire string) (guest.FileInfo, error) {
+	raw, err := hereName(wire)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	t, err := s.worktree(ctx, workspaceID)
+	if err != nil {
+		return guest.FileInfo{}, err
+	}
+	defer t.close()
+	if p, err := t.look(raw); err != nil || p.kind == "" {
+		return guest.FileInfo{}, hereFault(cmp.Or(err, error(fs.ErrNotExist)), wire)
+	}
+	fi, err := t.root.Lstat(raw)
+	if err != nil {
+		return guest.FileInfo{}, hereFault(err, wire)
+	}
+	info := infoOf(raw, fi)
+	if info.Type == "symlink" {
+		if target, err := t.root.Readlink(raw); err == nil {
+			info.Link = guest.EncodePath(target)
+		}
+	}
+	return info, nil
+}
+
+func (s *Service) removeHere(ctx context.Context, workspaceID, wire, ifMatch string) error {
 	raw, err := hereName(wire)
 	if err != nil {
 		return err
@@ -332,6 +368,9 @@ func (s *Service) removeHere(ctx context.Context, workspaceID, wire string) erro
 	defer t.close()
 	if p, err := t.look(raw); err != nil || p.kind == "" {
 		return hereFault(cmp.Or(err, error(fs.ErrNotExist)), wire)
+	}
+	if err := matchHere(t, raw, wire, ifMatch); err != nil {
+		return err
 	}
 	if err := t.root.Remove(raw); err != nil {
 		return hereFault(err, wire)

@@ -25,6 +25,7 @@ type box struct {
 	ws     Workspace
 	limit  time.Duration
 	env    map[string]string // of every call
+	like   string            // a name as the repository gives them: of its length
 	gitDir string            // the worktree's own git dir, as the box sees it
 	index  string            // the temporary index
 	leave  bool              // the sandbox is about to end or to stand still: it is told nothing more
@@ -70,6 +71,7 @@ func (b *box) head(ctx context.Context) (commit, branch string, err error) {
 	if commit = strings.TrimSpace(out); !isCommitID(commit) {
 		return "", "", fmt.Errorf("box: HEAD is %q", commit)
 	}
+	b.like = commit
 	out, err = b.git(ctx, nil, "symbolic-ref", "--quiet", "HEAD")
 	if err != nil && boxCode(err) != 1 {
 		return "", "", boxFault(err, "worktree_unreadable", "Reading the worktree's branch")
@@ -118,13 +120,32 @@ func (b *box) idle(ctx context.Context) error {
 
 // fresh makes the temporary index: HEAD, with what the real index knows of the files, so that only changed ones are read.
 func (b *box) fresh(ctx context.Context) error {
-	b.index = path.Join(b.gitDir, id.New("parawork")+".index")
+	b.newIndex()
 	if _, err := b.git(ctx, nil, "read-tree", "--reset", "--index-output="+b.index, "HEAD"); err == nil {
 		return nil
 	}
 	// The real index may be broken or locked: do without it.
 	_, err := b.indexGit(ctx, nil, "read-tree", "HEAD")
 	return boxFault(err, "worktree_unreadable", "Reading the worktree's commit")
+}
+
+// newIndex names the temporary index.
+func (b *box) newIndex() {
+	if b.index == "" {
+		b.index = path.Join(b.gitDir, id.New("parawork")+".index")
+	}
+}
+
+// sh runs a script of ours; args are $1 and so on.
+func (b *box) sh(ctx context.Context, script string, args ...string) (string, error) {
+	r, err := b.run(ctx, executors.BoxCommand{Argv: append([]string{"sh", "-c", script, "sh"}, args...)})
+	if err != nil {
+		return "", err
+	}
+	if r.ExitCode != 0 {
+		return "", boxFault(&boxError{sub: "sh", result: r}, "worktree_unreadable", "Working in the workspace's folder")
+	}
+	return string(r.Stdout), nil
 }
 
 // close removes the temporary index.

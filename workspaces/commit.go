@@ -46,7 +46,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	if err := b.idle(ctx); err != nil {
 		return Commit{}, err
 	}
-	tree, err := b.stage(ctx, r.Paths)
+	tree, index, err := s.commitFiles(ctx, actor, p, w, b, r)
 	if err != nil {
 		return Commit{}, err
 	}
@@ -56,11 +56,11 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	}
 	// The index is told first: a crash before the branch moves leaves work that is staged. The other way round it would leave an
 	// index that takes the work back, unseen, with the agent's next commit.
-	told := b.refresh(ctx, commit, r.Paths, 1) == nil
+	told := index.tell(ctx, commit, 1) == nil
 	killpoint.Reach(killpoint.CommitStaged)
 	if _, err := b.git(ctx, nil, "update-ref", "--create-reflog", "-m", "commit (parawork): "+firstLine(r.Message), headsPrefix+branch, commit, head); err != nil {
 		if told {
-			if err := b.refresh(context.WithoutCancel(ctx), "HEAD", r.Paths, indexTries); err != nil {
+			if err := index.takeBack(context.WithoutCancel(ctx)); err != nil {
 				s.cfg.Log.WarnContext(ctx, "index could not be taken back", "workspace_id", w.ID, "error", err)
 			}
 		}
@@ -68,7 +68,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	}
 	killpoint.Reach(killpoint.CommitMoved)
 	if !told {
-		if err := b.refresh(ctx, "HEAD", r.Paths, indexTries); err != nil {
+		if err := index.tell(ctx, "HEAD", indexTries); err != nil {
 			s.cfg.Log.WarnContext(ctx, "index could not be refreshed after a commit", "workspace_id", w.ID, "error", err)
 		}
 	}
@@ -88,7 +88,15 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 }
 
 func checkCommit(r CommitRequest) error {
+	ways := 0
+	for _, way := range [...]bool{len(r.Paths) > 0, len(r.Parts.List) > 0, r.Staged} {
+		if way {
+			ways++
+		}
+	}
 	switch {
+	case ways > 1:
+		return fault.New(fault.Invalid, "invalid_parameter", "Choose one of paths, parts and staged.").With("field", "parts")
 	case strings.TrimSpace(r.Message) == "":
 		return fault.New(fault.Invalid, "message_missing", "Say in a message what the commit does.")
 	case len(r.Message) > 64<<10 || !utf8.ValidString(r.Message) || strings.ContainsRune(r.Message, 0):
@@ -97,11 +105,19 @@ func checkCommit(r CommitRequest) error {
 		return fault.New(fault.TooLarge, "too_many_paths", "More than 100,000 paths: leave them out to commit everything.")
 	}
 	for _, p := range r.Paths {
-		clean := strings.TrimSuffix(p, "/")
-		if clean == "" || strings.ContainsRune(p, 0) || len(p) > 4096 || path.IsAbs(p) || path.Clean(clean) != clean || clean == ".." ||
-			strings.HasPrefix(clean, "../") || slices.ContainsFunc(strings.Split(clean, "/"), func(s string) bool { return strings.EqualFold(s, ".git") }) {
-			return fault.New(fault.Invalid, "path_invalid", "%q is not a path inside the workspace.", p)
+		if err := checkPath(p); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkPath refuses what is no path below a worktree, and git's own folder.
+func checkPath(p string) error {
+	clean := strings.TrimSuffix(p, "/")
+	if clean == "" || strings.ContainsRune(p, 0) || len(p) > 4096 || path.IsAbs(p) || path.Clean(clean) != clean || clean == ".." ||
+		strings.HasPrefix(clean, "../") || slices.ContainsFunc(strings.Split(clean, "/"), func(s string) bool { return strings.EqualFold(s, ".git") }) {
+		return fault.New(fault.Invalid, "path_invalid", "%q is not a path inside the workspace.", p)
 	}
 	return nil
 }
@@ -155,12 +171,22 @@ func wrongBranch(w Workspace, branch string) error {
 	return fault.New(fault.Conflict, "branch_switched", "The workspace's folder is on %s, not on %s. Switch back in the terminal: git switch %s.", at, w.Branch, w.Branch)
 }
 
+// resolved refuses while files have unresolved conflicts.
+func (b *box) resolved(ctx context.Context) error {
+	out, err := b.git(ctx, nil, "ls-files", "--unmerged", "-z")
+	if err != nil {
+		return boxFault(err, "worktree_unreadable", "Reading the index")
+	}
+	if out != "" {
+		return fault.New(fault.Conflict, "unresolved_conflicts", "The workspace has files with unresolved conflicts. Resolve them in the terminal first.")
+	}
+	return nil
+}
+
 // stage builds the tree of the commit: HEAD with the chosen paths as they are in the worktree.
 func (b *box) stage(ctx context.Context, paths []string) (string, error) {
-	if out, err := b.git(ctx, nil, "ls-files", "--unmerged", "-z"); err != nil {
-		return "", boxFault(err, "worktree_unreadable", "Reading the index")
-	} else if out != "" {
-		return "", fault.New(fault.Conflict, "unresolved_conflicts", "The workspace has files with unresolved conflicts. Resolve them in the terminal first.")
+	if err := b.resolved(ctx); err != nil {
+		return "", err
 	}
 	if err := b.fresh(ctx); err != nil {
 		return "", err
@@ -175,6 +201,11 @@ func (b *box) stage(ctx context.Context, paths []string) (string, error) {
 	} else if err := b.addPaths(ctx, paths); err != nil {
 		return "", err
 	}
+	return b.changedTree(ctx)
+}
+
+// changedTree makes the tree of the temporary index, which must differ from that of HEAD.
+func (b *box) changedTree(ctx context.Context) (string, error) {
 	tree, err := b.indexGit(ctx, nil, "write-tree")
 	if err != nil {
 		return "", boxFault(err, "commit_failed", "Writing the tree")

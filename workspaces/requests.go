@@ -110,7 +110,9 @@ type Loss struct {
 // below it; a rename is committed whole when both names are given. Empty = everything that changed.
 type CommitRequest struct {
 	Message string
-	Paths   []string
+	Paths   []string // none = everything
+	Parts   Parts    // instead of paths: files, hunks or lines
+	Staged  bool     // instead of both: what is staged, and nothing else
 }
 
 // Commit is one commit.

@@ -44,6 +44,7 @@ type Service struct {
 	gate     Gate // of merges; nil = none
 	places   Places
 	sessions Sessions
+	files    Files
 	bases    map[string]basis     // by workspace id: what BaseCommit found last
 	leaving  map[string]bool      // by workspace id: its snapshot is taken, its place is being removed
 	progress map[string]string    // by project id: git's last line while cloning

@@ -245,6 +245,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 			h.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
 		}, Log: h.log.With("room", "sync")})
 	h.workspaces.Watch(watcher{h.files})
+	h.workspaces.ConnectFiles(h.files)
 	h.mirrorPlaces()
 	return nil
 }

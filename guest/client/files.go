@@ -109,6 +109,7 @@ func (r *content) Close() error { return r.body.Close() }
 // WriteOptions say how a file is written.
 type WriteOptions struct {
 	IfMatch string // sha256 hex the present file must have, else the error is of kind Precondition; "" = whatever is there
+	New     bool   // there must be no file yet, else the error's code is file_exists
 	Mode    uint32 // permission bits; 0 = those of the present file, else 0644
 }
 
@@ -124,6 +125,9 @@ func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, o Writ
 	}
 	if o.IfMatch != "" {
 		q.header = http.Header{guest.HeaderIfMatch: {o.IfMatch}}
+	}
+	if o.New {
+		q.query.Set("new", "1")
 	}
 	q.query.Set("mode", strconv.FormatUint(uint64(o.Mode), 10))
 	// The source's own failure reaches the guest as a cut, not as the end of the file: the transport sees to that.
@@ -162,9 +166,17 @@ func (s *source) Read(p []byte) (int, error) {
 
 // RemoveFile removes a file, a link or an empty folder.
 func (c *Client) RemoveFile(ctx context.Context, path string) error {
+	return c.RemoveFileIf(ctx, path, "")
+}
+
+// RemoveFileIf is RemoveFile for a file whose bytes have this sha256, in hex; the error is of kind Precondition when they are others.
+func (c *Client) RemoveFileIf(ctx context.Context, path, ifMatch string) error {
 	q, err := file("DELETE", "files", path)
 	if err != nil {
 		return err
+	}
+	if ifMatch != "" {
+		q.header = http.Header{guest.HeaderIfMatch: {ifMatch}}
 	}
 	return c.ask(ctx, q, nil)
 }

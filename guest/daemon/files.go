@@ -145,7 +145,8 @@ func (d *Daemon) writeTarget(raw, wire string) (string, fs.FileMode, error) {
 }
 
 // write writes a file: to a new one beside it that takes its place, so that nobody ever sees half of it.
-func (d *Daemon) write(wire string, r io.Reader, ifMatch string, mode fs.FileMode) (guest.FileInfo, error) {
+// With fresh it must not be there yet.
+func (d *Daemon) write(wire string, r io.Reader, ifMatch string, fresh bool, mode fs.FileMode) (guest.FileInfo, error) {
 	raw, err := inRoot(wire, false)
 	if err != nil {
 		return guest.FileInfo{}, err
@@ -160,12 +161,15 @@ func (d *Daemon) write(wire string, r io.Reader, ifMatch string, mode fs.FileMod
 	if err := d.match(target, wire, ifMatch); err != nil {
 		return guest.FileInfo{}, err
 	}
+	if _, err := d.root.Lstat(target); fresh && err == nil {
+		return guest.FileInfo{}, errThere(wire)
+	}
 	if dir := path.Dir(target); dir != "." {
 		if err := d.root.MkdirAll(dir, 0o755); err != nil {
 			return guest.FileInfo{}, fromDisk(err, wire)
 		}
 	}
-	hash, err := d.put(target, wire, r, ifMatch, mode)
+	hash, err := d.put(target, wire, r, ifMatch, fresh, mode)
 	if err != nil {
 		return guest.FileInfo{}, err
 	}
@@ -180,7 +184,7 @@ func (d *Daemon) write(wire string, r io.Reader, ifMatch string, mode fs.FileMod
 
 // put writes the new file and has it take its place. Until it is whole it has no name, where the disk knows such files: nobody takes it for
 // one of the workspace, and nothing is left of it where the guest dies. Elsewhere it has a passing one beside its place.
-func (d *Daemon) put(target, wire string, r io.Reader, ifMatch string, mode fs.FileMode) (hash string, err error) {
+func (d *Daemon) put(target, wire string, r io.Reader, ifMatch string, fresh bool, mode fs.FileMode) (hash string, err error) {
 	temp := path.Join(path.Dir(target), ".parawork-"+rand.Text())
 	f, err := d.nameless(path.Dir(target))
 	named := err != nil
@@ -208,6 +212,9 @@ func (d *Daemon) put(target, wire string, r io.Reader, ifMatch string, mode fs.F
 		if err == nil {
 			return hash, nil
 		}
+		if errors.Is(err, fs.ErrExist) && fresh {
+			return "", errThere(wire)
+		}
 		if errors.Is(err, fs.ErrExist) { // it gives way only to a file with a name
 			err = d.name(f, temp)
 		}
@@ -221,7 +228,7 @@ func (d *Daemon) put(target, wire string, r io.Reader, ifMatch string, mode fs.F
 	if err := f.Close(); err != nil {
 		return "", fmt.Errorf("writing the file: %w", err)
 	}
-	return hash, fromDisk(d.root.Rename(temp, target), wire)
+	return hash, d.settle(temp, target, wire, fresh)
 }
 
 // passing makes a file under a passing name.
@@ -243,6 +250,29 @@ func (d *Daemon) copyOut(f *os.File, temp string, mode fs.FileMode) error {
 		err = to.Chmod(mode)
 	}
 	return errors.Join(err, to.Close())
+}
+
+// settle gives the new file its name. One that must not be there yet is never put in another's place.
+func (d *Daemon) settle(temp, target, wire string, fresh bool) error {
+	if !fresh {
+		return fromDisk(d.root.Rename(temp, target), wire)
+	}
+	err := d.root.Link(temp, target)
+	switch {
+	case err == nil:
+		return fromDisk(d.root.Remove(temp), wire)
+	case errors.Is(err, fs.ErrExist):
+		return errThere(wire)
+	}
+	// Not every file system has hard links.
+	if _, err := d.root.Lstat(target); err == nil {
+		return errThere(wire)
+	}
+	return fromDisk(d.root.Rename(temp, target), wire)
+}
+
+func errThere(wire string) error {
+	return fault.New(fault.Conflict, "file_exists", "There is a file %q already. Choose another name, or open that one.", wire)
 }
 
 // match refuses when the present file is not the one the host saw.

@@ -141,7 +141,7 @@ func (d *Daemon) serveWriteFile(w http.ResponseWriter, r *http.Request) error {
 	if mode > 0o777 {
 		return fault.New(fault.Invalid, "invalid_mode", "The mode has other than permission bits.")
 	}
-	info, err := d.write(r.URL.Query().Get("path"), r.Body, r.Header.Get(guest.HeaderIfMatch), fs.FileMode(mode))
+	info, err := d.write(r.URL.Query().Get("path"), r.Body, r.Header.Get(guest.HeaderIfMatch), r.URL.Query().Get("new") != "", fs.FileMode(mode))
 	if err != nil {
 		return err
 	}
@@ -153,6 +153,9 @@ func (d *Daemon) serveRemoveFile(w http.ResponseWriter, r *http.Request) error {
 	wire := r.URL.Query().Get("path")
 	raw, err := inRoot(wire, false)
 	if err != nil {
+		return err
+	}
+	if err := d.match(raw, wire, r.Header.Get(guest.HeaderIfMatch)); err != nil {
 		return err
 	}
 	if err := d.root.Remove(raw); err != nil {

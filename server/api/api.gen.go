@@ -2318,6 +2318,54 @@ func (e SyncState) Valid() bool {
 	}
 }
 
+// Defines values for TakeRequestOnConflict.
+const (
+	KeepBoth  TakeRequestOnConflict = "keep_both"
+	Overwrite TakeRequestOnConflict = "overwrite"
+	Refuse    TakeRequestOnConflict = "refuse"
+)
+
+// Valid indicates whether the value is a known member of the TakeRequestOnConflict enum.
+func (e TakeRequestOnConflict) Valid() bool {
+	switch e {
+	case KeepBoth:
+		return true
+	case Overwrite:
+		return true
+	case Refuse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TakenFileState.
+const (
+	TakenFileStateChanged  TakenFileState = "changed"
+	TakenFileStateConflict TakenFileState = "conflict"
+	TakenFileStateDeleted  TakenFileState = "deleted"
+	TakenFileStateNew      TakenFileState = "new"
+	TakenFileStateSame     TakenFileState = "same"
+)
+
+// Valid indicates whether the value is a known member of the TakenFileState enum.
+func (e TakenFileState) Valid() bool {
+	switch e {
+	case TakenFileStateChanged:
+		return true
+	case TakenFileStateConflict:
+		return true
+	case TakenFileStateDeleted:
+		return true
+	case TakenFileStateNew:
+		return true
+	case TakenFileStateSame:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UpdateRequestStrategy.
 const (
 	UpdateRequestStrategyMerge  UpdateRequestStrategy = "merge"
@@ -2903,6 +2951,21 @@ func (e ListWorkspacesParamsShow) Valid() bool {
 	case ListWorkspacesParamsShowArchived:
 		return true
 	case ListWorkspacesParamsShowTrash:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for WriteFileParamsIfNoneMatch.
+const (
+	Asterisk WriteFileParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the WriteFileParamsIfNoneMatch enum.
+func (e WriteFileParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case Asterisk:
 		return true
 	default:
 		return false
@@ -3593,8 +3656,14 @@ type CommitList struct {
 type CommitRequest struct {
 	Message string `json:"message"`
 
+	// Parts Instead of paths: files, hunks or lines
+	Parts *PartsRequest `json:"parts,omitempty"`
+
 	// Paths Absent commits everything
 	Paths *[]string `json:"paths,omitempty"`
+
+	// Staged Instead of both: what is staged, and nothing else
+	Staged *bool `json:"staged,omitempty"`
 }
 
 // CompareHit defines model for CompareHit.
@@ -3856,6 +3925,12 @@ type Delivery struct {
 	Commit string `json:"commit"`
 }
 
+// Discarded defines model for Discarded.
+type Discarded struct {
+	Files      []string `json:"files"`
+	SnapshotId string   `json:"snapshot_id"`
+}
+
 // Discrepancy defines model for Discrepancy.
 type Discrepancy struct {
 	FoundAt int64            `json:"found_at"`
@@ -4075,6 +4150,18 @@ type FileList struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
+// FileParts defines model for FileParts.
+type FileParts struct {
+	// From The commit of the older state; empty is the index
+	From  string      `json:"from"`
+	Hunks []HunkLines `json:"hunks"`
+	Path  string      `json:"path"`
+	To    string      `json:"to"`
+
+	// WholeOnly It is binary, a link, or too large to be taken apart
+	WholeOnly bool `json:"whole_only"`
+}
+
 // Folder defines model for Folder.
 type Folder struct {
 	Breadcrumbs []FolderEntry `json:"breadcrumbs"`
@@ -4239,6 +4326,31 @@ type Health struct {
 // HealthStatus defines model for Health.Status.
 type HealthStatus string
 
+// Hunk Lines of the older and the newer state, as in the head of a unified diff; of no lines, the start is the line before
+type Hunk struct {
+	// Hash As getParts gave it; absent is not checked
+	Hash     *string `json:"hash,omitempty"`
+	NewLines int     `json:"new_lines"`
+	NewStart int     `json:"new_start"`
+	OldLines int     `json:"old_lines"`
+	OldStart int     `json:"old_start"`
+}
+
+// HunkLines defines model for HunkLines.
+type HunkLines struct {
+	Added []string `json:"added"`
+
+	// Hash As getParts gave it; absent is not checked
+	Hash     *string `json:"hash,omitempty"`
+	NewLines int     `json:"new_lines"`
+	NewStart int     `json:"new_start"`
+	OldLines int     `json:"old_lines"`
+	OldStart int     `json:"old_start"`
+
+	// Removed Without their line feeds
+	Removed []string `json:"removed"`
+}
+
 // Identity defines model for Identity.
 type Identity struct {
 	CreatedAt  int64  `json:"created_at"`
@@ -4322,6 +4434,18 @@ type InboxItem struct {
 
 // InboxItemKind defines model for InboxItem.Kind.
 type InboxItemKind string
+
+// IndexFile defines model for IndexFile.
+type IndexFile struct {
+	Path string `json:"path"`
+
+	// Staged added, modified, deleted, type_changed or empty
+	Staged string `json:"staged"`
+
+	// Unstaged the same, or conflicted
+	Unstaged  string `json:"unstaged"`
+	Untracked bool   `json:"untracked"`
+}
 
 // InputRequest defines model for InputRequest.
 type InputRequest struct {
@@ -5502,6 +5626,28 @@ type OpenWatch struct {
 	Token  *string `json:"token,omitempty"`
 }
 
+// Part A file; with hunks or lines, some of it
+type Part struct {
+	Hunks *[]Hunk `json:"hunks,omitempty"`
+
+	// NewLines And these of the newer state that came
+	NewLines *[]int `json:"new_lines,omitempty"`
+
+	// OldLines Of the hunks, or of the file, these lines of the older state that went
+	OldLines *[]int `json:"old_lines,omitempty"`
+	Path     string `json:"path"`
+}
+
+// PartsRequest defines model for PartsRequest.
+type PartsRequest struct {
+	// From What the parts were shown against: a revision or index; head by default, of staging index
+	From  *string `json:"from,omitempty"`
+	Parts []Part  `json:"parts"`
+
+	// To What was shown: a revision, such as the commit of a comparison. Absent takes files as they are
+	To *string `json:"to,omitempty"`
+}
+
 // Passkey defines model for Passkey.
 type Passkey struct {
 	CreatedAt  int64  `json:"created_at"`
@@ -6136,6 +6282,12 @@ type RefusedHost struct {
 
 // RefusedHostReason defines model for RefusedHost.Reason.
 type RefusedHostReason string
+
+// RenameFile defines model for RenameFile.
+type RenameFile struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
 
 // Report defines model for Report.
 type Report struct {
@@ -7227,6 +7379,19 @@ type SnoozeRequest struct {
 	Until int64 `json:"until"`
 }
 
+// StageRequest defines model for StageRequest.
+type StageRequest struct {
+	// From What the parts were shown against: a revision or index; head by default, of staging index
+	From  *string `json:"from,omitempty"`
+	Parts []Part  `json:"parts"`
+
+	// To What was shown: a revision, such as the commit of a comparison. Absent takes files as they are
+	To *string `json:"to,omitempty"`
+
+	// Unstage Take them out of the index; hunks are those of getParts from head to index
+	Unstage *bool `json:"unstage,omitempty"`
+}
+
 // Standing defines model for Standing.
 type Standing struct {
 	// Ahead Commits of the branch that the base has not
@@ -7366,6 +7531,42 @@ type SyncSummary struct {
 	State     SyncState `json:"state"`
 	SyncedAt  *int64    `json:"synced_at"`
 }
+
+// TakeRequest defines model for TakeRequest.
+type TakeRequest struct {
+	DryRun        *bool                  `json:"dry_run,omitempty"`
+	FromWorkspace string                 `json:"from_workspace"`
+	OnConflict    *TakeRequestOnConflict `json:"on_conflict,omitempty"`
+
+	// Paths Files and folders
+	Paths    []string `json:"paths"`
+	Revision *string  `json:"revision,omitempty"`
+}
+
+// TakeRequestOnConflict defines model for TakeRequest.OnConflict.
+type TakeRequestOnConflict string
+
+// Taken defines model for Taken.
+type Taken struct {
+	// Commit The state of the other workspace the files are of
+	Commit string      `json:"commit"`
+	Items  []TakenFile `json:"items"`
+
+	// SnapshotId All files as they were before; empty of a dry run
+	SnapshotId string `json:"snapshot_id"`
+}
+
+// TakenFile defines model for TakenFile.
+type TakenFile struct {
+	// KeptAs Of a conflict where both are kept: the name the other workspace's file has here
+	KeptAs string         `json:"kept_as"`
+	Path   string         `json:"path"`
+	Size   int64          `json:"size"`
+	State  TakenFileState `json:"state"`
+}
+
+// TakenFileState defines model for TakenFile.State.
+type TakenFileState string
 
 // Team defines model for Team.
 type Team struct {
@@ -8142,6 +8343,15 @@ type WorkspaceCosts struct {
 	TokensUnknown  int64 `json:"tokens_unknown"`
 }
 
+// WorkspaceIndex defines model for WorkspaceIndex.
+type WorkspaceIndex struct {
+	Head  string      `json:"head"`
+	Items []IndexFile `json:"items"`
+
+	// Live A sandbox runs; without one it is not known
+	Live bool `json:"live"`
+}
+
 // WorkspaceLimits defines model for WorkspaceLimits.
 type WorkspaceLimits struct {
 	// Applied Since when they hold
@@ -8831,6 +9041,9 @@ type ExecCommandParams struct {
 type DeleteFileParams struct {
 	// Path Relative to the worktree's root
 	Path FilePath `form:"path" json:"path"`
+
+	// IfMatch "<sha256>" of what is removed; 412 file_changed when the file moved on
+	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ReadFileParams defines parameters for ReadFile.
@@ -8844,9 +9057,15 @@ type WriteFileParams struct {
 	// Path Relative to the worktree's root
 	Path FilePath `form:"path" json:"path"`
 
-	// IfMatch "<sha256>" of what it replaces; 412 when the file moved on
+	// IfMatch "<sha256>" of what it replaces; 412 file_changed with the present hash when the file moved on
 	IfMatch *string `json:"If-Match,omitempty"`
+
+	// IfNoneMatch There must be no such file yet; 409 file_exists
+	IfNoneMatch *WriteFileParamsIfNoneMatch `json:"If-None-Match,omitempty"`
 }
+
+// WriteFileParamsIfNoneMatch defines parameters for WriteFile.
+type WriteFileParamsIfNoneMatch string
 
 // MergeWorkspaceParams defines parameters for MergeWorkspace.
 type MergeWorkspaceParams struct {
@@ -8856,6 +9075,18 @@ type MergeWorkspaceParams struct {
 // DisallowHostParams defines parameters for DisallowHost.
 type DisallowHostParams struct {
 	Host string `form:"host" json:"host"`
+}
+
+// GetPartsParams defines parameters for GetParts.
+type GetPartsParams struct {
+	// From A revision, or index
+	From *string `form:"from,omitempty" json:"from,omitempty"`
+
+	// To A revision, or index
+	To *string `form:"to,omitempty" json:"to,omitempty"`
+
+	// Path Relative to the worktree's root
+	Path FilePath `form:"path" json:"path"`
 }
 
 // PushWorkspaceParams defines parameters for PushWorkspace.
@@ -9165,6 +9396,9 @@ type UpdateWorkspaceJSONRequestBody = WorkspacePatch
 // CommitWorkspaceJSONRequestBody defines body for CommitWorkspace for application/json ContentType.
 type CommitWorkspaceJSONRequestBody = CommitRequest
 
+// DiscardPartsJSONRequestBody defines body for DiscardParts for application/json ContentType.
+type DiscardPartsJSONRequestBody = PartsRequest
+
 // ExecCommandJSONRequestBody defines body for ExecCommand for application/json ContentType.
 type ExecCommandJSONRequestBody = ExecRequest
 
@@ -9180,6 +9414,9 @@ type AllowHostJSONRequestBody = AllowedHost
 // PushWorkspaceJSONRequestBody defines body for PushWorkspace for application/json ContentType.
 type PushWorkspaceJSONRequestBody = PushRequest
 
+// RenameFileJSONRequestBody defines body for RenameFile for application/json ContentType.
+type RenameFileJSONRequestBody = RenameFile
+
 // WriteDraftJSONRequestBody defines body for WriteDraft for application/json ContentType.
 type WriteDraftJSONRequestBody = DraftEdit
 
@@ -9194,6 +9431,12 @@ type CreateSessionJSONRequestBody = NewSession
 
 // CreateSnapshotJSONRequestBody defines body for CreateSnapshot for application/json ContentType.
 type CreateSnapshotJSONRequestBody = NewSnapshot
+
+// StagePartsJSONRequestBody defines body for StageParts for application/json ContentType.
+type StagePartsJSONRequestBody = StageRequest
+
+// TakeFilesJSONRequestBody defines body for TakeFiles for application/json ContentType.
+type TakeFilesJSONRequestBody = TakeRequest
 
 // UpdateFromBaseJSONRequestBody defines body for UpdateFromBase for application/json ContentType.
 type UpdateFromBaseJSONRequestBody = UpdateRequest
@@ -9920,6 +10163,9 @@ type ServerInterface interface {
 	// GetDiff Unified diff of one file against the base
 	// (GET /workspaces/{id}/diff)
 	GetDiff(ctx echo.Context, id Id, params GetDiffParams) error
+	// DiscardParts Discard files, hunks or lines; all files are kept in a snapshot first
+	// (POST /workspaces/{id}/discard)
+	DiscardParts(ctx echo.Context, id Id) error
 	// ExecCommand Run a command
 	// (POST /workspaces/{id}/exec)
 	ExecCommand(ctx echo.Context, id Id, params ExecCommandParams) error
@@ -9935,6 +10181,9 @@ type ServerInterface interface {
 	// WriteFile Write a file; makes parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx echo.Context, id Id, params WriteFileParams) error
+	// GetIndex What is staged, and what is not
+	// (GET /workspaces/{id}/index)
+	GetIndex(ctx echo.Context, id Id) error
 	// GetLimits The limits of the workspace's sandbox, where they come from and what keeps them
 	// (GET /workspaces/{id}/limits)
 	GetLimits(ctx echo.Context, id Id) error
@@ -9956,6 +10205,9 @@ type ServerInterface interface {
 	// AllowHost Let this workspace alone reach a host; owners and admins
 	// (POST /workspaces/{id}/network/allow)
 	AllowHost(ctx echo.Context, id Id) error
+	// GetParts How a file differs between two states, hunk by hunk
+	// (GET /workspaces/{id}/parts)
+	GetParts(ctx echo.Context, id Id, params GetPartsParams) error
 	// PauseSandbox Pause the sandbox where the place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx echo.Context, id Id) error
@@ -9971,6 +10223,9 @@ type ServerInterface interface {
 	// PushWorkspace Send the branch, or the base as it is here, to the project's remote
 	// (POST /workspaces/{id}/push)
 	PushWorkspace(ctx echo.Context, id Id, params PushWorkspaceParams) error
+	// RenameFile Give a file another name
+	// (POST /workspaces/{id}/rename)
+	RenameFile(ctx echo.Context, id Id) error
 	// GetReport What was done in a workspace, to attach to its merge
 	// (GET /workspaces/{id}/report)
 	GetReport(ctx echo.Context, id Id, params GetReportParams) error
@@ -10016,6 +10271,9 @@ type ServerInterface interface {
 	// CreateSnapshot Keep all files of a workspace as they are now
 	// (POST /workspaces/{id}/snapshots)
 	CreateSnapshot(ctx echo.Context, id Id, params CreateSnapshotParams) error
+	// StageParts Stage files, hunks or lines, or take them out of the index
+	// (POST /workspaces/{id}/stage)
+	StageParts(ctx echo.Context, id Id) error
 	// GetStanding How the workspace's branch and its base stand to each other
 	// (GET /workspaces/{id}/standing)
 	GetStanding(ctx echo.Context, id Id, params GetStandingParams) error
@@ -10028,6 +10286,9 @@ type ServerInterface interface {
 	// SyncWorkspace Look for changes now
 	// (POST /workspaces/{id}/sync)
 	SyncWorkspace(ctx echo.Context, id Id) error
+	// TakeFiles Take files of another workspace, as they are there now or were in a snapshot
+	// (POST /workspaces/{id}/take)
+	TakeFiles(ctx echo.Context, id Id) error
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx echo.Context, id Id, params ListTreeParams) error
@@ -14562,6 +14823,22 @@ func (w *ServerInterfaceWrapper) GetDiff(ctx echo.Context) error {
 	return err
 }
 
+// DiscardParts converts echo context to params.
+func (w *ServerInterfaceWrapper) DiscardParts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DiscardParts(ctx, id)
+	return err
+}
+
 // ExecCommand converts echo context to params.
 func (w *ServerInterfaceWrapper) ExecCommand(ctx echo.Context) error {
 	var err error
@@ -14634,6 +14911,23 @@ func (w *ServerInterfaceWrapper) DeleteFile(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
 	}
 
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.DeleteFile(ctx, id, params)
 	return err
@@ -14700,9 +14994,40 @@ func (w *ServerInterfaceWrapper) WriteFile(ctx echo.Context) error {
 
 		params.IfMatch = &IfMatch
 	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch WriteFileParamsIfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.WriteFile(ctx, id, params)
+	return err
+}
+
+// GetIndex converts echo context to params.
+func (w *ServerInterfaceWrapper) GetIndex(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetIndex(ctx, id)
 	return err
 }
 
@@ -14847,6 +15172,45 @@ func (w *ServerInterfaceWrapper) AllowHost(ctx echo.Context) error {
 	return err
 }
 
+// GetParts converts echo context to params.
+func (w *ServerInterfaceWrapper) GetParts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetPartsParams
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", ctx.QueryParams(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter from: %s", err))
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetParts(ctx, id, params)
+	return err
+}
+
 // PauseSandbox converts echo context to params.
 func (w *ServerInterfaceWrapper) PauseSandbox(ctx echo.Context) error {
 	var err error
@@ -14952,6 +15316,22 @@ func (w *ServerInterfaceWrapper) PushWorkspace(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PushWorkspace(ctx, id, params)
+	return err
+}
+
+// RenameFile converts echo context to params.
+func (w *ServerInterfaceWrapper) RenameFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RenameFile(ctx, id)
 	return err
 }
 
@@ -15348,6 +15728,22 @@ func (w *ServerInterfaceWrapper) CreateSnapshot(ctx echo.Context) error {
 	return err
 }
 
+// StageParts converts echo context to params.
+func (w *ServerInterfaceWrapper) StageParts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.StageParts(ctx, id)
+	return err
+}
+
 // GetStanding converts echo context to params.
 func (w *ServerInterfaceWrapper) GetStanding(ctx echo.Context) error {
 	var err error
@@ -15418,6 +15814,22 @@ func (w *ServerInterfaceWrapper) SyncWorkspace(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.SyncWorkspace(ctx, id)
+	return err
+}
+
+// TakeFiles converts echo context to params.
+func (w *ServerInterfaceWrapper) TakeFiles(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.TakeFiles(ctx, id)
 	return err
 }
 
@@ -15815,6 +16227,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id/report", wrapper.GetReport, options.OperationMiddlewares["getReport"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/report", wrapper.AttachReport, options.OperationMiddlewares["attachReport"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/commit", wrapper.CommitWorkspace, options.OperationMiddlewares["commitWorkspace"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/index", wrapper.GetIndex, options.OperationMiddlewares["getIndex"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/parts", wrapper.GetParts, options.OperationMiddlewares["getParts"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/stage", wrapper.StageParts, options.OperationMiddlewares["stageParts"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/discard", wrapper.DiscardParts, options.OperationMiddlewares["discardParts"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/take", wrapper.TakeFiles, options.OperationMiddlewares["takeFiles"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/rename", wrapper.RenameFile, options.OperationMiddlewares["renameFile"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/merge", wrapper.MergeWorkspace, options.OperationMiddlewares["mergeWorkspace"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/standing", wrapper.GetStanding, options.OperationMiddlewares["getStanding"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/update", wrapper.UpdateFromBase, options.OperationMiddlewares["updateFromBase"]...)
@@ -25246,6 +25664,46 @@ func (response GetDiffdefaultApplicationProblemPlusJSONResponse) VisitGetDiffRes
 	return err
 }
 
+type DiscardPartsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *DiscardPartsJSONRequestBody
+}
+
+type DiscardPartsResponseObject interface {
+	VisitDiscardPartsResponse(w http.ResponseWriter) error
+}
+
+type DiscardParts200JSONResponse Discarded
+
+func (response DiscardParts200JSONResponse) VisitDiscardPartsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardPartsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DiscardPartsdefaultApplicationProblemPlusJSONResponse) VisitDiscardPartsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ExecCommandRequestObject struct {
 	Id     Id `json:"id"`
 	Params ExecCommandParams
@@ -25501,6 +25959,45 @@ type WriteFiledefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response WriteFiledefaultApplicationProblemPlusJSONResponse) VisitWriteFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetIndexRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetIndexResponseObject interface {
+	VisitGetIndexResponse(w http.ResponseWriter) error
+}
+
+type GetIndex200JSONResponse WorkspaceIndex
+
+func (response GetIndex200JSONResponse) VisitGetIndexResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetIndexdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetIndexdefaultApplicationProblemPlusJSONResponse) VisitGetIndexResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -25790,6 +26287,46 @@ func (response AllowHostdefaultApplicationProblemPlusJSONResponse) VisitAllowHos
 	return err
 }
 
+type GetPartsRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetPartsParams
+}
+
+type GetPartsResponseObject interface {
+	VisitGetPartsResponse(w http.ResponseWriter) error
+}
+
+type GetParts200JSONResponse FileParts
+
+func (response GetParts200JSONResponse) VisitGetPartsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPartsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetPartsdefaultApplicationProblemPlusJSONResponse) VisitGetPartsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PauseSandboxRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -25977,6 +26514,46 @@ type PushWorkspacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PushWorkspacedefaultApplicationProblemPlusJSONResponse) VisitPushWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenameFileRequestObject struct {
+	Id   Id `json:"id"`
+	Body *RenameFileJSONRequestBody
+}
+
+type RenameFileResponseObject interface {
+	VisitRenameFileResponse(w http.ResponseWriter) error
+}
+
+type RenameFile200JSONResponse File
+
+func (response RenameFile200JSONResponse) VisitRenameFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenameFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RenameFiledefaultApplicationProblemPlusJSONResponse) VisitRenameFileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -26605,6 +27182,46 @@ func (response CreateSnapshotdefaultApplicationProblemPlusJSONResponse) VisitCre
 	return err
 }
 
+type StagePartsRequestObject struct {
+	Id   Id `json:"id"`
+	Body *StagePartsJSONRequestBody
+}
+
+type StagePartsResponseObject interface {
+	VisitStagePartsResponse(w http.ResponseWriter) error
+}
+
+type StageParts200JSONResponse WorkspaceIndex
+
+func (response StageParts200JSONResponse) VisitStagePartsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StagePartsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response StagePartsdefaultApplicationProblemPlusJSONResponse) VisitStagePartsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetStandingRequestObject struct {
 	Id     Id `json:"id"`
 	Params GetStandingParams
@@ -26751,6 +27368,46 @@ type SyncWorkspacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response SyncWorkspacedefaultApplicationProblemPlusJSONResponse) VisitSyncWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeFilesRequestObject struct {
+	Id   Id `json:"id"`
+	Body *TakeFilesJSONRequestBody
+}
+
+type TakeFilesResponseObject interface {
+	VisitTakeFilesResponse(w http.ResponseWriter) error
+}
+
+type TakeFiles200JSONResponse Taken
+
+func (response TakeFiles200JSONResponse) VisitTakeFilesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TakeFilesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response TakeFilesdefaultApplicationProblemPlusJSONResponse) VisitTakeFilesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -27712,6 +28369,9 @@ type StrictServerInterface interface {
 	// GetDiff Unified diff of one file against the base
 	// (GET /workspaces/{id}/diff)
 	GetDiff(ctx context.Context, request GetDiffRequestObject) (GetDiffResponseObject, error)
+	// DiscardParts Discard files, hunks or lines; all files are kept in a snapshot first
+	// (POST /workspaces/{id}/discard)
+	DiscardParts(ctx context.Context, request DiscardPartsRequestObject) (DiscardPartsResponseObject, error)
 	// ExecCommand Run a command
 	// (POST /workspaces/{id}/exec)
 	ExecCommand(ctx context.Context, request ExecCommandRequestObject) (ExecCommandResponseObject, error)
@@ -27727,6 +28387,9 @@ type StrictServerInterface interface {
 	// WriteFile Write a file; makes parent folders
 	// (PUT /workspaces/{id}/files)
 	WriteFile(ctx context.Context, request WriteFileRequestObject) (WriteFileResponseObject, error)
+	// GetIndex What is staged, and what is not
+	// (GET /workspaces/{id}/index)
+	GetIndex(ctx context.Context, request GetIndexRequestObject) (GetIndexResponseObject, error)
 	// GetLimits The limits of the workspace's sandbox, where they come from and what keeps them
 	// (GET /workspaces/{id}/limits)
 	GetLimits(ctx context.Context, request GetLimitsRequestObject) (GetLimitsResponseObject, error)
@@ -27748,6 +28411,9 @@ type StrictServerInterface interface {
 	// AllowHost Let this workspace alone reach a host; owners and admins
 	// (POST /workspaces/{id}/network/allow)
 	AllowHost(ctx context.Context, request AllowHostRequestObject) (AllowHostResponseObject, error)
+	// GetParts How a file differs between two states, hunk by hunk
+	// (GET /workspaces/{id}/parts)
+	GetParts(ctx context.Context, request GetPartsRequestObject) (GetPartsResponseObject, error)
 	// PauseSandbox Pause the sandbox where the place can
 	// (POST /workspaces/{id}/pause)
 	PauseSandbox(ctx context.Context, request PauseSandboxRequestObject) (PauseSandboxResponseObject, error)
@@ -27763,6 +28429,9 @@ type StrictServerInterface interface {
 	// PushWorkspace Send the branch, or the base as it is here, to the project's remote
 	// (POST /workspaces/{id}/push)
 	PushWorkspace(ctx context.Context, request PushWorkspaceRequestObject) (PushWorkspaceResponseObject, error)
+	// RenameFile Give a file another name
+	// (POST /workspaces/{id}/rename)
+	RenameFile(ctx context.Context, request RenameFileRequestObject) (RenameFileResponseObject, error)
 	// GetReport What was done in a workspace, to attach to its merge
 	// (GET /workspaces/{id}/report)
 	GetReport(ctx context.Context, request GetReportRequestObject) (GetReportResponseObject, error)
@@ -27808,6 +28477,9 @@ type StrictServerInterface interface {
 	// CreateSnapshot Keep all files of a workspace as they are now
 	// (POST /workspaces/{id}/snapshots)
 	CreateSnapshot(ctx context.Context, request CreateSnapshotRequestObject) (CreateSnapshotResponseObject, error)
+	// StageParts Stage files, hunks or lines, or take them out of the index
+	// (POST /workspaces/{id}/stage)
+	StageParts(ctx context.Context, request StagePartsRequestObject) (StagePartsResponseObject, error)
 	// GetStanding How the workspace's branch and its base stand to each other
 	// (GET /workspaces/{id}/standing)
 	GetStanding(ctx context.Context, request GetStandingRequestObject) (GetStandingResponseObject, error)
@@ -27820,6 +28492,9 @@ type StrictServerInterface interface {
 	// SyncWorkspace Look for changes now
 	// (POST /workspaces/{id}/sync)
 	SyncWorkspace(ctx context.Context, request SyncWorkspaceRequestObject) (SyncWorkspaceResponseObject, error)
+	// TakeFiles Take files of another workspace, as they are there now or were in a snapshot
+	// (POST /workspaces/{id}/take)
+	TakeFiles(ctx context.Context, request TakeFilesRequestObject) (TakeFilesResponseObject, error)
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx context.Context, request ListTreeRequestObject) (ListTreeResponseObject, error)
@@ -35495,6 +36170,54 @@ func (sh *strictHandler) GetDiff(ctx echo.Context, id Id, params GetDiffParams) 
 	return nil
 }
 
+// DiscardParts operation middleware
+func (sh *strictHandler) DiscardParts(ctx echo.Context, id Id) error {
+	var request DiscardPartsRequestObject
+
+	request.Id = id
+
+	var body DiscardPartsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DiscardParts(ctx.Request().Context(), request.(DiscardPartsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DiscardParts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DiscardPartsResponseObject); ok {
+		return validResponse.VisitDiscardPartsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ExecCommand operation middleware
 func (sh *strictHandler) ExecCommand(ctx echo.Context, id Id, params ExecCommandParams) error {
 	var request ExecCommandRequestObject
@@ -35643,6 +36366,31 @@ func (sh *strictHandler) WriteFile(ctx echo.Context, id Id, params WriteFilePara
 		return err
 	} else if validResponse, ok := response.(WriteFileResponseObject); ok {
 		return validResponse.VisitWriteFileResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetIndex operation middleware
+func (sh *strictHandler) GetIndex(ctx echo.Context, id Id) error {
+	var request GetIndexRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetIndex(ctx.Request().Context(), request.(GetIndexRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetIndex")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetIndexResponseObject); ok {
+		return validResponse.VisitGetIndexResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -35895,6 +36643,32 @@ func (sh *strictHandler) AllowHost(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// GetParts operation middleware
+func (sh *strictHandler) GetParts(ctx echo.Context, id Id, params GetPartsParams) error {
+	var request GetPartsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetParts(ctx.Request().Context(), request.(GetPartsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetParts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetPartsResponseObject); ok {
+		return validResponse.VisitGetPartsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // PauseSandbox operation middleware
 func (sh *strictHandler) PauseSandbox(ctx echo.Context, id Id) error {
 	var request PauseSandboxRequestObject
@@ -36039,6 +36813,54 @@ func (sh *strictHandler) PushWorkspace(ctx echo.Context, id Id, params PushWorks
 		return err
 	} else if validResponse, ok := response.(PushWorkspaceResponseObject); ok {
 		return validResponse.VisitPushWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RenameFile operation middleware
+func (sh *strictHandler) RenameFile(ctx echo.Context, id Id) error {
+	var request RenameFileRequestObject
+
+	request.Id = id
+
+	var body RenameFileJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RenameFile(ctx.Request().Context(), request.(RenameFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RenameFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RenameFileResponseObject); ok {
+		return validResponse.VisitRenameFileResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -36542,6 +37364,54 @@ func (sh *strictHandler) CreateSnapshot(ctx echo.Context, id Id, params CreateSn
 	return nil
 }
 
+// StageParts operation middleware
+func (sh *strictHandler) StageParts(ctx echo.Context, id Id) error {
+	var request StagePartsRequestObject
+
+	request.Id = id
+
+	var body StagePartsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.StageParts(ctx.Request().Context(), request.(StagePartsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StageParts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(StagePartsResponseObject); ok {
+		return validResponse.VisitStagePartsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetStanding operation middleware
 func (sh *strictHandler) GetStanding(ctx echo.Context, id Id, params GetStandingParams) error {
 	var request GetStandingRequestObject
@@ -36637,6 +37507,54 @@ func (sh *strictHandler) SyncWorkspace(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(SyncWorkspaceResponseObject); ok {
 		return validResponse.VisitSyncWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// TakeFiles operation middleware
+func (sh *strictHandler) TakeFiles(ctx echo.Context, id Id) error {
+	var request TakeFilesRequestObject
+
+	request.Id = id
+
+	var body TakeFilesJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.TakeFiles(ctx.Request().Context(), request.(TakeFilesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TakeFiles")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(TakeFilesResponseObject); ok {
+		return validResponse.VisitTakeFilesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

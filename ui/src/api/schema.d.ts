@@ -3824,6 +3824,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/discard": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Discard files, hunks or lines; all files are kept in a snapshot first
+         * @description What was shown as new goes, what was shown as old comes back, in the files and where the same is staged. A part that moved or changed since is a 409, and nothing is discarded. To undo it, restore `files` from the snapshot.
+         */
+        post: operations["discardParts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/exec": {
         parameters: {
             query?: never;
@@ -3887,6 +3909,28 @@ export interface paths {
         post?: never;
         /** Remove a file or an empty folder */
         delete: operations["deleteFile"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/index": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What is staged, and what is not
+         * @description Known where a sandbox runs only; none is started for it.
+         */
+        get: operations["getIndex"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -3995,6 +4039,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/parts": {
+        parameters: {
+            query: {
+                /** @description Relative to the worktree's root */
+                path: components["parameters"]["FilePath"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * How a file differs between two states, hunk by hunk
+         * @description Each hunk is a stretch of changed lines without the lines around it. Staging, discarding and committing take them as they are told here.
+         */
+        get: operations["getParts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/pause": {
         parameters: {
             query?: never;
@@ -4091,6 +4160,25 @@ export interface paths {
          * @description With the caller's own git credential for the host, else the project's or the team's. `force` replaces only what was seen there last. `what: base` asks for the right to merge.
          */
         post: operations["pushWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/rename": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give a file another name */
+        post: operations["renameFile"];
         delete?: never;
         options?: never;
         head?: never;
@@ -4325,6 +4413,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/stage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Stage files, hunks or lines, or take them out of the index
+         * @description What is staged is what was shown: a part that moved or changed since is a 409 (`part_moved`, `part_changed`), and nothing is staged. Files stay as they are.
+         */
+        post: operations["stageParts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/standing": {
         parameters: {
             query?: never;
@@ -4381,6 +4491,28 @@ export interface paths {
         put?: never;
         /** Look for changes now */
         post: operations["syncWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/take": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take files of another workspace, as they are there now or were in a snapshot
+         * @description With `dry_run` it says what would happen to each. A file that differs here in its own way is a conflict: refused as a whole (409 `take_conflicts`), kept beside the present one, or written over; all files are kept in a snapshot first.
+         */
+        post: operations["takeFiles"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5103,8 +5235,12 @@ export interface components {
         };
         CommitRequest: {
             message: string;
+            /** @description Instead of paths: files, hunks or lines */
+            parts?: components["schemas"]["PartsRequest"];
             /** @description Absent commits everything */
             paths?: string[];
+            /** @description Instead of both: what is staged, and nothing else */
+            staged?: boolean;
         };
         ComparedFile: {
             additions: number;
@@ -5295,6 +5431,10 @@ export interface components {
             branch: string;
             commit: string;
         };
+        Discarded: {
+            files: string[];
+            snapshot_id: string;
+        };
         Discrepancy: {
             /** Format: int64 */
             found_at: number;
@@ -5484,6 +5624,15 @@ export interface components {
             items: components["schemas"]["File"][];
             next_cursor: string | null;
         };
+        FileParts: {
+            /** @description The commit of the older state; empty is the index */
+            from: string;
+            hunks: components["schemas"]["HunkLines"][];
+            path: string;
+            to: string;
+            /** @description It is binary, a link, or too large to be taken apart */
+            whole_only: boolean;
+        };
         Folder: {
             breadcrumbs: components["schemas"]["FolderEntry"][];
             entries: components["schemas"]["FolderEntry"][];
@@ -5635,6 +5784,20 @@ export interface components {
             status: "ok" | "starting" | "draining";
             version: string;
         };
+        /** @description Lines of the older and the newer state, as in the head of a unified diff; of no lines, the start is the line before */
+        Hunk: {
+            /** @description As getParts gave it; absent is not checked */
+            hash?: string;
+            new_lines: number;
+            new_start: number;
+            old_lines: number;
+            old_start: number;
+        };
+        HunkLines: components["schemas"]["Hunk"] & {
+            added: string[];
+            /** @description Without their line feeds */
+            removed: string[];
+        };
         Identity: {
             /** Format: int64 */
             created_at: number;
@@ -5701,6 +5864,14 @@ export interface components {
             workspace_id: string;
             workspace_key: string;
             workspace_name: string;
+        };
+        IndexFile: {
+            path: string;
+            /** @description added, modified, deleted, type_changed or empty */
+            staged: string;
+            /** @description the same, or conflicted */
+            unstaged: string;
+            untracked: boolean;
         };
         InputRequest: {
             text: string;
@@ -6691,6 +6862,22 @@ export interface components {
             link_id?: string;
             token?: string;
         };
+        /** @description A file; with hunks or lines, some of it */
+        Part: {
+            hunks?: components["schemas"]["Hunk"][];
+            /** @description And these of the newer state that came */
+            new_lines?: number[];
+            /** @description Of the hunks, or of the file, these lines of the older state that went */
+            old_lines?: number[];
+            path: string;
+        };
+        PartsRequest: {
+            /** @description What the parts were shown against: a revision or index; head by default, of staging index */
+            from?: string;
+            parts: components["schemas"]["Part"][];
+            /** @description What was shown: a revision, such as the commit of a comparison. Absent takes files as they are */
+            to?: string;
+        };
         Passkey: {
             /** Format: int64 */
             created_at: number;
@@ -7283,6 +7470,10 @@ export interface components {
             times: number;
             /** @description Why */
             words: string;
+        };
+        RenameFile: {
+            from: string;
+            to: string;
         };
         Report: {
             /** Format: int64 */
@@ -8245,6 +8436,10 @@ export interface components {
              */
             until: number;
         };
+        StageRequest: components["schemas"]["PartsRequest"] & {
+            /** @description Take them out of the index; hunks are those of getParts from head to index */
+            unstage?: boolean;
+        };
         Standing: {
             /** @description Commits of the branch that the base has not */
             ahead: number;
@@ -8364,6 +8559,35 @@ export interface components {
             state: components["schemas"]["SyncState"];
             /** Format: int64 */
             synced_at: number | null;
+        };
+        Taken: {
+            /** @description The state of the other workspace the files are of */
+            commit: string;
+            items: components["schemas"]["TakenFile"][];
+            /** @description All files as they were before; empty of a dry run */
+            snapshot_id: string;
+        };
+        TakenFile: {
+            /** @description Of a conflict where both are kept: the name the other workspace's file has here */
+            kept_as: string;
+            path: string;
+            /** Format: int64 */
+            size: number;
+            /** @enum {string} */
+            state: "same" | "new" | "changed" | "deleted" | "conflict";
+        };
+        TakeRequest: {
+            dry_run?: boolean;
+            from_workspace: string;
+            /**
+             * @default refuse
+             * @enum {string}
+             */
+            on_conflict: "refuse" | "keep_both" | "overwrite";
+            /** @description Files and folders */
+            paths: string[];
+            /** @default now */
+            revision: string;
         };
         Team: {
             /** @description What you may do in it, e.g. workspace.merge */
@@ -9039,6 +9263,12 @@ export interface components {
             tokens_cost_nano: number;
             /** Format: int64 */
             tokens_unknown: number;
+        };
+        WorkspaceIndex: {
+            head: string;
+            items: components["schemas"]["IndexFile"][];
+            /** @description A sandbox runs; without one it is not known */
+            live: boolean;
         };
         WorkspaceLimits: {
             /**
@@ -15234,6 +15464,33 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    discardParts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PartsRequest"];
+            };
+        };
+        responses: {
+            /** @description Discarded */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Discarded"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     execCommand: {
         parameters: {
             query?: never;
@@ -15323,8 +15580,10 @@ export interface operations {
                 path: components["parameters"]["FilePath"];
             };
             header?: {
-                /** @description "<sha256>" of what it replaces; 412 when the file moved on */
+                /** @description "<sha256>" of what it replaces; 412 file_changed with the present hash when the file moved on */
                 "If-Match"?: string;
+                /** @description There must be no such file yet; 409 file_exists */
+                "If-None-Match"?: "*";
             };
             path: {
                 id: components["parameters"]["Id"];
@@ -15356,7 +15615,10 @@ export interface operations {
                 /** @description Relative to the worktree's root */
                 path: components["parameters"]["FilePath"];
             };
-            header?: never;
+            header?: {
+                /** @description "<sha256>" of what is removed; 412 file_changed when the file moved on */
+                "If-Match"?: string;
+            };
             path: {
                 id: components["parameters"]["Id"];
             };
@@ -15370,6 +15632,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getIndex: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The index */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceIndex"];
+                };
             };
             default: components["responses"]["Problem"];
         };
@@ -15551,6 +15836,36 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getParts: {
+        parameters: {
+            query: {
+                /** @description A revision, or index */
+                from?: string;
+                /** @description Relative to the worktree's root */
+                path: components["parameters"]["FilePath"];
+                /** @description A revision, or index */
+                to?: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The hunks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FileParts"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     pauseSandbox: {
         parameters: {
             query?: never;
@@ -15668,6 +15983,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PushResult"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    renameFile: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RenameFile"];
+            };
+        };
+        responses: {
+            /** @description Renamed */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["File"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -16061,6 +16403,33 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    stageParts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StageRequest"];
+            };
+        };
+        responses: {
+            /** @description What is staged now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceIndex"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     getStanding: {
         parameters: {
             query?: {
@@ -16151,6 +16520,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SyncResult"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    takeFiles: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TakeRequest"];
+            };
+        };
+        responses: {
+            /** @description What was taken */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Taken"];
                 };
             };
             default: components["responses"]["Problem"];

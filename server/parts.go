@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"path"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func partsOf(r api.PartsRequest) workspaces.Parts {
+	return workspaces.Parts{From: val(r.From), To: val(r.To), List: list(r.Parts, partOf)}
+}
+
+func partOf(p api.Part) workspaces.Part {
+	out := workspaces.Part{Path: guest.DecodePath(p.Path), Old: val(p.OldLines), New: val(p.NewLines)}
+	for _, h := range val(p.Hunks) {
+		out.Hunks = append(out.Hunks, workspaces.Hunk{OldStart: h.OldStart, OldLines: h.OldLines, NewStart: h.NewStart, NewLines: h.NewLines, Hash: val(h.Hash)})
+	}
+	return out
+}
+
+func indexOf(x workspaces.Index) api.WorkspaceIndex {
+	return api.WorkspaceIndex{Live: x.Live, Head: x.Head, Items: list(x.Files, func(f workspaces.FileState) api.IndexFile {
+		return api.IndexFile{Path: guest.EncodePath(f.Path), Staged: f.Staged, Unstaged: f.Unstaged, Untracked: f.Untracked}
+	})}
+}
+
+func (h handlers) GetIndex(ctx context.Context, req api.GetIndexRequestObject) (api.GetIndexResponseObject, error) {
+	x, err := h.cfg.Workspaces.Index(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetIndex200JSONResponse(indexOf(x)), nil
+}
+
+func (h handlers) GetParts(ctx context.Context, req api.GetPartsRequestObject) (api.GetPartsResponseObject, error) {
+	name := path.Clean(guest.DecodePath(req.Params.Path))
+	if h.cfg.Sessions.HoldsSecret(req.Id, name, "") {
+		return nil, errSecretFile
+	}
+	f, err := h.cfg.Workspaces.Hunks(ctx, callOf(ctx).actor.User.ID, req.Id, name, val(req.Params.From), val(req.Params.To))
+	if err != nil {
+		return nil, err
+	}
+	return api.GetParts200JSONResponse{Path: guest.EncodePath(f.Path), From: f.From, To: f.To, WholeOnly: f.Binary, Hunks: list(f.Hunks, func(x workspaces.HunkLines) api.HunkLines {
+		return api.HunkLines{OldStart: x.OldStart, OldLines: x.OldLines, NewStart: x.NewStart, NewLines: x.NewLines, Hash: &x.Hash,
+			Removed: list(x.Removed, shownLine), Added: list(x.Added, shownLine)}
+	})}, nil
+}
+
+// shownLine is a line as people read it.
+func shownLine(l string) string {
+	return strings.ToValidUTF8(strings.TrimSuffix(l, "\n"), "\uFFFD")
+}
+
+func (h handlers) StageParts(ctx context.Context, req api.StagePartsRequestObject) (api.StagePartsResponseObject, error) {
+	b := req.Body
+	r := partsOf(api.PartsRequest{From: b.From, To: b.To, Parts: b.Parts})
+	if err := h.cfg.Workspaces.Stage(ctx, callOf(ctx).actor, req.Id, r, val(b.Unstage)); err != nil {
+		return nil, err
+	}
+	if val(b.Unstage) {
+		audit.Note(ctx, "unstage", "true")
+	}
+	x, err := h.cfg.Workspaces.Index(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.StageParts200JSONResponse(indexOf(x)), nil
+}
+
+func (h handlers) DiscardParts(ctx context.Context, req api.DiscardPartsRequestObject) (api.DiscardPartsResponseObject, error) {
+	d, err := h.cfg.Workspaces.Discard(ctx, callOf(ctx).actor, req.Id, partsOf(*req.Body))
+	audit.Note(ctx, "snapshot_id", d.SnapshotID)
+	if err != nil {
+		return nil, err
+	}
+	return api.DiscardParts200JSONResponse{SnapshotId: d.SnapshotID, Files: list(d.Files, guest.EncodePath)}, nil
+}
+
+func (h handlers) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject) (api.TakeFilesResponseObject, error) {
+	c := callOf(ctx)
+	from, err := h.cfg.Workspaces.Workspace(ctx, req.Body.FromWorkspace)
+	if err != nil {
+		return nil, err
+	}
+	o, err := h.objectOf(ctx, c.actor, from)
+	if err == nil {
+		err = accounts.Can(c.actor, accounts.ViewWorkspace, o)
+	}
+	if err != nil || from.TeamID != c.team.ID {
+		return nil, fault.New(fault.NotFound, "not_found", "There is no such workspace.")
+	}
+	t, err := h.cfg.Workspaces.Take(ctx, c.actor, req.Id, workspaces.TakeRequest{From: from.ID, Revision: val(req.Body.Revision),
+		Paths: list(req.Body.Paths, guest.DecodePath), OnConflict: string(val(req.Body.OnConflict)), DryRun: val(req.Body.DryRun),
+		Hidden: func(name string) bool { return h.cfg.Sessions.HoldsSecret(from.ID, name, "") }})
+	if err != nil {
+		return nil, err
+	}
+	audit.Note(ctx, "from", from.ID)
+	audit.Note(ctx, "snapshot_id", t.SnapshotID)
+	return api.TakeFiles200JSONResponse{SnapshotId: t.SnapshotID, Commit: t.Commit, Items: list(t.Files, func(f workspaces.TakenFile) api.TakenFile {
+		return api.TakenFile{Path: guest.EncodePath(f.Path), State: api.TakenFileState(f.State), Size: f.Size, KeptAs: guest.EncodePath(f.KeptAs)}
+	})}, nil
+}
+
+func (h handlers) RenameFile(ctx context.Context, req api.RenameFileRequestObject) (api.RenameFileResponseObject, error) {
+	if h.cfg.Sessions.HoldsSecret(req.Id, path.Clean(guest.DecodePath(req.Body.From)), "") {
+		return nil, errSecretFile
+	}
+	info, err := h.cfg.Files.Rename(ctx, req.Id, req.Body.From, req.Body.To)
+	if err != nil {
+		return nil, err
+	}
+	return api.RenameFile200JSONResponse(fileOf(info)), nil
+}
+
+// keepFile keeps all files of a workspace before one of them is written over or removed.
+func (h handlers) keepFile(ctx context.Context, workspaceID, wire string) error {
+	_, err := h.cfg.Files.Stat(ctx, workspaceID, wire)
+	if fault.Is(err, fault.NotFound) || fault.CodeOf(err) == "not_a_directory" {
+		return nil // there is nothing to lose; whatever else is wrong, who writes is told
+	}
+	if err != nil {
+		return err
+	}
+	_, err = h.cfg.Workspaces.Keep(ctx, workspaceID, workspaces.KeepFor{Kind: "kept", Reason: "edit", Title: wire, ActorID: callOf(ctx).actor.User.ID})
+	return err
+}
