@@ -328,39 +328,34 @@ func (s *Service) askRemote(ctx context.Context, p Project, doing string) error 
 	if p.SourceKind == SourceRunner {
 		return s.fetchBundle(ctx, p)
 	}
-	args := []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--quiet"}
-	var c hostgit.Call
 	if p.SourceKind == SourceURL {
 		cred, err := s.credential(ctx, p, p.Source)
 		if err != nil {
 			return err
 		}
-		return gitFault(s.fetchApart(ctx, p, p.Source, cred), fault.Unavailable, "fetch_failed", doing)
-	} else {
-		from, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get", "remote.origin.url"}})
-		if hostgit.ExitCode(err) == 1 || err == nil && from == "" {
-			return errNoRemote
-		}
-		if err != nil {
-			return gitFault(err, fault.Unavailable, "fetch_failed", doing)
-		}
-		// What is elsewhere is asked apart from the repository's config, which may be an agent's and could lead around every rule of ours.
-		elsewhere := slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" })
-		if r, err := parseRemote(from, elsewhere); err == nil {
-			cred, err := s.credential(ctx, p, r.URL)
-			if err != nil {
-				return err
-			}
-			if cred == nil {
-				cred = r.credential()
-			}
-			return gitFault(s.fetchApart(ctx, p, r.URL, cred), fault.Unavailable, "fetch_failed", doing)
-		}
-		c = s.network(p, append(args, "--", "origin")...)
-		c.Folders, c.Also = true, s.localProtocol(p, from)
+		return gitFault(s.fetchApart(ctx, p, p.Source, hostgit.Call{Credential: cred}), fault.Unavailable, "fetch_failed", doing)
 	}
-	_, err := s.git.Run(ctx, c)
-	return gitFault(err, fault.Unavailable, "fetch_failed", doing)
+	from, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get", "remote.origin.url"}})
+	if hostgit.ExitCode(err) == 1 || err == nil && from == "" {
+		return errNoRemote
+	}
+	if err != nil {
+		return gitFault(err, fault.Unavailable, "fetch_failed", doing)
+	}
+	// It is asked apart from the repository's config, which may be an agent's and could lead around every rule of ours, or name a program.
+	elsewhere := slices.DeleteFunc(slices.Clone(s.cfg.Protocols), func(p string) bool { return p == "file" })
+	call := hostgit.Call{Folders: true, Also: s.localProtocol(p, from)}
+	if r, err := parseRemote(from, elsewhere); err == nil {
+		cred, err := s.credential(ctx, p, r.URL)
+		if err != nil {
+			return err
+		}
+		if cred == nil {
+			cred = r.credential()
+		}
+		from, call = r.URL, hostgit.Call{Credential: cred}
+	}
+	return gitFault(s.fetchApart(ctx, p, from, call), fault.Unavailable, "fetch_failed", doing)
 }
 
 // localProtocol allows file for a folder whose origin is another folder people may choose.

@@ -227,13 +227,13 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 	if err != nil || admin == "" {
 		return fault.Wrap(err, fault.Unavailable, "worktree_failed", "The repository does not know the new worktree.")
 	}
-	config, err := s.noFilters(ctx, p)
+	plain, err := s.noFilters(ctx, admin)
 	if err != nil {
 		return err
 	}
 	told := s.cfg.Now()
-	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Timeout: s.cfg.StepTimeout, Passing: true,
-		Config: append(config, "checkout.workers="+strconv.Itoa(s.cfg.CheckoutWorkers), "checkout.thresholdForParallelism=1"),
+	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Timeout: s.cfg.StepTimeout, Passing: true, Env: plain,
+		Config: []string{"checkout.workers=" + strconv.Itoa(s.cfg.CheckoutWorkers), "checkout.thresholdForParallelism=1"},
 		Args:   []string{"read-tree", "--reset", "-u", "-v", commit},
 		Progress: func(line string) {
 			if now := s.cfg.Now(); now.Sub(told) >= time.Second {
@@ -242,7 +242,7 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 			}
 		}})
 	if err == nil && commit != "HEAD" {
-		_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Passing: true, Args: []string{"read-tree", "--reset", "HEAD"}})
+		_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: w.Path, Passing: true, Env: plain, Args: []string{"read-tree", "--reset", "HEAD"}})
 	}
 	if err != nil && nearlyFull(w.Path) { // git does not say why it could not write a file
 		return fault.Wrap(err, fault.DiskFull, "disk_full", "Writing the files failed: the server's disk is full.")
@@ -250,23 +250,29 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 	return gitFault(err, fault.Unavailable, "checkout_failed", "Writing the files")
 }
 
-// noFilters switches off the content filters in the config of a repository that is ours: there are none but what somebody
-// else wrote into it. In a folder of a person's the filters are that person's.
-func (s *Service) noFilters(ctx context.Context, p Project) ([]string, error) {
-	if p.SourceKind == SourcePath {
-		return nil, nil
-	}
-	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--name-only", "-z", "--get-regexp", `^filter\.`}})
+// noFilters is an environment that switches off every content filter of a repository's config, wherever that includes it from. Filters are
+// programs: where agents work without walls they may have written them. They run in the sandbox, where git runs as usual.
+func (s *Service) noFilters(ctx context.Context, gitDir string) ([]string, error) {
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"config", "--name-only", "-z", "--get-regexp", `^filter\.`}})
 	if err != nil && hostgit.ExitCode(err) != 1 {
 		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the repository's config")
 	}
-	var config []string
+	names := make(map[string]bool)
 	for _, key := range strings.Split(out, "\x00") {
 		if i := strings.LastIndexByte(key, '.'); i > len("filter") {
-			config = append(config, key[:i]+".process=", key[:i]+".smudge=", key[:i]+".clean=", key[:i]+".required=false")
+			names[key[:i]] = true
 		}
 	}
-	return config, nil
+	// By the environment: git reads -c up to the first =, which a filter's name may hold.
+	var env []string
+	n := 0
+	for _, name := range sortedKeys(names) {
+		for _, kv := range [...][2]string{{"process", ""}, {"smudge", ""}, {"clean", ""}, {"required", "false"}} {
+			env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s.%s", n, name, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, kv[1]))
+			n++
+		}
+	}
+	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n)), nil
 }
 
 func (s *Service) buildCopy(ctx context.Context, p Project, w Workspace) (outcome, error) {

@@ -193,11 +193,10 @@ func TestCancelDuringFetchAndCheckout(t *testing.T) {
 	h := sqliteHouse(t)
 	dir := h.repo("app")
 	p := h.pathProject(dir)
-	// A filter of the person's own that never ends stands for a checkout that takes long.
-	git(t, dir, "config", "filter.slow.smudge", "sleep 600")
-	write(t, dir, ".gitattributes", "a.txt filter=slow\n")
-	git(t, dir, "-c", "filter.slow.smudge=", "add", "-A")
-	git(t, dir, "commit", "-q", "-m", "slow")
+	// A git that never ends when it writes files stands for a checkout that takes long.
+	h.stop()
+	h.cfg.GitPath = program(t, "#!/bin/sh\ncase \"$*\" in *--reset*-u*) exec sleep 600;; esac\nexec git \"$@\"\n")
+	h.start()
 	w := h.create(workspaces.NewWorkspace{ProjectID: p.ID})
 	waitFor(t, "worktree", func() bool { return exists(h.data, "worktrees/"+w.ID+"/fix-it/.git") })
 	w, err := h.s.Cancel(t.Context(), w.ID)
@@ -208,6 +207,7 @@ func TestCancelDuringFetchAndCheckout(t *testing.T) {
 	h.nothingLeft(p, w)
 
 	// A remote that never answers.
+	h.cfg.GitPath = ""
 	git(t, dir, "remote", "add", "origin", "ssh://nobody.invalid/x")
 	h.stop()
 	slow := filepath.Join(h.data, "ssh-slow")

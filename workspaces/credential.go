@@ -112,8 +112,8 @@ func (s *Service) moveCredential(ctx context.Context, projectID, file string) er
 }
 
 // fetchApart fetches a remote's branches on a desk: git sees no config, hooks or attributes of the repository, which an agent may have
-// written, and so nothing there says where the credential goes. Then the repository's own refs follow.
-func (s *Service) fetchApart(ctx context.Context, p Project, remote string, cred *hostgit.Credential) error {
+// written, and so nothing there says where the credential goes. Then the repository's own refs follow. c says what the call may do.
+func (s *Service) fetchApart(ctx context.Context, p Project, remote string, c hostgit.Call) error {
 	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
 	if err != nil {
 		return err
@@ -133,8 +133,9 @@ func (s *Service) fetchApart(ctx context.Context, p Project, remote string, cred
 	if err := os.WriteFile(filepath.Join(desk.Dir(), "packed-refs"), []byte(packed.String()), 0o600); err != nil {
 		return err
 	}
-	if _, err := desk.Run(ctx, hostgit.Call{Network: true, Timeout: s.cfg.FetchTimeout, Credential: cred, Args: []string{"fetch", "--no-write-fetch-head",
-		"--no-recurse-submodules", "--no-auto-maintenance", "--progress", "--prune", "--", remote, fetchSpec}, Progress: s.progressOf(ctx)}); err != nil {
+	c.Network, c.Timeout, c.Progress = true, s.cfg.FetchTimeout, s.progressOf(ctx)
+	c.Args = []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--progress", "--prune", "--", remote, fetchSpec}
+	if _, err := desk.Run(ctx, c); err != nil {
 		return err
 	}
 	raw, err := desk.Run(ctx, hostgit.Call{Args: listRefs("refs/remotes/origin", "refs/tags"), Max: 256 << 20})

@@ -62,11 +62,11 @@ func (m *merger) landInFolder(ctx context.Context, at worktree, res MergeResult)
 	if admin == "" {
 		admin = m.p.GitDir // the repository's main folder
 	}
-	config, err := s.noFilters(ctx, m.p)
+	plain, err := s.noFilters(ctx, admin)
 	if err != nil {
 		return err
 	}
-	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: at.path, Config: append(config, "merge.autoStash=false"),
+	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: at.path, Env: plain, Config: []string{"merge.autoStash=false"},
 		Args: []string{"merge", "--ff-only", "--no-stat", "--quiet", "--no-verify-signatures", "--no-autostash", res.Commit}})
 	if err == nil {
 		return nil

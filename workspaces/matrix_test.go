@@ -91,6 +91,15 @@ func TestTheHostNeverRunsWhatAnAgentWrote(t *testing.T) {
 					return err
 				})
 			}
+			run("dry update", func() error {
+				_, err := h.s.Update(ctx, h.actor, w.ID, workspaces.UpdateRequest{Strategy: "merge", DryRun: true})
+				return err
+			})
+			run("standing", func() error { _, _, err := h.s.Standing(ctx, w.ID, false); return err })
+			run("snapshot", func() error {
+				_, err := h.s.Keep(ctx, w.ID, workspaces.KeepFor{Reason: "update"})
+				return err
+			})
 			run("branches", func() error { _, err := h.s.Branches(ctx, p.ID, true); return err })
 			run("archive", func() error { _, err := h.s.Archive(ctx, h.actor, w.ID); return err })
 			run("restore", func() error { _, err := h.s.Restore(ctx, h.actor, w.ID); return err })

@@ -1,0 +1,356 @@
+package workspaces_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/secrets"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// trap is a program for each trick: it leaves a mark with the trick's name.
+type trap struct {
+	t     *testing.T
+	dir   string
+	marks string
+}
+
+func newTrap(t *testing.T) *trap {
+	t.Helper()
+	d := t.TempDir()
+	tr := &trap{t: t, dir: d, marks: filepath.Join(d, "marks")}
+	must(t, os.Mkdir(tr.marks, 0o755))
+	return tr
+}
+
+// evil makes the program of a trick. What stands behind it passes its input on, as filters have to.
+func (tr *trap) evil(name string) string {
+	path := filepath.Join(tr.dir, name)
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	must(tr.t, os.WriteFile(path, []byte("#!/bin/sh\ntouch "+filepath.Join(tr.marks, name)+"\ncat 2>/dev/null\nexit 0\n"), 0o755))
+	return path
+}
+
+// sprung returns the tricks that ran, and forgets them.
+func (tr *trap) sprung() []string {
+	left, err := os.ReadDir(tr.marks)
+	must(tr.t, err)
+	var names []string
+	for _, e := range left {
+		names = append(names, e.Name())
+		must(tr.t, os.Remove(filepath.Join(tr.marks, e.Name())))
+	}
+	return names
+}
+
+// plant writes every trick that needs nothing but a repository's own folder, or a file of a worktree, into a project whose agents work
+// without walls: its config and hooks are theirs to write. The repository goes on to work for the server.
+func (tr *trap) plant(dir string, worktrees ...string) {
+	t := tr.t
+	t.Helper()
+	var config strings.Builder
+	set := func(section, key, value string) { fmt.Fprintf(&config, "[%s]\n\t%s = \"%s\"\n", section, key, value) }
+	set("core", "fsmonitor", tr.evil("fsmonitor"))
+	set("core", "sshCommand", tr.evil("ssh-command"))
+	set("core", "gitProxy", tr.evil("git-proxy"))
+	set("core", "askPass", tr.evil("ask-pass"))
+	set("core", "editor", tr.evil("editor"))
+	set("core", "pager", tr.evil("pager"))
+	set("core", "alternateRefsCommand", tr.evil("alternate-refs"))
+	set("core", "attributesFile", filepath.Join(tr.dir, "attributes"))
+	set("core", "hooksPath", filepath.Join(tr.dir, "hooks"))
+	set("sequence", "editor", tr.evil("sequence-editor"))
+	set("interactive", "diffFilter", tr.evil("diff-filter"))
+	set("filter \"evil\"", "clean", tr.evil("clean"))
+	set("filter \"evil\"", "smudge", tr.evil("smudge"))
+	set("filter \"proc\"", "process", tr.evil("process"))
+	set("filter \"a=b\"", "smudge", tr.evil("smudge-with-a-sign"))
+	set("diff", "external", tr.evil("diff-external"))
+	set("diff \"evil\"", "command", tr.evil("diff-command"))
+	set("diff \"evil\"", "textconv", tr.evil("textconv"))
+	set("merge \"evil\"", "driver", tr.evil("merge-driver")+" %O %A %B")
+	set("merge", "tool", "evil")
+	set("mergetool \"evil\"", "cmd", tr.evil("merge-tool"))
+	set("gpg", "program", tr.evil("gpg"))
+	set("commit", "gpgSign", "true")
+	set("push", "gpgSign", "if-asked")
+	set("merge", "verifySignatures", "true")
+	set("log", "showSignature", "true")
+	set("credential", "helper", "!"+tr.evil("credential-helper"))
+	set("uploadpack", "packObjectsHook", tr.evil("pack-objects-hook"))
+	set("gc", "recentObjectsHook", tr.evil("recent-objects"))
+	set("tar \"evil\"", "command", tr.evil("tar"))
+	set("trailer \"evil\"", "command", tr.evil("trailer"))
+	set("alias", "status", "!"+tr.evil("alias"))
+	set("alias", "merge-tree", "!"+tr.evil("alias"))
+	set("hook \"evil\"", "command", tr.evil("hook-in-config"))
+	for _, e := range []string{"reference-transaction", "post-checkout", "post-index-change", "pre-commit", "post-commit", "pre-push", "post-merge"} {
+		set("hook \"evil\"", "event", e)
+	}
+	set("remote \"origin\"", "uploadpack", tr.evil("upload-pack"))
+	set("remote \"origin\"", "receivepack", tr.evil("receive-pack"))
+	set("remote \"origin\"", "vcs", "evil")
+	set("submodule", "recurse", "true")
+	set("submodule \"s\"", "update", "!"+tr.evil("submodule"))
+	set("protocol \"ext\"", "allow", "always")
+	included := filepath.Join(tr.dir, "included")
+	must(t, os.WriteFile(included, []byte(config.String()), 0o644))
+	f, err := os.OpenFile(filepath.Join(dir, ".git/config"), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	_, err = fmt.Fprintf(f, "[include]\n\tpath = %s\n", included)
+	must(t, errors.Join(err, f.Close()))
+	must(t, os.WriteFile(filepath.Join(tr.dir, "attributes"), []byte("*.proc filter=proc\n* merge=evil\n"), 0o644))
+	must(t, os.MkdirAll(filepath.Join(dir, ".git/info"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, ".git/info/attributes"), []byte("* merge=evil diff=evil filter=evil\nb.txt filter=a=b\n"), 0o644))
+	hook := tr.evil("hook")
+	for _, folder := range []string{filepath.Join(tr.dir, "hooks"), filepath.Join(dir, ".git/hooks")} {
+		must(t, os.MkdirAll(folder, 0o755))
+		for _, e := range []string{"pre-commit", "post-commit", "commit-msg", "prepare-commit-msg", "reference-transaction", "post-index-change", "post-checkout", "post-merge", "pre-merge-commit",
+			"pre-push", "pre-rebase", "post-rewrite", "pre-auto-gc", "fsmonitor-watchman", "update", "pre-receive", "post-receive", "post-update", "proc-receive", "push-to-checkout"} {
+			_ = os.Remove(filepath.Join(folder, e))
+			must(t, os.Symlink(hook, filepath.Join(folder, e)))
+		}
+	}
+	for _, tree := range worktrees {
+		write(t, tree, ".gitattributes", "* merge=evil diff=evil filter=evil\n*.tar export-subst\n")
+		write(t, tree, "work.proc", "work\n")
+		// A repository inside with tricks of its own, which git looks into when it looks at the files around it.
+		nested := filepath.Join(tree, "nested")
+		must(t, os.MkdirAll(nested, 0o755))
+		git(t, nested, "init", "-q")
+		git(t, nested, "commit", "-q", "--allow-empty", "-m", "nested")
+		write(t, nested, "x.txt", "x\n")
+		write(t, nested, ".gitattributes", "* filter=evil\n")
+		git(t, nested, "config", "core.fsmonitor", tr.evil("nested-fsmonitor"))
+		git(t, nested, "config", "filter.evil.clean", tr.evil("nested-clean"))
+		must(t, os.MkdirAll(filepath.Join(nested, ".git/hooks"), 0o755))
+		must(t, os.Symlink(tr.evil("nested-hook"), filepath.Join(nested, ".git/hooks/post-index-change")))
+		must(t, os.Symlink("/etc/passwd", filepath.Join(tree, "link")))
+	}
+	tr.sprung()
+}
+
+// hostPaths is everything this server does with git by itself, without a sandbox to run it in.
+func hostPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other workspaces.Workspace) {
+	t.Helper()
+	ctx := context.Background()
+	do := func(what string, fn func() error) {
+		t.Helper()
+		err := fn()
+		for _, name := range tr.sprung() {
+			t.Errorf("%s: this server ran the trick %s", what, name)
+		}
+		if err != nil {
+			t.Errorf("%s does not work beside it: %v", what, err)
+		}
+	}
+	read := func(r io.ReadCloser, err error) error {
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, r)
+		return errors.Join(err, r.Close())
+	}
+	var snap workspaces.Snap
+	do("a snapshot", func() (err error) {
+		snap, err = h.s.Keep(ctx, w.ID, workspaces.KeepFor{Kind: workspaces.SnapManual, Title: "before"})
+		return err
+	})
+	do("a poll", func() error {
+		return h.s.Polled(ctx, w.ID, "", []string{"a.txt", "work.proc", "nested/", "link"}, false)
+	})
+	do("comparing", func() error {
+		from, err := h.s.Resolve(ctx, w, "base", h.actor.User.ID)
+		if err != nil {
+			return err
+		}
+		to, err := h.s.Resolve(ctx, w, "now", h.actor.User.ID)
+		if err != nil {
+			return err
+		}
+		if _, err := h.s.Compare(ctx, w.ID, from, to, workspaces.CompareOptions{Renames: true}); err != nil {
+			return err
+		}
+		if err := read(h.s.Patch(ctx, w.ID, from, to, nil, 3, true)); err != nil {
+			return err
+		}
+		if _, _, err := h.s.SearchDiff(ctx, w.ID, from, to, "work", false); err != nil {
+			return err
+		}
+		f, _, err := h.s.FileAt(ctx, w.ID, to, "a.txt")
+		return read(f, err)
+	})
+	do("the timeline", func() error { _, _, err := h.s.Snapshots(ctx, w.ID, nil, page.Page{}); return err })
+	do("one snapshot", func() error { _, err := h.s.Snap(ctx, w.ID, snap.ID); return err })
+	do("commits", func() error { _, err := h.s.Commits(ctx, w.ID); return err })
+	do("the base", func() error { _, err := h.s.BaseCommit(ctx, w.ID); return err })
+	do("files of the base", func() error { _, err := h.s.BaseFiles(ctx, w.ID, w.BaseCommit, []string{"a.txt", "link"}); return err })
+	do("a difference read here", func() error {
+		return h.s.HereDiff(ctx, w.ID, workspaces.HereDiff{Base: w.BaseCommit, Path: "a.txt", Mode: "100644", Content: strings.NewReader("x\n"), Size: 2, Context: 3}, io.Discard)
+	})
+	do("standing", func() error { _, _, err := h.s.Standing(ctx, w.ID, false); return err })
+	for _, strategy := range []string{"merge", "squash", "rebase"} {
+		do("a dry "+strategy, func() error {
+			_, err := h.s.Merge(ctx, h.actor, w.ID, workspaces.MergeRequest{Strategy: strategy, DryRun: true})
+			return err
+		})
+	}
+	for _, strategy := range []string{"merge", "rebase"} {
+		do("a dry update by "+strategy, func() error {
+			_, err := h.s.Update(ctx, h.actor, w.ID, workspaces.UpdateRequest{Strategy: strategy, DryRun: true})
+			return err
+		})
+	}
+	do("fetching", func() error {
+		b, err := h.s.Branches(ctx, p.ID, true)
+		if err == nil && b.FetchError != "" {
+			err = errors.New(b.FetchError)
+		}
+		return err
+	})
+	do("a merge", func() error {
+		r, err := h.s.Merge(ctx, h.actor, w.ID, workspaces.MergeRequest{Strategy: "squash"})
+		if err == nil && !r.Merged {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	})
+	do("a merged result that lands", func() error {
+		commit, base, conflicts, err := h.s.MergedTree(ctx, h.actor, other.ID, "merge", "")
+		if err == nil && len(conflicts) > 0 {
+			err = fmt.Errorf("%+v", conflicts)
+		}
+		if err == nil {
+			_, err = h.s.LandMerged(ctx, h.actor, other.ID, commit, base)
+		}
+		return err
+	})
+	do("a push", func() error {
+		_, err := h.s.Push(ctx, h.actor, w.ID, workspaces.PushRequest{})
+		if err != nil && strings.Contains(err.Error(), "folder of this server") {
+			err = nil
+		}
+		return err
+	})
+	do("a new workspace", func() error {
+		n, err := h.s.Create(ctx, h.actor, h.team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "another"})
+		if err == nil {
+			h.settled(n.ID)
+		}
+		return err
+	})
+	do("archiving", func() error { _, err := h.s.Archive(ctx, h.actor, w.ID); return err })
+	do("restoring", func() error { _, err := h.s.Restore(ctx, h.actor, w.ID); return err })
+	do("deleting", func() error { _, err := h.s.Delete(ctx, h.actor, other.ID); return err })
+}
+
+// Whatever an agent without walls writes into the repository's own folder and into its files, this server runs none of it. All tricks are
+// there at once, and everything goes on to work.
+func TestNoTrickRunsOnTheHost(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f := newForge(t, root, "person", "their-own-long-token")
+	keys := &vault{kept: map[string]secrets.Credential{}}
+	h := sqliteHouse(t, func(c *workspaces.Config) { c.Credentials, c.Env = keys, trusting(t, f) })
+	keys.put(h.actor.User.ID, secrets.Credential{Host: f.host(), Username: "person", Token: "their-own-long-token"})
+	for _, far := range []bool{true, false} { // its remote is elsewhere, or another folder
+		dir := h.repo(fmt.Sprint("app", far))
+		bare := filepath.Join(root, fmt.Sprint(far, ".git"))
+		git(t, root, "clone", "-q", "--bare", dir, bare)
+		git(t, bare, "config", "http.receivepack", "true")
+		git(t, dir, "remote", "add", "origin", f.URL+"/true.git")
+		if !far {
+			local := filepath.Join(h.roots, "remote.git")
+			must(t, os.Rename(bare, local))
+			git(t, dir, "remote", "set-url", "origin", local)
+		}
+		p := h.pathProject(dir)
+		if far {
+			keys.put(p.ID, secrets.Credential{Host: f.host(), Username: "person", Token: "their-own-long-token"})
+		}
+		w := parted(t, h, dir, p)
+		write(t, dir, "a.txt", "zero\none\ntwo\nthree\n") // both sides changed it: it is merged by its contents
+		commitAll(t, dir, "above")
+		other := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "other"})
+		write(t, other.Path, "other.txt", "other\n")
+		h.commit(other, "other")
+		write(t, w.Path, "a.txt", "one\nTWO\nthree\nfour\n") // not committed
+		tr := newTrap(t)
+		tr.plant(dir, w.Path, other.Path)
+		// That they are no paper tigers: what people would run here runs them.
+		for _, args := range [][]string{{"status"}, {"update-ref", "refs/probe", "HEAD"}, {"diff", "--no-ext-diff"}, {"diff"}, {"add", "a.txt"}, {"checkout-index", "-f", "dir/b.txt"}, {"merge-tree", "--write-tree", "HEAD", "main"}} {
+			out, _ := tryGit(w.Path, args...)
+			if len(tr.sprung()) == 0 {
+				t.Errorf("git %v ran none of the tricks: %s", args, out)
+			}
+		}
+		broken := errors.New("no sandbox")
+		h.box.fail(broken) // everything is done by the host itself
+		hostPaths(t, h, tr, p, w, other)
+		h.box.fail(nil)
+	}
+}
+
+// Tricks that lie about the repository instead of running a program: what they lead to is neither read nor believed.
+func TestLiesAboutTheRepository(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	secret := h.repo("neighbour")
+	write(t, secret, "secret.txt", "the neighbour's secret\n")
+	commitAll(t, secret, "secret")
+	for name, lie := range map[string]func(dir string, w workspaces.Workspace){
+		"a replaced commit": func(dir string, w workspaces.Workspace) {
+			fake := git(t, dir, "commit-tree", "-m", "a lie", git(t, dir, "rev-parse", "main^{tree}"))
+			git(t, dir, "replace", w.BaseCommit, fake)
+		},
+		"a worktree elsewhere": func(dir string, _ workspaces.Workspace) { git(t, dir, "config", "core.worktree", "/etc") },
+		"a promisor": func(dir string, _ workspaces.Workspace) {
+			git(t, dir, "config", "remote.evil.promisor", "true")
+			git(t, dir, "config", "remote.evil.url", "ext::touch "+filepath.Join(h.data, "fired"))
+			git(t, dir, "config", "protocol.ext.allow", "always")
+			git(t, dir, "config", "core.repositoryFormatVersion", "1")
+			git(t, dir, "config", "extensions.partialClone", "evil")
+		},
+		"a .git that leads elsewhere": func(_ string, w workspaces.Workspace) {
+			must(t, os.WriteFile(filepath.Join(w.Path, ".git"), []byte("gitdir: "+secret+"/.git\n"), 0o644))
+		},
+		"FIFOs": func(_ string, w workspaces.Workspace) {
+			must(t, os.Remove(filepath.Join(w.Path, "a.txt")))
+			must(t, syscall.Mkfifo(filepath.Join(w.Path, "a.txt"), 0o644))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := h.repo(strings.NewReplacer(" ", "-", ".", "").Replace(name))
+			w := parted(t, h, dir, h.pathProject(dir))
+			lie(dir, w)
+			h.box.fail(errors.New("no sandbox"))
+			defer h.box.fail(nil)
+			ctx := t.Context()
+			if commits, err := h.s.Commits(ctx, w.ID); err == nil && len(commits) != 2 {
+				t.Errorf("%d commits", len(commits))
+			}
+			if st, _, err := h.s.Standing(ctx, w.ID, false); err == nil && (st.Ahead != 2 || st.Behind != 1) {
+				t.Errorf("%+v", st)
+			}
+			snap, err := h.s.Keep(ctx, w.ID, workspaces.KeepFor{Reason: "update"})
+			if err == nil && strings.Contains(git(t, dir, "-c", "core.worktree=", "ls-tree", "-r", "--name-only", snap.Tree), "passwd") {
+				t.Error("it holds files from elsewhere")
+			}
+			if _, err := h.s.Update(ctx, h.actor, w.ID, workspaces.UpdateRequest{Strategy: "merge", DryRun: true}); err != nil {
+				t.Logf("refused: %v", err)
+			}
+			if exists(h.data, "fired") {
+				t.Error("a program ran")
+			}
+		})
+	}
+}
