@@ -71,6 +71,27 @@ func (s *Service) For(ctx context.Context, a Ask) (Given, error) {
 	return g, nil
 }
 
+// Masks returns every value that must not be shown where what they are about is: nobody is given them. What cannot be read cannot be shown
+// either.
+func (s *Service) Masks(ctx context.Context, a Ask) ([]string, error) {
+	all, err := s.reach(ctx, a)
+	if err != nil {
+		return nil, fmt.Errorf("reading secrets: %w", err)
+	}
+	var out []string
+	for _, k := range all {
+		value, err := s.open(ctx, k)
+		if Unreadable(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, masksOf(k.Kind, value)...)
+	}
+	return out, nil
+}
+
 // Credential returns the credential the server itself uses for a project's remote on a host: the project's own, else the team's; false
 // when there is none for exactly this host. It is nobody's own: what the server does by itself, it does for everybody in the project.
 func (s *Service) Credential(ctx context.Context, teamID, projectID, host string) (Credential, bool, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/forge"
 	"github.com/parawork/parawork/machines"
 	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/server/api"
@@ -23,6 +24,7 @@ type parts struct {
 	changes   map[string]filesync.Summary
 	sandboxes map[string]executors.Record
 	runs      map[string]string
+	pulls     map[string]forge.PullRequest
 	costs     map[string]int64      // nil = who asks may not see any
 	tokens    map[string]tokens.Sum // of models; nil likewise
 	names     map[string]string     // of the team's members
@@ -56,6 +58,9 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.machineOf(ctx, k) }
 	if p.names, err = h.names(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading members: %w", err)
+	}
+	if p.pulls, err = h.cfg.Forge.PullRequests(ctx, teamID); err != nil {
+		return p, err
 	}
 	if p.runs, err = h.cfg.Runs.ByWorkspace(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading runs: %w", err)
@@ -122,6 +127,9 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	}
 	out.FallbackOk = &w.FallbackOK
 	out.RunId = text(p.runs[w.ID])
+	if pr, ok := p.pulls[w.ID]; ok {
+		out.PullRequest = pullSummary(pr)
+	}
 	look := p.outlook(w.Executor, p.sandboxes[w.ID].State == executors.Running)
 	out.Boundary, out.BoundaryName = new(api.Boundary(look.boundary)), new(boundaryName(look.boundary))
 	out.RunnerFolder = &w.Folder

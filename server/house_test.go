@@ -166,6 +166,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 		UI: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the web app") })}
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
 	h.cfg.Report = reports(h, &h.cfg)
+	h.cfg.Forge = forging(h.db, ws, sec, h.rooms)
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),
@@ -402,7 +403,7 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch", "listGitWork", "cancelGitWork", "getProjectImage", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"

@@ -247,6 +247,14 @@ resolveUpdate           member    write
 pushWorkspace           member    write
 listGitWork             viewer    read
 cancelGitWork           member    write
+getProjectForge         viewer    read
+getPullRequest          viewer    read
+proposePullRequest      member    write
+openPullRequest         member    write
+refreshPullRequest      member    write
+mergePullRequest        member    write
+readyPullRequest        member    write
+closePullRequest        member    write
 readFile                viewer    read
 listTree                viewer    read
 writeFile               member    write

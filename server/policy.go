@@ -348,6 +348,16 @@ var policy = map[string]rule{
 	"sendReview":    of(accounts.EditWorkspace, byWorkspace).repeatable(), // and the right to merge, or to type to an agent
 	"cancelReview":  of(accounts.EditWorkspace, byReview),
 
+	// forge
+	"getProjectForge":    of(accounts.ViewProject, byProject),
+	"getPullRequest":     of(accounts.ViewWorkspace, byWorkspace),
+	"proposePullRequest": of(accounts.EditWorkspace, byWorkspace),
+	"openPullRequest":    of(accounts.EditWorkspace, byWorkspace).repeatable(),
+	"refreshPullRequest": of(accounts.EditWorkspace, byWorkspace), // speaks to the forge with credentials
+	"mergePullRequest":   of(accounts.MergeWorkspace, byWorkspace).repeatable(),
+	"readyPullRequest":   of(accounts.EditWorkspace, byWorkspace),
+	"closePullRequest":   of(accounts.EditWorkspace, byWorkspace),
+
 	"readFile":   of(accounts.ViewWorkspace, byWorkspace),
 	"listTree":   of(accounts.ViewWorkspace, byWorkspace),
 	"writeFile":  {access: member, action: accounts.EditWorkspace, find: byWorkspace, body: maxFile, works: true},

@@ -116,6 +116,10 @@ func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 	if err != nil {
 		return nil, err
 	}
+	forge, err := h.forgeOf(b.Forge) // likewise
+	if err != nil {
+		return nil, err
+	}
 	if b.Image != nil { // refused before anything else is changed
 		if err := h.cfg.Images.SetChoice(ctx, req.Id, images.Choice{Name: val(b.Image.Name), Build: val(b.Image.Build)}); err != nil {
 			return nil, err
@@ -141,6 +145,9 @@ func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 		if err := h.cfg.Network.SetProject(ctx, req.Id, policy); err != nil {
 			return nil, err
 		}
+	}
+	if err := h.setForge(ctx, req.Id, forge); err != nil {
+		return nil, err
 	}
 	p, err := h.project(ctx, changed)
 	return api.UpdateProject200JSONResponse(p), err

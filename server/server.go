@@ -28,6 +28,7 @@ import (
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/forge"
 	"github.com/parawork/parawork/gateway"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/fault"
@@ -79,6 +80,7 @@ type Config struct {
 	Runs       *runs.Service
 	Report     *report.Service
 	Reviews    *reviews.Service
+	Forge      *forge.Service
 	Images     *images.Service
 	Network    *network.Service
 	Events     *events.Bus
@@ -106,7 +108,7 @@ type Config struct {
 
 // Validate checks the configuration and fills in the defaults.
 func (c *Config) Validate() error {
-	if c.SSO == nil || c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
+	if c.SSO == nil || c.Accounts == nil || c.Workspaces == nil || c.Places == nil || c.Meters == nil || c.Ledger == nil || c.Prices == nil || c.Usage == nil || c.Commands == nil || c.Files == nil || c.Sessions == nil || c.Runs == nil || c.Forge == nil || c.Images == nil || c.Notify == nil || c.Machines == nil || c.Downloads == nil || c.Network == nil ||
 		c.Events == nil || c.Answers == nil || c.Audit == nil || c.Watch == nil || c.Policies == nil || c.Settings == nil {
 		return errors.New("server: every room is needed")
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/parawork/parawork/executors/e2b"
 	"github.com/parawork/parawork/executors/gate"
 	"github.com/parawork/parawork/executors/local"
+	"github.com/parawork/parawork/forge"
 	"github.com/parawork/parawork/gateway"
 	"github.com/parawork/parawork/images"
 	"github.com/parawork/parawork/internal/cgroup"
@@ -95,6 +96,7 @@ type house struct {
 	warden     *warden
 	runs       *runs.Service
 	reviews    *reviews.Service
+	forge      *forge.Service
 	server     *server.Server
 	web        *ui.Handler
 	outgoing   *egress.Client // for addresses people enter
@@ -172,6 +174,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	h.runs = runs.New(runs.Config{Store: store.NewRuns(h.db), Workspaces: h.workspaces, Sessions: h.sessions, Accounts: h.accounts, Events: publisher,
 		Log: log.With("room", "runs")})
 	h.buildReviews(bus)
+	h.buildForge()
 	h.places.OnPlace(h.files.Follow)
 	h.places.OnArrive(h.workspaces.ArriveIgnored)
 	h.places.OnArrive(h.workspaces.ArriveSetup) // last: everything is there by then
@@ -313,7 +316,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Payments: h.payments, Reports: h.reports, Prices: h.prices, Usage: spending.New(store.NewUsage(h.db), h.ledger.Now), Commands: h.commands,
 		Quota: h.quota,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Reviews: h.reviews, Viewed: h.reviews, Report: h.buildReport(), Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Mail: h.mail, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Forge: h.forge, Reviews: h.reviews, Viewed: h.reviews, Report: h.buildReport(), Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Mail: h.mail, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
 		Tokens: h.tokens, Gateway: h.gateway, GatewayEnabled: h.cfg.Gateway.Enabled,
 		Secrets: h.secrets, SSO: h.sso, Graces: h.enforcer,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})

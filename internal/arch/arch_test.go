@@ -67,7 +67,7 @@ type rule struct {
 
 // rooms are the packages that hold the house's rules.
 var rooms = []string{"./accounts/...", "./config/...", "./workspaces/...", "./executors", "./guest/...", "./sessions/...", "./sync/...", "./events/...",
-	"./billing/...", "./gateway/...", "./runner/...", "./runs/...", "./reviews/...", "./images/...", "./network/...", "./settings/...", "./preview/...", "./secrets/...", "./machines", "./mail"}
+	"./billing/...", "./gateway/...", "./runner/...", "./runs/...", "./reviews/...", "./images/...", "./network/...", "./settings/...", "./preview/...", "./secrets/...", "./machines", "./mail", "./forge"}
 
 // database is what only store (and the event line beside PostgreSQL) may link.
 var database = []string{"database/sql", "github.com/mattn/go-sqlite3/...", "github.com/jackc/pgx/v5/..."}
@@ -105,7 +105,7 @@ func rules() []rule {
 	add("./server/...", nil, "store and server are leaves: cmd joins them", append([]string{"./store/...", "./cmd/...", "./executors/*"}, database...)...)
 	add("./internal/...", []string{"./internal/testkit", "./internal/testpg", "./internal/arch"}, "internal packages are the tools of all rooms and know none",
 		"./accounts/...", "./config/...", "./workspaces/...", "./executors/...", "./guest/...", "./sessions/...", "./sync/...", "./events/...", "./store/...", "./server/...", "./ui/...", "./cmd/...")
-	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./internal/testkit", "./internal/testissuer", "./internal/teststripe", "testing")
+	add("./cmd/...", nil, "what tests use is not part of the program", "./store/storetest", "./executors/executortest", "./executors/fake", "./internal/testkit", "./internal/testissuer", "./internal/teststripe", "./internal/testforge", "testing")
 	return out
 }
 
@@ -174,6 +174,11 @@ func TestRoomsKnowOnlyWhomTheyMay(t *testing.T) {
 	for path, p := range all {
 		if path != "./billing/stripe" && slices.ContainsFunc(p.Imports, func(i string) bool { return strings.HasPrefix(i, "github.com/stripe/stripe-go") }) {
 			t.Errorf("%s imports stripe-go: only ./billing/stripe may", path)
+		}
+		if path != "./forge" && slices.ContainsFunc(p.Imports, func(i string) bool {
+			return matchAny([]string{"github.com/google/go-github/...", "gitlab.com/gitlab-org/api/...", "code.gitea.io/sdk/..."}, i)
+		}) {
+			t.Errorf("%s imports a forge's library: only ./forge may", path)
 		}
 	}
 }

@@ -860,6 +860,36 @@ func (e FileType) Valid() bool {
 	}
 }
 
+// Defines values for ForgeSettingsKind.
+const (
+	ForgeSettingsKindEmpty   ForgeSettingsKind = ""
+	ForgeSettingsKindForgejo ForgeSettingsKind = "forgejo"
+	ForgeSettingsKindGitea   ForgeSettingsKind = "gitea"
+	ForgeSettingsKindGithub  ForgeSettingsKind = "github"
+	ForgeSettingsKindGitlab  ForgeSettingsKind = "gitlab"
+	ForgeSettingsKindNone    ForgeSettingsKind = "none"
+)
+
+// Valid indicates whether the value is a known member of the ForgeSettingsKind enum.
+func (e ForgeSettingsKind) Valid() bool {
+	switch e {
+	case ForgeSettingsKindEmpty:
+		return true
+	case ForgeSettingsKindForgejo:
+		return true
+	case ForgeSettingsKindGitea:
+		return true
+	case ForgeSettingsKindGithub:
+		return true
+	case ForgeSettingsKindGitlab:
+		return true
+	case ForgeSettingsKindNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for GitWorkKind.
 const (
 	GitWorkKindFetch  GitWorkKind = "fetch"
@@ -1409,6 +1439,33 @@ func (e ProjectState) Valid() bool {
 	}
 }
 
+// Defines values for ProjectForgeKind.
+const (
+	ProjectForgeKindEmpty   ProjectForgeKind = ""
+	ProjectForgeKindForgejo ProjectForgeKind = "forgejo"
+	ProjectForgeKindGitea   ProjectForgeKind = "gitea"
+	ProjectForgeKindGithub  ProjectForgeKind = "github"
+	ProjectForgeKindGitlab  ProjectForgeKind = "gitlab"
+)
+
+// Valid indicates whether the value is a known member of the ProjectForgeKind enum.
+func (e ProjectForgeKind) Valid() bool {
+	switch e {
+	case ProjectForgeKindEmpty:
+		return true
+	case ProjectForgeKindForgejo:
+		return true
+	case ProjectForgeKindGitea:
+		return true
+	case ProjectForgeKindGithub:
+		return true
+	case ProjectForgeKindGitlab:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProjectImageSource.
 const (
 	ImageFromBuild  ProjectImageSource = "build"
@@ -1496,6 +1553,240 @@ func (e PromptState) Valid() bool {
 	case PromptStateSending:
 		return true
 	case PromptStateSent:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestChecksState.
+const (
+	PullRequestChecksStateEmpty   PullRequestChecksState = ""
+	PullRequestChecksStateFailed  PullRequestChecksState = "failed"
+	PullRequestChecksStatePassed  PullRequestChecksState = "passed"
+	PullRequestChecksStatePending PullRequestChecksState = "pending"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestChecksState enum.
+func (e PullRequestChecksState) Valid() bool {
+	switch e {
+	case PullRequestChecksStateEmpty:
+		return true
+	case PullRequestChecksStateFailed:
+		return true
+	case PullRequestChecksStatePassed:
+		return true
+	case PullRequestChecksStatePending:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestForge.
+const (
+	PullRequestForgeForgejo PullRequestForge = "forgejo"
+	PullRequestForgeGitea   PullRequestForge = "gitea"
+	PullRequestForgeGithub  PullRequestForge = "github"
+	PullRequestForgeGitlab  PullRequestForge = "gitlab"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestForge enum.
+func (e PullRequestForge) Valid() bool {
+	switch e {
+	case PullRequestForgeForgejo:
+		return true
+	case PullRequestForgeGitea:
+		return true
+	case PullRequestForgeGithub:
+		return true
+	case PullRequestForgeGitlab:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestMergeable.
+const (
+	PullRequestMergeableEmpty PullRequestMergeable = ""
+	PullRequestMergeableNo    PullRequestMergeable = "no"
+	PullRequestMergeableYes   PullRequestMergeable = "yes"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestMergeable enum.
+func (e PullRequestMergeable) Valid() bool {
+	switch e {
+	case PullRequestMergeableEmpty:
+		return true
+	case PullRequestMergeableNo:
+		return true
+	case PullRequestMergeableYes:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestState.
+const (
+	PullRequestStateClosed PullRequestState = "closed"
+	PullRequestStateDraft  PullRequestState = "draft"
+	PullRequestStateMerged PullRequestState = "merged"
+	PullRequestStateOpen   PullRequestState = "open"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestState enum.
+func (e PullRequestState) Valid() bool {
+	switch e {
+	case PullRequestStateClosed:
+		return true
+	case PullRequestStateDraft:
+		return true
+	case PullRequestStateMerged:
+		return true
+	case PullRequestStateOpen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestCheckState.
+const (
+	PullRequestCheckStateFailed  PullRequestCheckState = "failed"
+	PullRequestCheckStatePassed  PullRequestCheckState = "passed"
+	PullRequestCheckStatePending PullRequestCheckState = "pending"
+	PullRequestCheckStateSkipped PullRequestCheckState = "skipped"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestCheckState enum.
+func (e PullRequestCheckState) Valid() bool {
+	switch e {
+	case PullRequestCheckStateFailed:
+		return true
+	case PullRequestCheckStatePassed:
+		return true
+	case PullRequestCheckStatePending:
+		return true
+	case PullRequestCheckStateSkipped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestMergeStrategy.
+const (
+	PullRequestMergeStrategyMerge  PullRequestMergeStrategy = "merge"
+	PullRequestMergeStrategyRebase PullRequestMergeStrategy = "rebase"
+	PullRequestMergeStrategySquash PullRequestMergeStrategy = "squash"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestMergeStrategy enum.
+func (e PullRequestMergeStrategy) Valid() bool {
+	switch e {
+	case PullRequestMergeStrategyMerge:
+		return true
+	case PullRequestMergeStrategyRebase:
+		return true
+	case PullRequestMergeStrategySquash:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestReviewState.
+const (
+	PullRequestReviewStateApproved PullRequestReviewState = "approved"
+	PullRequestReviewStateChanges  PullRequestReviewState = "changes"
+	PullRequestReviewStateComment  PullRequestReviewState = "comment"
+	PullRequestReviewStateWaiting  PullRequestReviewState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestReviewState enum.
+func (e PullRequestReviewState) Valid() bool {
+	switch e {
+	case PullRequestReviewStateApproved:
+		return true
+	case PullRequestReviewStateChanges:
+		return true
+	case PullRequestReviewStateComment:
+		return true
+	case PullRequestReviewStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestSummaryChecksState.
+const (
+	PullRequestSummaryChecksStateEmpty   PullRequestSummaryChecksState = ""
+	PullRequestSummaryChecksStateFailed  PullRequestSummaryChecksState = "failed"
+	PullRequestSummaryChecksStatePassed  PullRequestSummaryChecksState = "passed"
+	PullRequestSummaryChecksStatePending PullRequestSummaryChecksState = "pending"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestSummaryChecksState enum.
+func (e PullRequestSummaryChecksState) Valid() bool {
+	switch e {
+	case PullRequestSummaryChecksStateEmpty:
+		return true
+	case PullRequestSummaryChecksStateFailed:
+		return true
+	case PullRequestSummaryChecksStatePassed:
+		return true
+	case PullRequestSummaryChecksStatePending:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestSummaryForge.
+const (
+	PullRequestSummaryForgeForgejo PullRequestSummaryForge = "forgejo"
+	PullRequestSummaryForgeGitea   PullRequestSummaryForge = "gitea"
+	PullRequestSummaryForgeGithub  PullRequestSummaryForge = "github"
+	PullRequestSummaryForgeGitlab  PullRequestSummaryForge = "gitlab"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestSummaryForge enum.
+func (e PullRequestSummaryForge) Valid() bool {
+	switch e {
+	case PullRequestSummaryForgeForgejo:
+		return true
+	case PullRequestSummaryForgeGitea:
+		return true
+	case PullRequestSummaryForgeGithub:
+		return true
+	case PullRequestSummaryForgeGitlab:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PullRequestSummaryState.
+const (
+	PullRequestSummaryStateClosed PullRequestSummaryState = "closed"
+	PullRequestSummaryStateDraft  PullRequestSummaryState = "draft"
+	PullRequestSummaryStateMerged PullRequestSummaryState = "merged"
+	PullRequestSummaryStateOpen   PullRequestSummaryState = "open"
+)
+
+// Valid indicates whether the value is a known member of the PullRequestSummaryState enum.
+func (e PullRequestSummaryState) Valid() bool {
+	switch e {
+	case PullRequestSummaryStateClosed:
+		return true
+	case PullRequestSummaryStateDraft:
+		return true
+	case PullRequestSummaryStateMerged:
+		return true
+	case PullRequestSummaryStateOpen:
 		return true
 	default:
 		return false
@@ -2227,16 +2518,16 @@ func (e SignInMethod) Valid() bool {
 
 // Defines values for SignInProviderKind.
 const (
-	Github SignInProviderKind = "github"
-	Oidc   SignInProviderKind = "oidc"
+	SignInProviderKindGithub SignInProviderKind = "github"
+	SignInProviderKindOidc   SignInProviderKind = "oidc"
 )
 
 // Valid indicates whether the value is a known member of the SignInProviderKind enum.
 func (e SignInProviderKind) Valid() bool {
 	switch e {
-	case Github:
+	case SignInProviderKindGithub:
 		return true
-	case Oidc:
+	case SignInProviderKindOidc:
 		return true
 	default:
 		return false
@@ -4187,6 +4478,19 @@ type FolderEntryList struct {
 	NextCursor *string       `json:"next_cursor"`
 }
 
+// ForgeSettings What a project says of its forge where its remote's address does not say it; what is empty is as the address says
+type ForgeSettings struct {
+	// ApiUrl Such as https://git.example.com/api/v1; https only
+	ApiUrl *string            `json:"api_url,omitempty"`
+	Kind   *ForgeSettingsKind `json:"kind,omitempty"`
+
+	// Repository owner/name
+	Repository *string `json:"repository,omitempty"`
+}
+
+// ForgeSettingsKind defines model for ForgeSettings.Kind.
+type ForgeSettingsKind string
+
 // ForgotPassword defines model for ForgotPassword.
 type ForgotPassword struct {
 	Email string `json:"email"`
@@ -5375,6 +5679,22 @@ type NewPrompt struct {
 	Text   string `json:"text"`
 }
 
+// NewPullRequest defines model for NewPullRequest.
+type NewPullRequest struct {
+	// Base Empty = the workspace's base
+	Base *string `json:"base,omitempty"`
+
+	// Body Markdown; empty = made from the workspace
+	Body  *string `json:"body,omitempty"`
+	Draft *bool   `json:"draft,omitempty"`
+
+	// Push Push the branch first
+	Push *bool `json:"push,omitempty"`
+
+	// Title Empty = the workspace's name
+	Title *string `json:"title,omitempty"`
+}
+
 // NewPushSubscription defines model for NewPushSubscription.
 type NewPushSubscription struct {
 	Auth     string `json:"auth"`
@@ -5954,6 +6274,32 @@ type Project struct {
 // ProjectState defines model for Project.State.
 type ProjectState string
 
+// ProjectForge defines model for ProjectForge.
+type ProjectForge struct {
+	ApiUrl string `json:"api_url"`
+
+	// HasCredential Whether there is one for who asks
+	HasCredential bool             `json:"has_credential"`
+	Host          string           `json:"host"`
+	Kind          ProjectForgeKind `json:"kind"`
+
+	// Name GitHub
+	Name string `json:"name"`
+
+	// Reason Why no pull request can be opened; empty when one can
+	Reason     string `json:"reason"`
+	Repository string `json:"repository"`
+
+	// Settings What a project says of its forge where its remote's address does not say it; what is empty is as the address says
+	Settings ForgeSettings `json:"settings"`
+
+	// TokenHost The host a git credential must be for to be used here
+	TokenHost string `json:"token_host"`
+}
+
+// ProjectForgeKind defines model for ProjectForge.Kind.
+type ProjectForgeKind string
+
 // ProjectImage defines model for ProjectImage.
 type ProjectImage struct {
 	// Builds The newest first
@@ -6015,6 +6361,9 @@ type ProjectPatch struct {
 
 	// Executor Where new workspaces live that name no place; empty = the team's
 	Executor *string `json:"executor,omitempty"`
+
+	// Forge What a project says of its forge where its remote's address does not say it; what is empty is as the address says
+	Forge *ForgeSettings `json:"forge,omitempty"`
 
 	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
 	Image *ImageChoice `json:"image,omitempty"`
@@ -6095,6 +6444,120 @@ type ProviderWay struct {
 	// Url Lead the browser here
 	Url string `json:"url"`
 }
+
+// PullRequest defines model for PullRequest.
+type PullRequest struct {
+	Base string `json:"base"`
+
+	// Blocked Why it cannot be merged, in words
+	Blocked string             `json:"blocked"`
+	Checks  []PullRequestCheck `json:"checks"`
+
+	// ChecksState Empty = there are none
+	ChecksState PullRequestChecksState `json:"checks_state"`
+
+	// Error Why the last look failed, or what the forge did not tell
+	Error string           `json:"error"`
+	Forge PullRequestForge `json:"forge"`
+
+	// Head The branch there
+	Head string `json:"head"`
+
+	// HeadCommit Where it is there; empty until the forge was asked
+	HeadCommit string `json:"head_commit"`
+	Host       string `json:"host"`
+	Id         string `json:"id"`
+
+	// LocalCommit Where the workspace's branch is here; another one than head_commit = not all of it is pushed, or others pushed there
+	LocalCommit string `json:"local_commit"`
+
+	// Mergeable Empty = the forge does not know yet
+	Mergeable    PullRequestMergeable `json:"mergeable"`
+	MergedAt     *int64               `json:"merged_at"`
+	MergedCommit string               `json:"merged_commit"`
+	Number       int64                `json:"number"`
+	OpenedAt     int64                `json:"opened_at"`
+	OpenedBy     string               `json:"opened_by"`
+	Repository   string               `json:"repository"`
+	Reviews      []PullRequestReview  `json:"reviews"`
+	State        PullRequestState     `json:"state"`
+	SyncedAt     *int64               `json:"synced_at"`
+	Title        string               `json:"title"`
+	Url          string               `json:"url"`
+}
+
+// PullRequestChecksState Empty = there are none
+type PullRequestChecksState string
+
+// PullRequestForge defines model for PullRequest.Forge.
+type PullRequestForge string
+
+// PullRequestMergeable Empty = the forge does not know yet
+type PullRequestMergeable string
+
+// PullRequestState defines model for PullRequest.State.
+type PullRequestState string
+
+// PullRequestCheck defines model for PullRequestCheck.
+type PullRequestCheck struct {
+	Name  string                `json:"name"`
+	State PullRequestCheckState `json:"state"`
+	Text  string                `json:"text"`
+	Url   string                `json:"url"`
+}
+
+// PullRequestCheckState defines model for PullRequestCheck.State.
+type PullRequestCheckState string
+
+// PullRequestMerge defines model for PullRequestMerge.
+type PullRequestMerge struct {
+	// ExpectedHead `head_commit` as it was seen
+	ExpectedHead string                   `json:"expected_head"`
+	Strategy     PullRequestMergeStrategy `json:"strategy"`
+}
+
+// PullRequestMergeStrategy defines model for PullRequestMerge.Strategy.
+type PullRequestMergeStrategy string
+
+// PullRequestProposal defines model for PullRequestProposal.
+type PullRequestProposal struct {
+	Base   string `json:"base"`
+	Body   string `json:"body"`
+	Branch string `json:"branch"`
+
+	// Commits That the base has not; at most 50 are counted
+	Commits int    `json:"commits"`
+	Title   string `json:"title"`
+}
+
+// PullRequestReview defines model for PullRequestReview.
+type PullRequestReview struct {
+	State PullRequestReviewState `json:"state"`
+
+	// Who Their name on the forge
+	Who string `json:"who"`
+}
+
+// PullRequestReviewState defines model for PullRequestReview.State.
+type PullRequestReviewState string
+
+// PullRequestSummary defines model for PullRequestSummary.
+type PullRequestSummary struct {
+	ChecksState PullRequestSummaryChecksState `json:"checks_state"`
+	Forge       PullRequestSummaryForge       `json:"forge"`
+	Number      int64                         `json:"number"`
+	State       PullRequestSummaryState       `json:"state"`
+	Url         string                        `json:"url"`
+}
+
+// PullRequestSummaryChecksState defines model for PullRequestSummary.ChecksState.
+type PullRequestSummaryChecksState string
+
+// PullRequestSummaryForge defines model for PullRequestSummary.Forge.
+type PullRequestSummaryForge string
+
+// PullRequestSummaryState defines model for PullRequestSummary.State.
+type PullRequestSummaryState string
 
 // PushRequest defines model for PushRequest.
 type PushRequest struct {
@@ -8278,6 +8741,9 @@ type Workspace struct {
 	ProjectId   string `json:"project_id"`
 	ProjectName string `json:"project_name"`
 
+	// PullRequest Absent without one
+	PullRequest *PullRequestSummary `json:"pull_request,omitempty"`
+
 	// Review What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
 	Review *ReviewSummary `json:"review,omitempty"`
 
@@ -9089,6 +9555,16 @@ type GetPartsParams struct {
 	Path FilePath `form:"path" json:"path"`
 }
 
+// OpenPullRequestParams defines parameters for OpenPullRequest.
+type OpenPullRequestParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// MergePullRequestParams defines parameters for MergePullRequest.
+type MergePullRequestParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // PushWorkspaceParams defines parameters for PushWorkspace.
 type PushWorkspaceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -9410,6 +9886,12 @@ type MergeWorkspaceJSONRequestBody = MergeRequest
 
 // AllowHostJSONRequestBody defines body for AllowHost for application/json ContentType.
 type AllowHostJSONRequestBody = AllowedHost
+
+// OpenPullRequestJSONRequestBody defines body for OpenPullRequest for application/json ContentType.
+type OpenPullRequestJSONRequestBody = NewPullRequest
+
+// MergePullRequestJSONRequestBody defines body for MergePullRequest for application/json ContentType.
+type MergePullRequestJSONRequestBody = PullRequestMerge
 
 // PushWorkspaceJSONRequestBody defines body for PushWorkspace for application/json ContentType.
 type PushWorkspaceJSONRequestBody = PushRequest
@@ -9791,6 +10273,9 @@ type ServerInterface interface {
 	// ListBranches Branches with age and how far behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx echo.Context, id Id, params ListBranchesParams) error
+	// GetProjectForge Where the project's pull requests are, and whether who asks could open one
+	// (GET /projects/{id}/forge)
+	GetProjectForge(ctx echo.Context, id Id) error
 	// ListGitWork Long work of git that is under way in the project's repository, or waits for its turn there
 	// (GET /projects/{id}/git-work)
 	ListGitWork(ctx echo.Context, id Id) error
@@ -10220,6 +10705,27 @@ type ServerInterface interface {
 	// OpenPort An address that shows a port of the sandbox to the caller's browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx echo.Context, id Id, port int) error
+	// GetPullRequest The workspace's pull request as its forge said last
+	// (GET /workspaces/{id}/pull-request)
+	GetPullRequest(ctx echo.Context, id Id) error
+	// OpenPullRequest Open a pull request for the workspace's branch
+	// (POST /workspaces/{id}/pull-request)
+	OpenPullRequest(ctx echo.Context, id Id, params OpenPullRequestParams) error
+	// ClosePullRequest Close it without merging; the branch stays
+	// (POST /workspaces/{id}/pull-request/close)
+	ClosePullRequest(ctx echo.Context, id Id) error
+	// MergePullRequest Have the forge merge it, and bring the result home
+	// (POST /workspaces/{id}/pull-request/merge)
+	MergePullRequest(ctx echo.Context, id Id, params MergePullRequestParams) error
+	// ProposePullRequest What a pull request would be opened with when nothing else is said
+	// (GET /workspaces/{id}/pull-request/proposal)
+	ProposePullRequest(ctx echo.Context, id Id) error
+	// ReadyPullRequest Make a draft one that may be merged
+	// (POST /workspaces/{id}/pull-request/ready)
+	ReadyPullRequest(ctx echo.Context, id Id) error
+	// RefreshPullRequest Ask the forge now
+	// (POST /workspaces/{id}/pull-request/refresh)
+	RefreshPullRequest(ctx echo.Context, id Id) error
 	// PushWorkspace Send the branch, or the base as it is here, to the project's remote
 	// (POST /workspaces/{id}/push)
 	PushWorkspace(ctx echo.Context, id Id, params PushWorkspaceParams) error
@@ -11956,6 +12462,22 @@ func (w *ServerInterfaceWrapper) ListBranches(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListBranches(ctx, id, params)
+	return err
+}
+
+// GetProjectForge converts echo context to params.
+func (w *ServerInterfaceWrapper) GetProjectForge(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetProjectForge(ctx, id)
 	return err
 }
 
@@ -15283,6 +15805,158 @@ func (w *ServerInterfaceWrapper) OpenPort(ctx echo.Context) error {
 	return err
 }
 
+// GetPullRequest converts echo context to params.
+func (w *ServerInterfaceWrapper) GetPullRequest(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetPullRequest(ctx, id)
+	return err
+}
+
+// OpenPullRequest converts echo context to params.
+func (w *ServerInterfaceWrapper) OpenPullRequest(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params OpenPullRequestParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.OpenPullRequest(ctx, id, params)
+	return err
+}
+
+// ClosePullRequest converts echo context to params.
+func (w *ServerInterfaceWrapper) ClosePullRequest(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ClosePullRequest(ctx, id)
+	return err
+}
+
+// MergePullRequest converts echo context to params.
+func (w *ServerInterfaceWrapper) MergePullRequest(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params MergePullRequestParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.MergePullRequest(ctx, id, params)
+	return err
+}
+
+// ProposePullRequest converts echo context to params.
+func (w *ServerInterfaceWrapper) ProposePullRequest(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ProposePullRequest(ctx, id)
+	return err
+}
+
+// ReadyPullRequest converts echo context to params.
+func (w *ServerInterfaceWrapper) ReadyPullRequest(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReadyPullRequest(ctx, id)
+	return err
+}
+
+// RefreshPullRequest converts echo context to params.
+func (w *ServerInterfaceWrapper) RefreshPullRequest(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RefreshPullRequest(ctx, id)
+	return err
+}
+
 // PushWorkspace converts echo context to params.
 func (w *ServerInterfaceWrapper) PushWorkspace(ctx echo.Context) error {
 	var err error
@@ -16240,6 +16914,14 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/push", wrapper.PushWorkspace, options.OperationMiddlewares["pushWorkspace"]...)
 	router.GET(options.BaseURL+"/projects/:id/git-work", wrapper.ListGitWork, options.OperationMiddlewares["listGitWork"]...)
 	router.POST(options.BaseURL+"/projects/:id/git-work/cancel", wrapper.CancelGitWork, options.OperationMiddlewares["cancelGitWork"]...)
+	router.GET(options.BaseURL+"/projects/:id/forge", wrapper.GetProjectForge, options.OperationMiddlewares["getProjectForge"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/pull-request", wrapper.GetPullRequest, options.OperationMiddlewares["getPullRequest"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/pull-request", wrapper.OpenPullRequest, options.OperationMiddlewares["openPullRequest"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/pull-request/proposal", wrapper.ProposePullRequest, options.OperationMiddlewares["proposePullRequest"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/pull-request/refresh", wrapper.RefreshPullRequest, options.OperationMiddlewares["refreshPullRequest"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/pull-request/merge", wrapper.MergePullRequest, options.OperationMiddlewares["mergePullRequest"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/pull-request/ready", wrapper.ReadyPullRequest, options.OperationMiddlewares["readyPullRequest"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/pull-request/close", wrapper.ClosePullRequest, options.OperationMiddlewares["closePullRequest"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/deliver", wrapper.DeliverWorkspace, options.OperationMiddlewares["deliverWorkspace"]...)
 	router.DELETE(options.BaseURL+"/workspaces/:id/files", wrapper.DeleteFile, options.OperationMiddlewares["deleteFile"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/files", wrapper.ReadFile, options.OperationMiddlewares["readFile"]...)
@@ -20671,6 +21353,45 @@ type ListBranchesdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListBranchesdefaultApplicationProblemPlusJSONResponse) VisitListBranchesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectForgeRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetProjectForgeResponseObject interface {
+	VisitGetProjectForgeResponse(w http.ResponseWriter) error
+}
+
+type GetProjectForge200JSONResponse ProjectForge
+
+func (response GetProjectForge200JSONResponse) VisitGetProjectForgeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetProjectForgedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetProjectForgedefaultApplicationProblemPlusJSONResponse) VisitGetProjectForgeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -26484,6 +27205,283 @@ func (response OpenPortdefaultApplicationProblemPlusJSONResponse) VisitOpenPortR
 	return err
 }
 
+type GetPullRequestRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetPullRequestResponseObject interface {
+	VisitGetPullRequestResponse(w http.ResponseWriter) error
+}
+
+type GetPullRequest200JSONResponse PullRequest
+
+func (response GetPullRequest200JSONResponse) VisitGetPullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetPullRequestdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetPullRequestdefaultApplicationProblemPlusJSONResponse) VisitGetPullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenPullRequestRequestObject struct {
+	Id     Id `json:"id"`
+	Params OpenPullRequestParams
+	Body   *OpenPullRequestJSONRequestBody
+}
+
+type OpenPullRequestResponseObject interface {
+	VisitOpenPullRequestResponse(w http.ResponseWriter) error
+}
+
+type OpenPullRequest201JSONResponse PullRequest
+
+func (response OpenPullRequest201JSONResponse) VisitOpenPullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type OpenPullRequestdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response OpenPullRequestdefaultApplicationProblemPlusJSONResponse) VisitOpenPullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClosePullRequestRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ClosePullRequestResponseObject interface {
+	VisitClosePullRequestResponse(w http.ResponseWriter) error
+}
+
+type ClosePullRequest200JSONResponse PullRequest
+
+func (response ClosePullRequest200JSONResponse) VisitClosePullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ClosePullRequestdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ClosePullRequestdefaultApplicationProblemPlusJSONResponse) VisitClosePullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type MergePullRequestRequestObject struct {
+	Id     Id `json:"id"`
+	Params MergePullRequestParams
+	Body   *MergePullRequestJSONRequestBody
+}
+
+type MergePullRequestResponseObject interface {
+	VisitMergePullRequestResponse(w http.ResponseWriter) error
+}
+
+type MergePullRequest200JSONResponse PullRequest
+
+func (response MergePullRequest200JSONResponse) VisitMergePullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type MergePullRequestdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response MergePullRequestdefaultApplicationProblemPlusJSONResponse) VisitMergePullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ProposePullRequestRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ProposePullRequestResponseObject interface {
+	VisitProposePullRequestResponse(w http.ResponseWriter) error
+}
+
+type ProposePullRequest200JSONResponse PullRequestProposal
+
+func (response ProposePullRequest200JSONResponse) VisitProposePullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ProposePullRequestdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ProposePullRequestdefaultApplicationProblemPlusJSONResponse) VisitProposePullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadyPullRequestRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ReadyPullRequestResponseObject interface {
+	VisitReadyPullRequestResponse(w http.ResponseWriter) error
+}
+
+type ReadyPullRequest200JSONResponse PullRequest
+
+func (response ReadyPullRequest200JSONResponse) VisitReadyPullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadyPullRequestdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ReadyPullRequestdefaultApplicationProblemPlusJSONResponse) VisitReadyPullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefreshPullRequestRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type RefreshPullRequestResponseObject interface {
+	VisitRefreshPullRequestResponse(w http.ResponseWriter) error
+}
+
+type RefreshPullRequest200JSONResponse PullRequest
+
+func (response RefreshPullRequest200JSONResponse) VisitRefreshPullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RefreshPullRequestdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RefreshPullRequestdefaultApplicationProblemPlusJSONResponse) VisitRefreshPullRequestResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PushWorkspaceRequestObject struct {
 	Id     Id `json:"id"`
 	Params PushWorkspaceParams
@@ -27997,6 +28995,9 @@ type StrictServerInterface interface {
 	// ListBranches Branches with age and how far behind
 	// (GET /projects/{id}/branches)
 	ListBranches(ctx context.Context, request ListBranchesRequestObject) (ListBranchesResponseObject, error)
+	// GetProjectForge Where the project's pull requests are, and whether who asks could open one
+	// (GET /projects/{id}/forge)
+	GetProjectForge(ctx context.Context, request GetProjectForgeRequestObject) (GetProjectForgeResponseObject, error)
 	// ListGitWork Long work of git that is under way in the project's repository, or waits for its turn there
 	// (GET /projects/{id}/git-work)
 	ListGitWork(ctx context.Context, request ListGitWorkRequestObject) (ListGitWorkResponseObject, error)
@@ -28426,6 +29427,27 @@ type StrictServerInterface interface {
 	// OpenPort An address that shows a port of the sandbox to the caller's browser
 	// (POST /workspaces/{id}/ports/{port}/open)
 	OpenPort(ctx context.Context, request OpenPortRequestObject) (OpenPortResponseObject, error)
+	// GetPullRequest The workspace's pull request as its forge said last
+	// (GET /workspaces/{id}/pull-request)
+	GetPullRequest(ctx context.Context, request GetPullRequestRequestObject) (GetPullRequestResponseObject, error)
+	// OpenPullRequest Open a pull request for the workspace's branch
+	// (POST /workspaces/{id}/pull-request)
+	OpenPullRequest(ctx context.Context, request OpenPullRequestRequestObject) (OpenPullRequestResponseObject, error)
+	// ClosePullRequest Close it without merging; the branch stays
+	// (POST /workspaces/{id}/pull-request/close)
+	ClosePullRequest(ctx context.Context, request ClosePullRequestRequestObject) (ClosePullRequestResponseObject, error)
+	// MergePullRequest Have the forge merge it, and bring the result home
+	// (POST /workspaces/{id}/pull-request/merge)
+	MergePullRequest(ctx context.Context, request MergePullRequestRequestObject) (MergePullRequestResponseObject, error)
+	// ProposePullRequest What a pull request would be opened with when nothing else is said
+	// (GET /workspaces/{id}/pull-request/proposal)
+	ProposePullRequest(ctx context.Context, request ProposePullRequestRequestObject) (ProposePullRequestResponseObject, error)
+	// ReadyPullRequest Make a draft one that may be merged
+	// (POST /workspaces/{id}/pull-request/ready)
+	ReadyPullRequest(ctx context.Context, request ReadyPullRequestRequestObject) (ReadyPullRequestResponseObject, error)
+	// RefreshPullRequest Ask the forge now
+	// (POST /workspaces/{id}/pull-request/refresh)
+	RefreshPullRequest(ctx context.Context, request RefreshPullRequestRequestObject) (RefreshPullRequestResponseObject, error)
 	// PushWorkspace Send the branch, or the base as it is here, to the project's remote
 	// (POST /workspaces/{id}/push)
 	PushWorkspace(ctx context.Context, request PushWorkspaceRequestObject) (PushWorkspaceResponseObject, error)
@@ -32133,6 +33155,31 @@ func (sh *strictHandler) ListBranches(ctx echo.Context, id Id, params ListBranch
 		return err
 	} else if validResponse, ok := response.(ListBranchesResponseObject); ok {
 		return validResponse.VisitListBranchesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetProjectForge operation middleware
+func (sh *strictHandler) GetProjectForge(ctx echo.Context, id Id) error {
+	var request GetProjectForgeRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetProjectForge(ctx.Request().Context(), request.(GetProjectForgeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetProjectForge")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetProjectForgeResponseObject); ok {
+		return validResponse.VisitGetProjectForgeResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -36764,6 +37811,229 @@ func (sh *strictHandler) OpenPort(ctx echo.Context, id Id, port int) error {
 		return err
 	} else if validResponse, ok := response.(OpenPortResponseObject); ok {
 		return validResponse.VisitOpenPortResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetPullRequest operation middleware
+func (sh *strictHandler) GetPullRequest(ctx echo.Context, id Id) error {
+	var request GetPullRequestRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetPullRequest(ctx.Request().Context(), request.(GetPullRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetPullRequest")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetPullRequestResponseObject); ok {
+		return validResponse.VisitGetPullRequestResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// OpenPullRequest operation middleware
+func (sh *strictHandler) OpenPullRequest(ctx echo.Context, id Id, params OpenPullRequestParams) error {
+	var request OpenPullRequestRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body OpenPullRequestJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.OpenPullRequest(ctx.Request().Context(), request.(OpenPullRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OpenPullRequest")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(OpenPullRequestResponseObject); ok {
+		return validResponse.VisitOpenPullRequestResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ClosePullRequest operation middleware
+func (sh *strictHandler) ClosePullRequest(ctx echo.Context, id Id) error {
+	var request ClosePullRequestRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ClosePullRequest(ctx.Request().Context(), request.(ClosePullRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ClosePullRequest")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ClosePullRequestResponseObject); ok {
+		return validResponse.VisitClosePullRequestResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// MergePullRequest operation middleware
+func (sh *strictHandler) MergePullRequest(ctx echo.Context, id Id, params MergePullRequestParams) error {
+	var request MergePullRequestRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body MergePullRequestJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.MergePullRequest(ctx.Request().Context(), request.(MergePullRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "MergePullRequest")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(MergePullRequestResponseObject); ok {
+		return validResponse.VisitMergePullRequestResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ProposePullRequest operation middleware
+func (sh *strictHandler) ProposePullRequest(ctx echo.Context, id Id) error {
+	var request ProposePullRequestRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ProposePullRequest(ctx.Request().Context(), request.(ProposePullRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ProposePullRequest")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ProposePullRequestResponseObject); ok {
+		return validResponse.VisitProposePullRequestResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReadyPullRequest operation middleware
+func (sh *strictHandler) ReadyPullRequest(ctx echo.Context, id Id) error {
+	var request ReadyPullRequestRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadyPullRequest(ctx.Request().Context(), request.(ReadyPullRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadyPullRequest")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReadyPullRequestResponseObject); ok {
+		return validResponse.VisitReadyPullRequestResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RefreshPullRequest operation middleware
+func (sh *strictHandler) RefreshPullRequest(ctx echo.Context, id Id) error {
+	var request RefreshPullRequestRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RefreshPullRequest(ctx.Request().Context(), request.(RefreshPullRequestRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RefreshPullRequest")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RefreshPullRequestResponseObject); ok {
+		return validResponse.VisitRefreshPullRequestResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -1684,6 +1684,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/projects/{id}/forge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Where the project's pull requests are, and whether who asks could open one */
+        get: operations["getProjectForge"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/projects/{id}/git-work": {
         parameters: {
             query?: never;
@@ -4144,6 +4163,130 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/pull-request": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * The workspace's pull request as its forge said last
+         * @description One that is open comes before others, then the newest. 404 `pull_request_missing` when there is none.
+         */
+        get: operations["getPullRequest"];
+        put?: never;
+        /**
+         * Open a pull request for the workspace's branch
+         * @description Speaks to GitHub, GitLab, Gitea or Forgejo with the git credential of who asks, else the project's, else the team's. Where an open one of the same branches exists there, that is taken up.
+         */
+        post: operations["openPullRequest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/pull-request/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Close it without merging; the branch stays */
+        post: operations["closePullRequest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/pull-request/merge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have the forge merge it, and bring the result home
+         * @description 409 `pull_request_moved` when its branch has other commits there than `expected_head`.
+         */
+        post: operations["mergePullRequest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/pull-request/proposal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What a pull request would be opened with when nothing else is said */
+        get: operations["proposePullRequest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/pull-request/ready": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a draft one that may be merged */
+        post: operations["readyPullRequest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/pull-request/refresh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask the forge now */
+        post: operations["refreshPullRequest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/push": {
         parameters: {
             query?: never;
@@ -5651,6 +5794,15 @@ export interface components {
             items: components["schemas"]["FolderEntry"][];
             next_cursor: string | null;
         };
+        /** @description What a project says of its forge where its remote's address does not say it; what is empty is as the address says */
+        ForgeSettings: {
+            /** @description Such as https://git.example.com/api/v1; https only */
+            api_url?: string;
+            /** @enum {string} */
+            kind?: "" | "github" | "gitlab" | "gitea" | "forgejo" | "none";
+            /** @description owner/name */
+            repository?: string;
+        };
         ForgotPassword: {
             email: string;
         };
@@ -6677,6 +6829,20 @@ export interface components {
             resume?: boolean;
             text: string;
         };
+        NewPullRequest: {
+            /** @description Empty = the workspace's base */
+            base?: string;
+            /** @description Markdown; empty = made from the workspace */
+            body?: string;
+            draft?: boolean;
+            /**
+             * @description Push the branch first
+             * @default true
+             */
+            push: boolean;
+            /** @description Empty = the workspace's name */
+            title?: string;
+        };
         NewPushSubscription: {
             auth: string;
             endpoint: string;
@@ -7190,6 +7356,22 @@ export interface components {
             /** @description How many are active */
             workspaces: number;
         };
+        ProjectForge: {
+            api_url: string;
+            /** @description Whether there is one for who asks */
+            has_credential: boolean;
+            host: string;
+            /** @enum {string} */
+            kind: "" | "github" | "gitlab" | "gitea" | "forgejo";
+            /** @description GitHub */
+            name: string;
+            /** @description Why no pull request can be opened; empty when one can */
+            reason: string;
+            repository: string;
+            settings: components["schemas"]["ForgeSettings"];
+            /** @description The host a git credential must be for to be used here */
+            token_host: string;
+        };
         ProjectImage: {
             /** @description The newest first */
             builds: components["schemas"]["ImageBuild"][];
@@ -7234,6 +7416,7 @@ export interface components {
             default_branch?: string;
             /** @description Where new workspaces live that name no place; empty = the team's */
             executor?: string;
+            forge?: components["schemas"]["ForgeSettings"];
             image?: components["schemas"]["ImageChoice"];
             /** @description For each of its workspaces that says nothing else */
             limits?: components["schemas"]["ResourceLimits"];
@@ -7290,6 +7473,88 @@ export interface components {
         PromptState: "queued" | "sending" | "sent" | "failed" | "cancelled";
         ProviderWay: {
             /** @description Lead the browser here */
+            url: string;
+        };
+        PullRequest: {
+            base: string;
+            /** @description Why it cannot be merged, in words */
+            blocked: string;
+            checks: components["schemas"]["PullRequestCheck"][];
+            /**
+             * @description Empty = there are none
+             * @enum {string}
+             */
+            checks_state: "" | "pending" | "passed" | "failed";
+            /** @description Why the last look failed, or what the forge did not tell */
+            error: string;
+            /** @enum {string} */
+            forge: "github" | "gitlab" | "gitea" | "forgejo";
+            /** @description The branch there */
+            head: string;
+            /** @description Where it is there; empty until the forge was asked */
+            head_commit: string;
+            host: string;
+            id: string;
+            /** @description Where the workspace's branch is here; another one than head_commit = not all of it is pushed, or others pushed there */
+            local_commit: string;
+            /**
+             * @description Empty = the forge does not know yet
+             * @enum {string}
+             */
+            mergeable: "" | "yes" | "no";
+            /** Format: int64 */
+            merged_at: number | null;
+            merged_commit: string;
+            /** Format: int64 */
+            number: number;
+            /** Format: int64 */
+            opened_at: number;
+            opened_by: string;
+            repository: string;
+            reviews: components["schemas"]["PullRequestReview"][];
+            /** @enum {string} */
+            state: "draft" | "open" | "merged" | "closed";
+            /** Format: int64 */
+            synced_at: number | null;
+            title: string;
+            url: string;
+        };
+        PullRequestCheck: {
+            name: string;
+            /** @enum {string} */
+            state: "pending" | "passed" | "failed" | "skipped";
+            text: string;
+            url: string;
+        };
+        PullRequestMerge: {
+            /** @description `head_commit` as it was seen */
+            expected_head: string;
+            /** @enum {string} */
+            strategy: "merge" | "squash" | "rebase";
+        };
+        PullRequestProposal: {
+            base: string;
+            body: string;
+            branch: string;
+            /** @description That the base has not; at most 50 are counted */
+            commits: number;
+            title: string;
+        };
+        PullRequestReview: {
+            /** @enum {string} */
+            state: "approved" | "changes" | "comment" | "waiting";
+            /** @description Their name on the forge */
+            who: string;
+        };
+        PullRequestSummary: {
+            /** @enum {string} */
+            checks_state: "" | "pending" | "passed" | "failed";
+            /** @enum {string} */
+            forge: "github" | "gitlab" | "gitea" | "forgejo";
+            /** Format: int64 */
+            number: number;
+            /** @enum {string} */
+            state: "draft" | "open" | "merged" | "closed";
             url: string;
         };
         PushRequest: {
@@ -9196,6 +9461,8 @@ export interface components {
             private: boolean;
             project_id: string;
             project_name: string;
+            /** @description Absent without one */
+            pull_request?: components["schemas"]["PullRequestSummary"] | null;
             review?: components["schemas"]["ReviewSummary"];
             /** @description The run it is an attempt of */
             run_id?: string;
@@ -12086,6 +12353,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BranchList"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getProjectForge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The forge */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectForge"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -15954,6 +16244,179 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["PortAddress"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getPullRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pull request */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PullRequest"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    openPullRequest: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewPullRequest"];
+            };
+        };
+        responses: {
+            /** @description It is open */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PullRequest"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    closePullRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pull request */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PullRequest"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    mergePullRequest: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PullRequestMerge"];
+            };
+        };
+        responses: {
+            /** @description The pull request */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PullRequest"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    proposePullRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Title and description */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PullRequestProposal"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    readyPullRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pull request */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PullRequest"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    refreshPullRequest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The pull request */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PullRequest"];
                 };
             };
             default: components["responses"]["Problem"];

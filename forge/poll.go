@@ -1,0 +1,215 @@
+package forge
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Looking at pull requests without being told: often where something goes on, ever more rarely where nothing does or the forge fails.
+const (
+	atOnce       = 4                // forges asked at once
+	quietEvery   = 5 * time.Minute  // where nothing goes on
+	oldEvery     = 30 * time.Minute // where nothing has changed for a day
+	longestPause = time.Hour        // after failures
+	reread       = time.Minute      // of the list itself: another process may have opened one
+)
+
+// plan says when a pull request is looked at again.
+type plan struct {
+	at     time.Time
+	fails  int
+	change time.Time // when something of it last changed, or somebody looked
+	under  bool      // a look is under way
+}
+
+// Run looks at open pull requests until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	room := make(chan struct{}, atOnce)
+	for {
+		due, next, err := s.due(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "pull requests not read", "error", err)
+		}
+		for _, pr := range due {
+			select {
+			case room <- struct{}{}:
+			case <-ctx.Done():
+				return nil
+			}
+			wg.Go(func() {
+				defer func() { <-room }()
+				s.visit(ctx, pr)
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake:
+		case <-s.cfg.After(next):
+		}
+	}
+}
+
+// due returns what is to be looked at now, marked as under way, and how long nothing else is.
+func (s *Service) due(ctx context.Context) ([]PullRequest, time.Duration, error) {
+	open, err := s.cfg.Store.OpenPullRequests(ctx)
+	if err != nil {
+		return nil, reread, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Now()
+	plans, next := make(map[string]plan, len(open)), reread
+	var due []PullRequest
+	for _, pr := range open {
+		p, known := s.plan[pr.ID]
+		if !known { // from before the start: soon, and not all at once
+			p = plan{at: now.Add(time.Duration(len(plans)) * 200 * time.Millisecond), change: now}
+		}
+		if !p.under && !now.Before(p.at) {
+			p.under = true
+			due = append(due, pr)
+		} else if !p.under {
+			next = min(next, p.at.Sub(now))
+		}
+		plans[pr.ID] = p
+	}
+	s.plan = plans
+	return due, max(next, 100*time.Millisecond), nil
+}
+
+// visit looks at one pull request in the name of who opened it, or of nobody where they have left.
+func (s *Service) visit(ctx context.Context, pr PullRequest) {
+	err := s.ask(ctx, pr)
+	s.mu.Lock()
+	p := s.plan[pr.ID]
+	p.under = false
+	if err == nil {
+		p.fails = 0
+	} else {
+		p.fails++
+		now := s.cfg.Now()
+		pause := min(s.cfg.Every<<min(p.fails, 10), longestPause)
+		if f, ok := errors.AsType[*fault.Error](err); ok { // a forge that asked to wait says how long
+			if until, ok := f.Details["until"].(int64); ok {
+				pause = max(time.UnixMilli(until).Sub(now), s.cfg.Every)
+			}
+		}
+		p.at = now.Add(pause)
+	}
+	s.plan[pr.ID] = p
+	s.mu.Unlock()
+	s.rouse()
+	if err != nil && ctx.Err() == nil {
+		s.cfg.Log.InfoContext(ctx, "pull request could not be read", "pull_request_id", pr.ID, "host", pr.Host, "error", err)
+	}
+}
+
+func (s *Service) ask(ctx context.Context, pr PullRequest) error {
+	release, free := s.turns.try(pr.WorkspaceID)
+	if !free {
+		s.again(pr.ID, s.cfg.Every)
+		return nil // somebody does something with it, which looks too
+	}
+	defer release()
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	pr, err := s.cfg.Store.PullRequestAt(ctx, pr.WorkspaceID, pr.Host, pr.Repository, pr.Number) // it may have changed since the list
+	if err != nil {
+		return err
+	}
+	at, err := s.placeOf(ctx, pr)
+	if err != nil {
+		return err
+	}
+	c, err := s.client(ctx, at, s.opener(ctx, pr), pr.TeamID, pr.ProjectID)
+	if err != nil {
+		return s.failed(ctx, pr, err)
+	}
+	_, err = s.read(ctx, pr, c)
+	return err
+}
+
+// opener is whose token follows a pull request: of who opened it, while they still may; "" for the project's and the team's alone.
+func (s *Service) opener(ctx context.Context, pr PullRequest) string {
+	a, err := s.cfg.People.Actor(ctx, pr.OpenedBy)
+	if err != nil || accounts.Can(a, accounts.EditWorkspace, accounts.Object{TeamID: pr.TeamID}) != nil {
+		return ""
+	}
+	return pr.OpenedBy
+}
+
+// replan sets when a pull request that was just stored is looked at again.
+func (s *Service) replan(pr, before PullRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.cfg.Now()
+	p, known := s.plan[pr.ID]
+	if !known || !same(pr, before) {
+		p.change = now
+	}
+	every := quietEvery
+	switch quiet := now.Sub(p.change); {
+	case pr.ChecksState == Pending || quiet < 10*time.Minute || pr.State != Merged && pr.Mergeable == "":
+		every = s.cfg.Every
+	case quiet > 24*time.Hour:
+		every = oldEvery
+	}
+	p.at = now.Add(every)
+	s.plan[pr.ID] = p
+}
+
+// look brings the next look forward because somebody reads what is known of it.
+func (s *Service) look(prID string) {
+	s.mu.Lock()
+	p, known := s.plan[prID]
+	if known {
+		now := s.cfg.Now()
+		p.change = now
+		if soon := now.Add(s.cfg.Every); p.fails == 0 && p.at.After(soon) {
+			p.at = soon
+		}
+		s.plan[prID] = p
+	}
+	s.mu.Unlock()
+	if known {
+		s.rouse()
+	}
+}
+
+func (s *Service) again(prID string, in time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.plan[prID]
+	p.at = s.cfg.Now().Add(in)
+	s.plan[prID] = p
+}
+
+// rouse has Run look at its plan.
+func (s *Service) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// same reports whether people would see no difference.
+func same(a, b PullRequest) bool {
+	a.SyncedAt, b.SyncedAt, a.nodeID, b.nodeID = 0, 0, "", ""
+	a.Untold, b.Untold = "", ""
+	if len(a.Checks) == 0 && len(b.Checks) == 0 {
+		a.Checks, b.Checks = nil, nil
+	}
+	if len(a.Reviews) == 0 && len(b.Reviews) == 0 {
+		a.Reviews, b.Reviews = nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}

@@ -1,0 +1,20 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/forge"
+	"github.com/parawork/parawork/secrets"
+	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// forging is the room of pull requests, with no way out.
+func forging(db *store.DB, ws *workspaces.Service, sec *secrets.Service, people *accounts.Service) *forge.Service {
+	return forge.New(forge.Config{Store: store.NewForge(db), Workspaces: ws, Credentials: sec, People: people, HTTP: http.DefaultTransport,
+		Push: func(context.Context, accounts.Actor, string) (forge.Pushed, error) {
+			return forge.Pushed{}, errNotFound
+		}})
+}

@@ -1,0 +1,66 @@
+package workspaces_test
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// What was squashed elsewhere is home once it is told: the base here follows, the workspace counts as merged, and its old commits no
+// longer count as work of its own.
+func TestMergedElsewhere(t *testing.T) {
+	t.Parallel()
+	h, f, _, p, bare := pushHouse(t)
+	w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Base: "refs/heads/main", Name: "Merge it there"})
+	write(t, w.Path, "new.txt", "new\n")
+	h.commit(w, "Add new")
+	write(t, w.Path, "new.txt", "newer\n")
+	c := h.commit(w, "Make it newer")
+
+	if origin, err := h.s.Origin(t.Context(), p.ID); err != nil || origin != "https://"+f.host()+"/a.git" {
+		t.Errorf("origin %q %v", origin, err)
+	}
+	a, err := h.s.Ahead(t.Context(), w.ID)
+	if err != nil || a.Target != "main" || a.Branch != w.Branch || a.Head != c.Commit || !slices.Equal(a.Subjects, []string{"Make it newer", "Add new"}) {
+		t.Fatalf("ahead %+v %v", a, err)
+	}
+	_, err = h.s.Push(t.Context(), h.actor, w.ID, workspaces.PushRequest{})
+	must(t, err)
+	work := filepath.Join(t.TempDir(), "work")
+	git(t, t.TempDir(), "clone", "--quiet", bare, work)
+	git(t, work, "merge", "--quiet", "--squash", "origin/"+w.Branch)
+	squashed := commitAll(t, work, "All of it (#1)")
+	git(t, work, "push", "--quiet", "origin", "HEAD:refs/heads/main")
+	write(t, w.Path, "later.txt", "later\n")
+	later := h.commit(w, "Go on")
+
+	there := workspaces.MergedThere{Base: "main", Head: c.Commit, Commit: squashed, Text: "Merged there"}
+	for range 2 { // the second time says nothing new
+		must(t, h.s.MergedThere(t.Context(), w.ID, there))
+	}
+	w, err = h.s.Workspace(t.Context(), w.ID)
+	if err != nil || w.MergedAt == 0 || w.MergedCommit != squashed || w.BaseCommit != c.Commit {
+		t.Errorf("%d %s %s %v", w.MergedAt, w.MergedCommit, w.BaseCommit, err)
+	}
+	if got := git(t, p.GitDir, "rev-parse", "refs/heads/main"); got != squashed {
+		t.Errorf("main is at %s", got)
+	}
+	acts, _, err := h.s.Activity(t.Context(), w.ID, page.Page{})
+	must(t, err)
+	if n := len(slices.DeleteFunc(acts, func(a workspaces.Activity) bool { return a.Kind != "merge" })); n != 1 {
+		t.Errorf("it is told %d times", n)
+	}
+	if a, err = h.s.Ahead(t.Context(), w.ID); err != nil || !slices.Equal(a.Subjects, []string{"Go on"}) {
+		t.Errorf("left to merge: %+v %v", a, err)
+	}
+	r, err := h.s.Merge(t.Context(), h.actor, w.ID, workspaces.MergeRequest{Strategy: workspaces.StrategyMerge, DryRun: true})
+	if err != nil || r.Commits != 1 || len(r.Conflicts) > 0 || r.Head != later.Commit {
+		t.Errorf("the next merge: %+v %v", r, err)
+	}
+
+	err = h.s.MergedThere(t.Context(), w.ID, workspaces.MergedThere{Base: "main", Head: "--upload-pack=x", Commit: squashed})
+	wantCode(t, err, "forge_answer_wrong")
+}
