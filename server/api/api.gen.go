@@ -5556,11 +5556,13 @@ type NewComment struct {
 	ReplyTo *string `json:"reply_to,omitempty"`
 
 	// Revision Of the side that was read: base, head, now, a snapshot's id or a commit. Its lines are quoted, whatever they are by now
-	Revision *string         `json:"revision,omitempty"`
-	Side     *NewCommentSide `json:"side,omitempty"`
+	Revision *string `json:"revision,omitempty"`
+
+	// Side new when it is left out
+	Side *NewCommentSide `json:"side,omitempty"`
 }
 
-// NewCommentSide defines model for NewComment.Side.
+// NewCommentSide new when it is left out
 type NewCommentSide string
 
 // NewImageBuild defines model for NewImageBuild.
@@ -7634,10 +7636,10 @@ type SendReview struct {
 	// Body The draft's when it is left out
 	Body *string `json:"body,omitempty"`
 
-	// From What you compared with
+	// From What you compared with; base when it is left out
 	From *string `json:"from,omitempty"`
 
-	// Revision What you read; an approval is for exactly this
+	// Revision What you read; an approval is for exactly this; now when it is left out
 	Revision *string `json:"revision,omitempty"`
 
 	// SessionId The agent's; null: for people alone

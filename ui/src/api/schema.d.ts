@@ -6739,10 +6739,10 @@ export interface components {
             /** @description Of the side that was read: base, head, now, a snapshot's id or a commit. Its lines are quoted, whatever they are by now */
             revision?: string;
             /**
-             * @default new
+             * @description new when it is left out
              * @enum {string}
              */
-            side: "old" | "new";
+            side?: "old" | "new";
         };
         NewImageBuild: {
             /** @description Path of a Dockerfile or devcontainer.json in the repository; default: the one the project has chosen */
@@ -8500,16 +8500,10 @@ export interface components {
         SendReview: {
             /** @description The draft's when it is left out */
             body?: string;
-            /**
-             * @description What you compared with
-             * @default base
-             */
-            from: string;
-            /**
-             * @description What you read; an approval is for exactly this
-             * @default now
-             */
-            revision: string;
+            /** @description What you compared with; base when it is left out */
+            from?: string;
+            /** @description What you read; an approval is for exactly this; now when it is left out */
+            revision?: string;
             /** @description The agent's; null: for people alone */
             session_id?: string | null;
             verdict: components["schemas"]["Verdict"];

@@ -20,6 +20,7 @@ const PATHS = {
       <path d="M5 5.6v4.8M11 7.6c0 2-2.4 2.2-4.6 3" />
     </>
   ),
+  comment: <path d="M2.5 3.5h11v7.5H7l-3 2.5V11H2.5Z" />,
   copy: <path d="M5.5 5.5h7v7h-7Zm-2 5h-.5a1 1 0 0 1-1-1v-6a1 1 0 0 1 1-1h6a1 1 0 0 1 1 1v.5" />,
   sidebar: <path d="M2.5 3h11v10h-11Zm3.5 0v10" />,
   refresh: <path d="M13 8a5 5 0 1 1-1.6-3.7M13 2.5v2.3h-2.3" />,

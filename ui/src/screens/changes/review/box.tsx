@@ -1,0 +1,67 @@
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { Button } from "@/kit/button";
+import { FormError } from "@/kit/states";
+
+interface Props {
+  label: string;
+  text: string;
+  onText: (text: string) => void;
+  action: string;
+  busy: boolean;
+  error: unknown;
+  onDone: () => void;
+  onCancel: () => void;
+  children?: ReactNode;
+  autoFocus?: boolean;
+}
+
+/** Where a comment is written: Ctrl+Enter adds it, Escape leaves it. */
+export function Box({ label, text, onText, action, busy, error, onDone, onCancel, children, autoFocus }: Props) {
+  const field = useRef<HTMLTextAreaElement>(null);
+  const [first] = useState(autoFocus);
+  useEffect(() => {
+    if (first) field.current?.focus({ preventScroll: true });
+  }, [first]);
+  return (
+    <form
+      className="flex flex-col gap-2"
+      onSubmit={(e) => {
+        e.preventDefault();
+        if (text.trim() && !busy) onDone();
+      }}
+    >
+      {children}
+      <textarea
+        ref={field}
+        aria-label={label}
+        placeholder="What should change, and why?"
+        value={text}
+        rows={2}
+        maxLength={16_000}
+        onChange={(e) => onText(e.target.value)}
+        onKeyDown={(e) => {
+          if (!e.ctrlKey && !e.metaKey) e.stopPropagation(); // the diff's own keys
+          if (e.nativeEvent.isComposing) return;
+          if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.shiftKey) {
+            e.preventDefault();
+            if (text.trim() && !busy) onDone();
+          }
+          if (e.key === "Escape") {
+            e.preventDefault();
+            onCancel();
+          }
+        }}
+        className="field-sizing-content max-h-[40vh] min-h-14 w-full resize-none rounded-md border border-control bg-bg1 px-2.5 py-1.5 font-sans text-[13px] leading-5 pointer-coarse:text-[16px]"
+      />
+      {error ? <FormError error={error} /> : null}
+      <div className="flex flex-wrap justify-end gap-2">
+        <Button look="quiet" onClick={onCancel}>
+          Cancel
+        </Button>
+        <Button type="submit" look="primary" disabled={!text.trim()} busy={busy && "Keeping"} title="Ctrl+Enter">
+          {action}
+        </Button>
+      </div>
+    </form>
+  );
+}
