@@ -78,6 +78,18 @@ func TestPush(t *testing.T) {
 	_, err = h.s.Push(t.Context(), h.actor, w.ID, workspaces.PushRequest{Branch: "-x"})
 	wantCode(t, err, "branch_invalid")
 
+	// Who asks to fetch is not put off with what was fetched a moment ago.
+	git(t, bare, "update-ref", "refs/heads/main", git(t, bare, "commit-tree", "-p", "main", "-m", "others", "main^{tree}"))
+	if st, _, err = h.s.Standing(t.Context(), w.ID, true); err == nil && st.Behind != 0 {
+		t.Errorf("behind %d without the project's credential", st.Behind)
+	}
+	keys.put(p.ID, secrets.Credential{Host: f.host(), Username: "person", Token: "their-own-long-token"})
+	for range 2 {
+		if st, _, err = h.s.Standing(t.Context(), w.ID, true); err != nil || st.Behind != 1 || st.UpToDate {
+			t.Errorf("after others pushed: %+v, %v", st, err)
+		}
+	}
+
 	// What was merged here goes to the remote's base when somebody says so.
 	keys.put(p.ID, secrets.Credential{Host: f.host(), Username: "person", Token: "their-own-long-token"})
 	if m := h.merge(w, "squash"); !m.Merged || git(t, bare, "rev-parse", "main") == m.Commit {

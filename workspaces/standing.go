@@ -59,13 +59,10 @@ func (s *Service) Standing(ctx context.Context, workspaceID string, fetch bool) 
 
 // lookAtRemote asks the project's remote and brings the base here up to date with it.
 func (s *Service) lookAtRemote(ctx context.Context, p Project, target string) ([]string, Project) {
-	if p.cloned() {
-		return s.freshBase(ctx, &p, target), p
-	}
-	if _, err := s.fetch(ctx, &p); err != nil {
+	if _, err := s.fetch(ctx, &p); err != nil { // somebody asks for it: also where it was asked a moment ago
 		return []string{"The remote could not be asked. " + reason(err)}, p
 	}
-	return nil, p
+	return s.freshBase(ctx, &p, target), p
 }
 
 // stand compares branch and base.

@@ -1,0 +1,150 @@
+// From "the agent is done" to "it is merged": update from a base that moves, conflicts that the agent resolves, a merge of what was seen
+// and nothing else, and the push, against a real git host.
+import assert from "node:assert/strict";
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { gitHost } from "../lib/githost.mjs";
+import { House, password, root, until } from "../lib/house.mjs";
+
+// An agent that resolves conflicts when it is asked to: it keeps what both sides say.
+const program = String.raw`#!/bin/bash
+stty -echoctl
+say() { printf '\033]7501;state=%s:app=codex\033\\' "$1"; }
+printf '\033[?2004hready\r\n'; say idle
+while IFS= read -r line; do
+  case $line in *'Resolve them'*)
+    say working
+    git diff --name-only --diff-filter=U -z | while IFS= read -r -d '' f; do sed -i '/^<<<<<<<\|^=======\|^>>>>>>>/d' "$f"; done
+    git add -A . ':!loose.txt' && git -c user.name=Agent -c user.email=agent@example.com commit -q --no-edit
+    say idle ;;
+  esac
+done
+`;
+
+function resolver() {
+  const dir = join(root, ".cache/e2e");
+  mkdirSync(dir, { recursive: true });
+  const path = join(dir, "resolver");
+  writeFileSync(path, program);
+  chmodSync(path, 0o755);
+  return { command: path };
+}
+
+describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, () => {
+  let house;
+  let host;
+  let browser;
+  before(async () => {
+    if (!haveChromium) return;
+    host = await gitHost({ "list.txt": "one\ntwo\nthree\n", "README.md": "An app\n" });
+    house = await House.start({ agents: { codex: resolver() }, outgoing: { allow: ["127.0.0.1/32"] } });
+    await house.setUp();
+    await house.api("PUT", "/me/agent-accounts/codex", { kind: "terminal" });
+    browser = await launch();
+  });
+  after(async () => {
+    await browser?.close();
+    await house?.stop();
+    host?.stop();
+  });
+
+  test("update, resolve, merge what was seen, push", async () => {
+    const project = await house.api("POST", `/teams/${house.team}/projects`, { source: { kind: "url", url: host.url } });
+    await until("the project is cloned", async () => {
+      const p = await house.api("GET", `/projects/${project.id}`);
+      if (p.state === "failed") throw new Error(`clone failed: ${p.state_reason}`);
+      return p.state === "ready";
+    });
+    const ws = await house.newWorkspace(project.id, "Bring home");
+    writeFileSync(join(ws.path, "list.txt"), "one\nours\nthree\n");
+    await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "Ours" });
+    writeFileSync(join(ws.path, "loose.txt"), "not committed\n");
+
+    const page = await newPage(browser);
+    await signIn(page, house, password);
+    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=merge`);
+    await page.getByText("1 commit main has not").waitFor();
+    const update = page.getByRole("region", { name: "Update from main" });
+    assert.equal(await update.count(), 0, "there is nothing to update from");
+
+    // What others did comes in, and what is not committed stays.
+    host.others({ "others.txt": "theirs\n" }, "Others");
+    await page.getByRole("button", { name: "Fetch" }).click();
+    await update.getByText("No conflicts").waitFor();
+    await shot(page, "bring-home-update");
+    assert.deepEqual(await axe(page), []);
+    await update.getByRole("button", { name: "Merge main into the branch" }).click();
+    await page.getByText(`${ws.key} has everything of main`, { exact: true }).waitFor();
+    assert.equal(readFileSync(join(ws.path, "others.txt"), "utf8"), "theirs\n");
+    assert.equal(readFileSync(join(ws.path, "loose.txt"), "utf8"), "not committed\n");
+    await until("the card is gone", async () => (await update.count()) === 0);
+
+    // Both changed the same line: both sides are shown, and the agent is asked.
+    host.others({ "list.txt": "one\ntheirs\nthree\n" }, "Theirs");
+    await page.getByRole("button", { name: "Fetch" }).click();
+    await update.getByText("1 file in conflict").waitFor();
+    await update.getByText("list.txt").click();
+    await update.getByText("ours", { exact: true }).waitFor();
+    await update.getByText("theirs", { exact: true }).waitFor();
+    await shot(page, "bring-home-conflict");
+    assert.deepEqual(await axe(page), []);
+    assert.equal(readFileSync(join(ws.path, "list.txt"), "utf8"), "one\nours\nthree\n", "looking touched no file");
+    const s = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "codex" });
+    await until("the agent is ready", async () => (await house.output(s.id)).includes("ready"));
+    await page.reload();
+    await update.getByRole("button", { name: "Ask the agent to resolve" }).click();
+    await page.waitForURL(/session=/);
+    await until("the agent has resolved it", async () => {
+      const st = await house.api("GET", `/workspaces/${ws.id}/standing`);
+      return st.up_to_date && st.under_way === "";
+    });
+    assert.equal(readFileSync(join(ws.path, "list.txt"), "utf8"), "one\nours\ntheirs\nthree\n");
+
+    // The base moves under the reader between the look and the click: nothing is merged until it was seen.
+    await page.getByRole("link", { name: "Merge", exact: true }).click();
+    const merge = page.getByRole("region", { name: "Merge into main" });
+    await merge.getByText("Squash", { exact: true }).click();
+    await merge.getByText("No conflicts").waitFor();
+    let moved = false;
+    await page.route("**/api/v1/workspaces/*/merge", async (route) => {
+      if (!moved && !route.request().postDataJSON().dry_run) {
+        moved = true;
+        host.others({ "late.txt": "late\n" }, "Late");
+        await house.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
+      }
+      await route.continue();
+    });
+    const go = merge.getByRole("button", { name: "Squash and merge" });
+    await until("the button is ready", async () => go.isEnabled());
+    await go.click();
+    await merge.getByText(/main moved since you looked/).waitFor();
+    assert.equal((await house.api("GET", `/workspaces/${ws.id}`)).merged_at, null);
+    await until("it is shown anew", async () => go.isEnabled());
+    await shot(page, "bring-home-moved");
+    await go.click();
+    await merge.getByText("Merged into main", { exact: true }).waitFor();
+    await merge.getByRole("button", { name: "Archive the workspace" }).waitFor();
+    await shot(page, "bring-home-merged");
+    assert.deepEqual(await axe(page), []);
+    assert.ok(existsSync(join(ws.path, "loose.txt")));
+
+    // What is merged here goes to the remote, and the branch with it.
+    const push = page.getByRole("region", { name: "Push" });
+    await push.getByRole("button", { name: /^Push main/ }).click();
+    await page.getByText("main is on the remote", { exact: true }).waitFor();
+    assert.equal(host.git("show", "main:list.txt"), "one\nours\ntheirs\nthree");
+    assert.equal(host.git("show", "main:late.txt"), "late");
+    await push.getByRole("button", { name: "Push the branch" }).click();
+    await page.getByText(`${ws.branch} is on the remote`, { exact: true }).waitFor();
+    assert.equal(host.git("rev-parse", ws.branch), (await house.api("GET", `/workspaces/${ws.id}/standing`)).head);
+
+    await page.setViewportSize({ width: 390, height: 844 });
+    await shot(page, "bring-home-phone");
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing is cut at 390 px");
+    assert.deepEqual(await axe(page), []);
+    assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+});
