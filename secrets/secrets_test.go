@@ -233,7 +233,14 @@ func TestDeletedProjectTakesItsSecrets(t *testing.T) {
 		ctx := tenant.In(t.Context(), h.team)
 		h.add(t, h.admin, secrets.Owner{TeamID: h.team, ProjectID: h.project}, secrets.NewSecret{Kind: secrets.Env, Name: "A", Value: "value-of-a"})
 		h.add(t, h.admin, secrets.Owner{TeamID: h.team}, secrets.NewSecret{Kind: secrets.Env, Name: "B", Value: "value-of-b"})
-		if err := store.NewWorkspaces(h.db).DeleteProject(ctx, h.project, 5); err != nil {
+		if err := store.NewWorkspaces(h.db).DeleteProject(ctx, h.project, "usr_1", 5); err != nil {
+			t.Fatal(err)
+		}
+		// From the trash it comes back with its secrets.
+		if err := h.Sweep(tenant.All(ctx, "a test")); err != nil || h.values(t) != 2 {
+			t.Errorf("%v, %d values left", err, h.values(t))
+		}
+		if err := store.NewTrash(h.db).BeginPurge(ctx, workspaces.TrashProject, h.project, 9); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.Sweep(tenant.All(ctx, "a test")); err != nil || h.values(t) != 1 {

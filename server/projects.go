@@ -154,7 +154,7 @@ func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 }
 
 func (h handlers) DeleteProject(ctx context.Context, req api.DeleteProjectRequestObject) (api.DeleteProjectResponseObject, error) {
-	if err := h.cfg.Workspaces.DeleteProject(ctx, req.Id); err != nil {
+	if err := h.cfg.Workspaces.DeleteProject(ctx, callOf(ctx).actor, req.Id); err != nil {
 		return nil, err
 	}
 	if err := h.cfg.Secrets.Sweep(ctx); err != nil { // the next start does it

@@ -114,7 +114,7 @@ func (s *Secrets) TouchSessionSecrets(ctx context.Context, ids []string, at int6
 // refers any more.
 func (s *Secrets) DropLoose(ctx context.Context, prefix string) (n int64, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		if _, err := s.db.Exec(ctx, `DELETE FROM session_secrets WHERE {team} AND project_id IN (SELECT p.id FROM projects p WHERE {team:p} AND p.deleted_at <> 0)`); err != nil {
+		if _, err := s.db.Exec(ctx, `DELETE FROM session_secrets WHERE {team} AND project_id IN (SELECT p.id FROM projects p WHERE {team:p} AND p.purged_at <> 0)`); err != nil {
 			return err
 		}
 		res, err := s.db.Exec(ctx, `DELETE FROM secrets WHERE {team|none} AND name LIKE ? AND NOT EXISTS (SELECT 1 FROM session_secrets k WHERE k.secret_id = secrets.id AND {team|none:k})`, prefix+"%")

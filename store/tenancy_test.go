@@ -76,7 +76,7 @@ func TestASVS_8_4_1_WorkTouchesTheRowsOfItsTeamsAlone(t *testing.T) {
 			if _, err := s.EditProject(ctx, project.ID, func(p *workspaces.Project) error { p.Name = "theirs"; return nil }); !fault.Is(err, fault.NotFound) {
 				t.Errorf("edit, %s: %v", name, err)
 			}
-			if err := s.DeleteProject(ctx, project.ID, 5); !fault.Is(err, fault.NotFound) {
+			if err := s.DeleteProject(ctx, project.ID, "usr_1", 5); !fault.Is(err, fault.NotFound) {
 				t.Errorf("delete, %s: %v", name, err)
 			}
 		}

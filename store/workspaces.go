@@ -124,9 +124,9 @@ func projectJSON(p workspaces.Project) (patterns, limits, network string, err er
 }
 
 // DeleteProject marks a project deleted that has no workspaces left.
-func (s *Workspaces) DeleteProject(ctx context.Context, id string, at int64) error {
+func (s *Workspaces) DeleteProject(ctx context.Context, id, by string, at int64) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
-		if err := s.touch(ctx, `UPDATE projects SET deleted_at = ? WHERE id = ? AND {team} AND deleted_at = 0`, at, id); err != nil {
+		if err := s.touch(ctx, `UPDATE projects SET deleted_at = ?, deleted_by = ? WHERE id = ? AND {team} AND deleted_at = 0`, at, by, id); err != nil {
 			return err
 		}
 		var n int
@@ -142,7 +142,7 @@ func (s *Workspaces) DeleteProject(ctx context.Context, id string, at int64) err
 
 // UndeleteProject brings a deleted project back.
 func (s *Workspaces) UndeleteProject(ctx context.Context, id string) error {
-	return s.touch(ctx, `UPDATE projects SET deleted_at = 0 WHERE id = ? AND {team}`, id)
+	return s.touch(ctx, `UPDATE projects SET deleted_at = 0, deleted_by = '' WHERE id = ? AND {team} AND purged_at = 0`, id)
 }
 
 // touch runs a statement that must change a row.
@@ -159,14 +159,14 @@ func (s *Workspaces) touch(ctx context.Context, query string, args ...any) error
 }
 
 const workspaceColumns = `id, team_id, project_id, num, name, branch, base, base_commit, executor, state, state_reason, path, steps,
-	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder, private`
+	merged_at, merged_commit, snapshot, created_by, created_at, updated_at, archived_at, deleted_at, limits, allowed_hosts, fallback_ok, runner_folder, private, deleted_by`
 
 func scanWorkspace(r interface{ Scan(...any) error }) (workspaces.Workspace, error) {
 	var w workspaces.Workspace
 	var steps, snapshot, limits, hosts string
 	err := r.Scan(&w.ID, &w.TeamID, &w.ProjectID, &w.Num, &w.Name, &w.Branch, &w.Base, &w.BaseCommit, &w.Executor, &w.State,
 		&w.StateReason, &w.Path, &steps, &w.MergedAt, &w.MergedCommit, &snapshot, &w.CreatedBy, &w.CreatedAt, &w.UpdatedAt,
-		&w.ArchivedAt, &w.DeletedAt, &limits, &hosts, &w.FallbackOK, &w.Folder, &w.Private)
+		&w.ArchivedAt, &w.DeletedAt, &limits, &hosts, &w.FallbackOK, &w.Folder, &w.Private, &w.DeletedBy)
 	if err == nil {
 		err = errors.Join(fromJSON(steps, &w.Steps), fromJSON(limits, &w.Limits), fromJSON(hosts, &w.AllowedHosts))
 	}
@@ -192,10 +192,10 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 		if err := s.touch(ctx, `UPDATE projects SET state = state WHERE id = ? AND team_id = {team?} AND deleted_at = 0`, w.ProjectID, w.TeamID); err != nil {
 			return err
 		}
-		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+		_, err = s.db.Exec(ctx, `INSERT INTO workspaces (`+workspaceColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 			w.ID, w.TeamID, w.ProjectID, w.Num, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor, string(w.State), w.StateReason,
 			w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.CreatedBy, w.CreatedAt, w.UpdatedAt, w.ArchivedAt, w.DeletedAt,
-			j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private)
+			j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private, w.DeletedBy)
 		return err
 	})
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *Workspaces) InsertWorkspace(ctx context.Context, w workspaces.Workspace
 
 // Workspace returns a workspace, deleted ones too.
 func (s *Workspaces) Workspace(ctx context.Context, id string) (workspaces.Workspace, error) {
-	return scanWorkspace(s.db.QueryRow(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE id = ? AND {team}`, id))
+	return scanWorkspace(s.db.QueryRow(ctx, `SELECT `+workspaceColumns+` FROM workspaces WHERE id = ? AND {team} AND purged_at = 0`, id))
 }
 
 // Workspaces returns a page of the team's workspaces, the newest first.
@@ -225,7 +225,7 @@ func (s *Workspaces) Workspaces(ctx context.Context, teamID string, f workspaces
 	}
 	switch f.Show {
 	case workspaces.ShowTrash:
-		query += ` AND deleted_at <> 0 AND snapshot <> ''`
+		query += ` AND deleted_at <> 0 AND snapshot <> '' AND purged_at = 0`
 	case workspaces.ShowArchived:
 		query += ` AND deleted_at = 0 AND archived_at <> 0`
 	case workspaces.ShowAll:
@@ -300,9 +300,9 @@ func (s *Workspaces) EditWorkspace(ctx context.Context, id string, fn func(*work
 		}
 		_, err = s.db.Exec(ctx, `UPDATE workspaces SET name = ?, branch = ?, base = ?, base_commit = ?, executor = ?, state = ?,
 			state_reason = ?, path = ?, steps = ?, merged_at = ?, merged_commit = ?, snapshot = ?, updated_at = ?, archived_at = ?,
-			deleted_at = ?, limits = ?, allowed_hosts = ?, fallback_ok = ?, runner_folder = ?, private = ? WHERE id = ? AND {team}`, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor,
+			deleted_at = ?, limits = ?, allowed_hosts = ?, fallback_ok = ?, runner_folder = ?, private = ?, deleted_by = ? WHERE id = ? AND {team}`, w.Name, w.Branch, w.Base, w.BaseCommit, w.Executor,
 			string(w.State), w.StateReason, w.Path, j.steps, w.MergedAt, w.MergedCommit, j.snapshot, w.UpdatedAt, w.ArchivedAt,
-			w.DeletedAt, j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private, id)
+			w.DeletedAt, j.limits, j.hosts, w.FallbackOK, w.Folder, w.Private, w.DeletedBy, id)
 		return err
 	})
 	return w, err

@@ -103,7 +103,7 @@ func TestWorkspaceRowsComeBackWhole(t *testing.T) {
 		if _, err := s.EditWorkspace(t.Context(), "ws_none", func(*workspaces.Workspace) error { return nil }); !fault.Is(err, fault.NotFound) {
 			t.Errorf("%v", err)
 		}
-		if err := s.DeleteProject(t.Context(), p.ID, 5); fault.CodeOf(err) != "project_has_workspaces" {
+		if err := s.DeleteProject(t.Context(), p.ID, "usr_1", 5); fault.CodeOf(err) != "project_has_workspaces" {
 			t.Errorf("%v", err)
 		}
 		if _, err := s.Project(t.Context(), p.ID); err != nil {
@@ -120,7 +120,7 @@ func TestWorkspaceRowsComeBackWhole(t *testing.T) {
 				t.Errorf("%q: %d %v", show, len(list), err)
 			}
 		}
-		if err := s.DeleteProject(t.Context(), p.ID, 5); err != nil {
+		if err := s.DeleteProject(t.Context(), p.ID, "usr_1", 5); err != nil {
 			t.Error(err)
 		}
 		if _, err := s.Project(t.Context(), p.ID); !fault.Is(err, fault.NotFound) {

@@ -60,7 +60,7 @@ func newHouse(t testing.TB, db *store.DB, change ...func(*workspaces.Config)) *h
 	must(t, os.MkdirAll(h.data, 0o755))
 	h.box = &boxes{paths: h.path}
 	h.ses = &setups{running: map[string]*script{}}
-	h.cfg = workspaces.Config{Store: h.store, Events: h.bus, DataDir: h.data, AllowedRoots: []string{h.roots}, BranchPrefix: "parawork/",
+	h.cfg = workspaces.Config{Store: h.store, Trash: store.NewTrash(db), TrashKeep: 30 * 24 * time.Hour, Events: h.bus, DataDir: h.data, AllowedRoots: []string{h.roots}, BranchPrefix: "parawork/",
 		CopyIgnored: []string{".env"}, Protocols: []string{"https", "ssh", "git", "file"}, DefaultExecutor: "local", Env: os.Getenv}
 	for _, c := range change {
 		c(&h.cfg)

@@ -206,9 +206,9 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch Pro
 	return s.withProgress(p), nil
 }
 
-// DeleteProject removes a project without workspaces. A clone under way is cancelled; a cloned repository and the sample are
-// removed from disk unless the trash still holds work of theirs; a folder of the server's is left as it is.
-func (s *Service) DeleteProject(ctx context.Context, projectID string) error {
+// DeleteProject puts a project without workspaces into the trash, from where RestoreProject brings it back. A clone under way is cancelled,
+// and nothing of one that is not whole is kept; a folder of the server's is left as it is.
+func (s *Service) DeleteProject(ctx context.Context, actor accounts.Actor, projectID string) error {
 	p, err := s.store.Project(ctx, projectID)
 	if err != nil {
 		return err
@@ -236,11 +236,11 @@ func (s *Service) DeleteProject(ctx context.Context, projectID string) error {
 			return context.Cause(ctx)
 		}
 	}
-	if err := s.store.DeleteProject(ctx, projectID, s.now()); err != nil {
+	if err := s.store.DeleteProject(ctx, projectID, actor.User.ID, s.now()); err != nil {
 		return err
 	}
 	s.setProgress(ctx, p, "")
-	if p.SourceKind != SourcePath && !s.holdsTrash(ctx, p) {
+	if p.SourceKind != SourcePath && (s.cfg.Trash == nil || p.State != ProjectReady) && !s.holdsTrash(ctx, p) {
 		if err := s.discard(s.projectDir(p.ID)); err != nil {
 			s.cfg.Log.WarnContext(ctx, "project folder could not be removed", "project_id", p.ID, "error", err)
 		}

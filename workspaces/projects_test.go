@@ -211,7 +211,7 @@ func TestClonesThatFail(t *testing.T) {
 		}
 		_, err = h.s.Create(t.Context(), h.actor, h.team, workspaces.NewWorkspace{ProjectID: p.ID, Name: "x"})
 		wantCode(t, err, "project_failed")
-		must(t, h.s.DeleteProject(t.Context(), p.ID))
+		must(t, h.s.DeleteProject(t.Context(), h.actor, p.ID))
 	}
 	for url, code := range map[string]string{"": "url_invalid", "ext::sh -c 'touch /tmp/x'": "url_invalid", "ext::sh": "url_invalid", "--upload-pack=touch x": "url_invalid",
 		"-oProxyCommand=x": "url_invalid", "ssh://-oProxyCommand=x/y": "url_invalid", "ssh://-x@host/y": "url_invalid", "-x@host:y": "url_invalid", "host:-y": "url_invalid",
@@ -258,7 +258,7 @@ func TestCancelledCloneLeavesNothing(t *testing.T) {
 	// Deleting a project while it is cloned.
 	p, err = h.s.CreateProject(t.Context(), h.actor, h.team, workspaces.NewProject{Kind: "url", URL: "git@host.invalid:x/y.git"})
 	must(t, err)
-	must(t, h.s.DeleteProject(t.Context(), p.ID))
+	must(t, h.s.DeleteProject(t.Context(), h.actor, p.ID))
 	if exists(h.data, "projects/"+p.ID) {
 		t.Error("something was left behind")
 	}
@@ -290,11 +290,11 @@ func TestSample(t *testing.T) {
 	if r := h.merge(w, "squash"); !r.Merged || read(t, p.Source, "wordcount.py") != "print(1)\n" || git(t, p.Source, "status", "--porcelain") != "" {
 		t.Errorf("%+v", r)
 	}
-	err = h.s.DeleteProject(t.Context(), p.ID)
+	err = h.s.DeleteProject(t.Context(), h.actor, p.ID)
 	wantCode(t, err, "project_has_workspaces")
 	_, err = h.s.Delete(t.Context(), h.actor, w.ID)
 	must(t, err)
-	must(t, h.s.DeleteProject(t.Context(), p.ID))
+	must(t, h.s.DeleteProject(t.Context(), h.actor, p.ID))
 	// The trash still holds its work: restoring brings the project back with it.
 	w, err = h.s.Restore(t.Context(), h.actor, w.ID)
 	must(t, err)
@@ -385,7 +385,7 @@ func TestProjectsArePagedAndPatched(t *testing.T) {
 		if p.Name != name || p.SetupScript != script || len(p.CopyIgnored) != 2 || p.DefaultBranch != "main" {
 			t.Errorf("%+v", p)
 		}
-		must(t, h.s.DeleteProject(t.Context(), p.ID))
+		must(t, h.s.DeleteProject(t.Context(), h.actor, p.ID))
 		if !exists(h.roots, "c/.git") {
 			t.Error("a folder of the server's was removed")
 		}

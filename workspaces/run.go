@@ -78,6 +78,7 @@ func (s *Service) Connect(p Places, ss Sessions) {
 func (s *Service) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.follow(ctx) })
+	wg.Go(func() { s.retain(ctx) })
 	s.jobs.run(ctx)
 	s.packs.close()
 	s.works.close()
@@ -109,11 +110,14 @@ func (s *Service) Recover(ctx context.Context) error {
 	return nil
 }
 
+// leftovers are patterns of folders below the data folder that nothing needs any more.
+var leftovers = [...]string{"*/" + doomedPrefix + "*", "boxes/*/" + doomedPrefix + "*", "boxes/*/new-git-*", "boxes/*/new-home-*"}
+
 // sweep removes folders that deletions left behind and desks nobody works at.
 func (s *Service) sweep(ctx context.Context) {
 	_ = os.RemoveAll(s.tmpDir())
 	var doomed []string
-	for _, pattern := range [...]string{"*/" + doomedPrefix + "*", "boxes/*/" + doomedPrefix + "*", "boxes/*/new-git-*", "boxes/*/new-home-*"} {
+	for _, pattern := range leftovers {
 		found, _ := filepath.Glob(filepath.Join(hostgit.GlobEscape(s.cfg.DataDir), pattern))
 		doomed = append(doomed, found...)
 	}

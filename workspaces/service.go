@@ -29,7 +29,7 @@ type ProjectStore interface {
 	// EditProject changes a project in one transaction; an error of fn changes nothing.
 	EditProject(ctx context.Context, id string, fn func(*Project) error) (Project, error)
 	// DeleteProject marks the project deleted; fault.Conflict when workspaces that are not deleted belong to it.
-	DeleteProject(ctx context.Context, id string, at int64) error
+	DeleteProject(ctx context.Context, id, by string, at int64) error
 	// UndeleteProject brings a deleted project back, for a workspace that is restored from the trash.
 	UndeleteProject(ctx context.Context, id string) error
 }
@@ -102,6 +102,9 @@ type Config struct {
 	Machines Machines // members' own machines; nil = there are none
 
 	Credentials Credentials // for the hosts of remotes; nil = there are none
+
+	Trash     TrashStore    // nil = what was deleted stays
+	TrashKeep time.Duration // how long what was deleted can be restored; 0 = for ever
 
 	DataDir      string
 	AllowedRoots []string // folders below which people may choose repositories

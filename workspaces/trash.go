@@ -146,7 +146,7 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 	now := s.now()
 	w, err = s.edit(ctx, w.ID, func(w *Workspace) error {
 		if remove {
-			w.DeletedAt = now
+			w.DeletedAt, w.DeletedBy = now, actor.User.ID
 		} else {
 			w.State, w.StateReason, w.ArchivedAt = Archived, "", now
 		}

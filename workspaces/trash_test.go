@@ -363,7 +363,7 @@ func TestDeleteWhenTheRepositoryIsGone(t *testing.T) {
 	if w.DeletedAt == 0 || w.Snapshot != nil || read(t, h.data, "kept/"+w.ID+"/fix-it/precious") != "x" {
 		t.Errorf("%+v", w)
 	}
-	must(t, h.s.DeleteProject(t.Context(), p.ID))
+	must(t, h.s.DeleteProject(t.Context(), h.actor, p.ID))
 }
 
 func TestNoNewPlaceWhileLeaving(t *testing.T) {

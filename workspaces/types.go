@@ -94,6 +94,7 @@ type Workspace struct {
 	CreatedBy             string
 	CreatedAt, UpdatedAt  int64
 	ArchivedAt, DeletedAt int64
+	DeletedBy             string // who put it into the trash
 	FallbackOK            bool   // it may work on this server when its place cannot serve
 	Folder                string // on a member's machine: the folder there whose repository it borrows; "" = it was sent a copy
 }

@@ -37,6 +37,8 @@ const (
 	// Archive, deletion and restore.
 	PutAwayKept      Point = "put_away.kept"     // the snapshot is in the repository; the row does not know
 	PutAwayStored    Point = "put_away.stored"   // the row knows; everything still there
+	PurgeBegun       Point = "purge.begun"       // nobody sees it any more; nothing is removed
+	PurgeRemoved     Point = "purge.removed"     // nothing of it is left but its rows
 	PutAwayCleared   Point = "put_away.cleared"  // sandbox and worktree gone; the state not noted
 	RestoreRebuilt   Point = "restore.rebuilt"   // branch and files are back; the row says archived
 	RestoreStored    Point = "restore.stored"    // the row says ready; the mark still there
@@ -133,6 +135,9 @@ var OfSnapshots = []Point{SnapshotWritten, SnapshotKept}
 
 // OfLimits lists the points of holding work to its limits.
 var OfLimits = []Point{GraceBegun, GraceStopping, GraceStopped, GraceLifted}
+
+// OfThePurge lists those of removing what is in the trash for good.
+var OfThePurge = []Point{PurgeBegun, PurgeRemoved}
 
 // All lists every point of the server beside those of lists of their own.
 var All = []Point{ProjectStored, WorkspaceStored, WorkspaceBranched, WorkspaceLinked, WorkspaceCheckedOut, WorkspaceBuilt, WorkspaceReady,

@@ -1,0 +1,46 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// Forget removes the history of a workspace's sessions for good: what they printed, and what their agents wrote down. That they ran stays
+// known. Sessions that run are refused.
+func (s *Service) Forget(ctx context.Context, workspaceID string) error {
+	all, err := s.cfg.Store.Sessions(ctx, workspaceID)
+	if err != nil {
+		return fmt.Errorf("listing the sessions: %w", err)
+	}
+	var errs []error
+	for _, row := range all {
+		if s.running(row.ID) != nil {
+			errs = append(errs, fault.New(fault.Conflict, "session_running", "A session of this workspace still runs."))
+			continue
+		}
+		errs = append(errs, os.RemoveAll(s.dir(row.ID)))
+	}
+	return errors.Join(errs...)
+}
+
+// HistoryBytes is what the history of a workspace's sessions takes on disk.
+func (s *Service) HistoryBytes(ctx context.Context, workspaceID string) (n int64, err error) {
+	all, err := s.cfg.Store.Sessions(ctx, workspaceID)
+	if err != nil {
+		return 0, fmt.Errorf("listing the sessions: %w", err)
+	}
+	for _, row := range all {
+		files, err := s.historyFiles(row.ID)
+		if err != nil {
+			return n, err
+		}
+		for _, f := range files {
+			n += f.size
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Trash keeps what was deleted until it is removed for good.
+type Trash struct{ db *DB }
+
+var _ workspaces.TrashStore = (*Trash)(nil)
+
+// NewTrash returns the storage of the trash in db.
+func NewTrash(db *DB) *Trash { return &Trash{db} }
+
+const (
+	trashedWorkspaces = `SELECT 'workspace', id, team_id, project_id, num, name, private, created_by, deleted_at, deleted_by, size_bytes, CASE WHEN snapshot <> '' THEN 1 ELSE 0 END FROM workspaces`
+	trashedProjects   = `SELECT 'project', id, team_id, id, 0, name, FALSE, created_by, deleted_at, deleted_by, size_bytes, CASE WHEN state = 'ready' THEN 1 ELSE 0 END FROM projects`
+)
+
+// Trash returns what was deleted and not removed for good, the newest first.
+func (s *Trash) Trash(ctx context.Context, teamID string) ([]workspaces.Trashed, error) {
+	of, args := ``, []any(nil)
+	if teamID != "" {
+		of, args = ` AND team_id = ?`, []any{teamID}
+	}
+	rows, err := s.db.Query(ctx, trashedWorkspaces+` WHERE {team} AND deleted_at <> 0 AND purged_at = 0`+of, args...)
+	all, err := trashed(rows, err)
+	if err != nil {
+		return nil, err
+	}
+	rows, err = s.db.Query(ctx, trashedProjects+` WHERE {team} AND deleted_at <> 0 AND purged_at = 0`+of, args...)
+	projects, err := trashed(rows, err)
+	all = append(all, projects...)
+	slices.SortFunc(all, func(a, b workspaces.Trashed) int {
+		return cmp.Or(cmp.Compare(b.DeletedAt, a.DeletedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return all, err
+}
+
+// CutPurges returns what began to be removed and did not end.
+func (s *Trash) CutPurges(ctx context.Context) ([]workspaces.Trashed, error) {
+	rows, err := s.db.Query(ctx, trashedWorkspaces+` WHERE {team} AND purged_at < 0`)
+	all, err := trashed(rows, err)
+	if err != nil {
+		return nil, err
+	}
+	rows, err = s.db.Query(ctx, trashedProjects+` WHERE {team} AND purged_at < 0`)
+	projects, err := trashed(rows, err)
+	return append(all, projects...), err
+}
+
+func trashed(rows *sql.Rows, err error) ([]workspaces.Trashed, error) {
+	return collect(rows, err, func(r scanner) (t workspaces.Trashed, err error) {
+		var kind string
+		var kept int
+		err = r.Scan(&kind, &t.ID, &t.TeamID, &t.ProjectID, &t.Num, &t.Name, &t.Private, &t.CreatedBy, &t.DeletedAt, &t.DeletedBy, &t.Bytes, &kept)
+		t.Kind, t.Restorable = workspaces.TrashKind(kind), kept != 0
+		return t, err
+	})
+}
+
+// BeginPurge notes that something in the trash is being removed for good.
+func (s *Trash) BeginPurge(ctx context.Context, kind workspaces.TrashKind, id string, at int64) error {
+	if kind == workspaces.TrashWorkspace {
+		return changed(s.db.Exec(ctx, `UPDATE workspaces SET purged_at = ? WHERE id = ? AND {team} AND deleted_at <> 0 AND purged_at = 0`, -at, id))
+	}
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		if err := changed(s.db.Exec(ctx, `UPDATE projects SET purged_at = ? WHERE id = ? AND {team} AND deleted_at <> 0 AND purged_at = 0`, -at, id)); err != nil {
+			return err
+		}
+		var n int
+		if err := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM workspaces WHERE project_id = ? AND {team} AND purged_at <= 0`, id).Scan(&n); err != nil {
+			return err
+		}
+		if n > 0 {
+			return fault.New(fault.Conflict, "project_in_use", "The project's repository still holds what was kept of %s. Delete them for good first.", counted(n, "workspace", "workspaces"))
+		}
+		return nil
+	})
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// EndPurge forgets what belongs to a workspace that was removed for good; its own row, its sessions and its sandboxes stay for the ledger.
+func (s *Trash) EndPurge(ctx context.Context, kind workspaces.TrashKind, id string) error {
+	if kind == workspaces.TrashProject {
+		return changed(s.db.Exec(ctx, `UPDATE projects SET purged_at = -purged_at, size_bytes = 0 WHERE id = ? AND {team} AND purged_at < 0`, id))
+	}
+	return s.db.Tx(ctx, func(ctx context.Context) error {
+		for _, q := range [...]string{
+			`DELETE FROM activity WHERE workspace_id = ? AND {team}`, `DELETE FROM prompts WHERE workspace_id = ? AND {team}`, `DELETE FROM questions WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM commands WHERE workspace_id = ? AND {team}`, `DELETE FROM refused_hosts WHERE workspace_id = ? AND {team}`, `DELETE FROM reached_hosts WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM snapshots WHERE workspace_id = ? AND {team}`, `DELETE FROM review_comments WHERE workspace_id = ? AND {team}`, `DELETE FROM reviews WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM viewed_files WHERE workspace_id = ? AND {team}`, `DELETE FROM pull_requests WHERE workspace_id = ? AND {team}`, `DELETE FROM check_runs WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM overlaps WHERE first_id = ? AND {team}`, `DELETE FROM overlaps WHERE second_id = ? AND {team}`,
+			`DELETE FROM moves WHERE workspace_id = ? AND {team}`, `DELETE FROM watch_links WHERE workspace_id = ? AND {team}`,
+			`DELETE FROM changes WHERE workspace_id IN (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`, `DELETE FROM change_sets WHERE workspace_id IN (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`,
+		} {
+			if _, err := s.db.Exec(ctx, q, id); err != nil {
+				return fmt.Errorf("forgetting a workspace: %w", err)
+			}
+		}
+		return changed(s.db.Exec(ctx, `UPDATE workspaces SET purged_at = -purged_at, snapshot = '', steps = '[]', size_bytes = 0 WHERE id = ? AND {team} AND purged_at < 0`, id))
+	})
+}
+
+// GitDirOf returns where a workspace's repository is.
+func (s *Trash) GitDirOf(ctx context.Context, workspaceID string) (string, error) {
+	var dir string
+	err := s.db.QueryRow(ctx, `SELECT p.git_dir FROM workspaces w JOIN projects p ON p.id = w.project_id WHERE w.id = ? AND {team:w}`, workspaceID).Scan(&dir)
+	return dir, err
+}
+
+// NoteSize stores how many bytes something takes on disk.
+func (s *Trash) NoteSize(ctx context.Context, kind workspaces.TrashKind, id string, bytes int64) error {
+	if kind == workspaces.TrashProject {
+		return changed(s.db.Exec(ctx, `UPDATE projects SET size_bytes = ? WHERE id = ? AND {team}`, bytes, id))
+	}
+	return changed(s.db.Exec(ctx, `UPDATE workspaces SET size_bytes = ? WHERE id = ? AND {team}`, bytes, id))
+}

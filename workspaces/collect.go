@@ -1,0 +1,277 @@
+package workspaces
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing/format/index"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// collectAfter is how old an object nothing names must be before it is removed, in git's words: what is being written now is named soon.
+const collectAfter = "1.day.ago"
+
+// collectingRef names, while a repository is collected, what sandboxes borrow from it.
+const collectingRef = "refs/parawork/collecting/"
+
+// Collect packs a repository of ours and removes objects nothing names any more. Sandboxes borrow objects from it that their own git may be
+// the only one to name: what its files name stays, and while one holds commits that are not here yet, nothing is removed. It returns how many
+// bytes of disk that made free. Errors: repository_borrowed.
+func (s *Service) Collect(ctx context.Context, p Project) (freed int64, err error) {
+	if p.SourceKind == SourcePath || !folderExists(p.GitDir) {
+		return 0, nil
+	}
+	borrowed, err := s.borrowings(ctx, p)
+	if err != nil {
+		return 0, err
+	}
+	was, err := treeBytes(ctx, p.GitDir)
+	if err != nil {
+		return 0, err
+	}
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	if err := s.nameBorrowed(ctx, p, borrowed); err != nil {
+		return 0, err
+	}
+	defer func() { err = joinFault(err, s.dropRefsBelow(context.WithoutCancel(ctx), p, collectingRef)) }()
+	for _, args := range [][]string{{"repack", "-A", "-d", "-q", "--unpack-unreachable=" + collectAfter}, {"prune", "--expire=" + collectAfter}} {
+		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Timeout: s.cfg.CloneTimeout, Args: args}); err != nil {
+			return 0, gitFault(err, fault.Unavailable, "collect_failed", "Packing the repository")
+		}
+	}
+	now, err := treeBytes(ctx, p.GitDir)
+	return max(was-now, 0), err
+}
+
+func joinFault(err, after error) error {
+	if err != nil {
+		return err
+	}
+	return after
+}
+
+// borrowings lists what the sandboxes of a repository's workspaces may need of it. Their git is theirs to write: its files are read as data.
+func (s *Service) borrowings(ctx context.Context, p Project) ([]string, error) {
+	projects, err := s.store.ProjectsAt(ctx, p.GitDir)
+	if err != nil {
+		return nil, fmt.Errorf("listing the repository's projects: %w", err)
+	}
+	ids := make(map[string]bool)
+	for _, one := range projects {
+		all, err := s.store.WorkspacesOf(ctx, one.ID)
+		if err != nil {
+			return nil, fmt.Errorf("listing the project's workspaces: %w", err)
+		}
+		for _, w := range all {
+			if !s.boxed(w.ID) {
+				continue
+			}
+			for _, id := range s.readTold(w.ID) {
+				ids[id] = true
+			}
+			named, passed, err := gitNames(s.privateGit(w.ID))
+			if err != nil {
+				return nil, fault.Wrap(err, fault.Conflict, "repository_borrowed", "What the sandbox of %s needs of the repository cannot be read, so nothing was removed.", w.Key())
+			}
+			if lacks, err := s.lacks(ctx, p, named); err != nil {
+				return nil, err
+			} else if lacks {
+				return nil, fault.New(fault.Conflict, "repository_borrowed",
+					"%s has commits in its sandbox that are not here yet, and may need what would be removed. Open the workspace, then try again.", w.Key())
+			}
+			for _, id := range named {
+				ids[id] = true
+			}
+			for _, id := range passed {
+				ids[id] = true
+			}
+		}
+	}
+	out := make([]string, 0, len(ids))
+	for id := range ids {
+		if isCommitID(id) {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+// lacks reports whether one of these objects is not in the repository.
+func (s *Service) lacks(ctx context.Context, p Project, ids []string) (bool, error) {
+	if len(ids) == 0 {
+		return false, nil
+	}
+	out, err := s.kinds(ctx, p, ids)
+	return strings.Contains(out, " missing"), err
+}
+
+// kinds asks the repository what each object is: a line each, its name and its kind, or that it is missing.
+func (s *Service) kinds(ctx context.Context, p Project, ids []string) (string, error) {
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Max: 256 << 20, Stdin: strings.NewReader(strings.Join(ids, "\n") + "\n"),
+		Args: []string{"cat-file", "--batch-check=%(objectname) %(objecttype)"}})
+	if err != nil {
+		return "", gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for what sandboxes borrow")
+	}
+	return out, nil
+}
+
+// Most bytes and files of a sandbox's git that are read for the names in them.
+const (
+	maxNamesFile  = 128 << 20
+	maxNamesFiles = 100_000
+)
+
+var hexName = regexp.MustCompile(`\b[0-9a-f]{40}\b`)
+
+// gitNames reads which objects a git dir that an agent may write names: named are those of its refs and its HEAD, passed those of its index and
+// of its logs.
+func gitNames(dir string) (named, passed []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	read := func(name string) ([]byte, error) {
+		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxNamesFile {
+			return nil, errors.Join(err, fmt.Errorf("%s is no file of git's", name))
+		}
+		return io.ReadAll(io.LimitReader(f, maxNamesFile))
+	}
+	for _, name := range [...]string{"HEAD", "packed-refs"} {
+		b, err := read(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
+		named = append(named, hexName.FindAllString(string(b), -1)...)
+	}
+	files := 0
+	for _, top := range [...]string{"refs", "logs"} {
+		err := fs.WalkDir(root.FS(), top, func(name string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // gone meanwhile, or never there
+			}
+			if err != nil {
+				return err
+			}
+			if files++; files > maxNamesFiles {
+				return errors.New("too many refs")
+			}
+			if d.IsDir() {
+				return nil
+			}
+			b, err := read(name)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if all := hexName.FindAllString(string(b), -1); top == "refs" {
+				named = append(named, all...)
+			} else {
+				passed = append(passed, all...)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	b, err := read("index")
+	if errors.Is(err, fs.ErrNotExist) {
+		return named, passed, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	staged, err := indexNames(b)
+	return named, append(passed, staged...), err
+}
+
+// indexNames reads which objects an index names.
+func indexNames(b []byte) (names []string, err error) {
+	defer func() { // what an agent wrote must not end the server
+		if r := recover(); r != nil {
+			names, err = nil, fmt.Errorf("the index cannot be read: %v", r)
+		}
+	}()
+	var idx index.Index
+	if err := index.NewDecoder(bytes.NewReader(b)).Decode(&idx); err != nil {
+		return nil, fmt.Errorf("the index cannot be read: %w", err)
+	}
+	for _, e := range idx.Entries {
+		names = append(names, e.Hash.String())
+	}
+	return names, nil
+}
+
+// nameBorrowed gives objects that are here names for as long as the repository is collected: commits one each, other objects in one tree.
+func (s *Service) nameBorrowed(ctx context.Context, p Project, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	out, err := s.kinds(ctx, p, ids)
+	if err != nil {
+		return err
+	}
+	var edits []refEdit
+	var tree strings.Builder
+	n := 0
+	for _, l := range strings.Split(out, "\n") {
+		id, kind, _ := strings.Cut(l, " ")
+		n++
+		switch kind {
+		case "commit", "tag":
+			edits = append(edits, refSet(fmt.Sprintf("%s%d", collectingRef, n), id))
+		case "blob":
+			fmt.Fprintf(&tree, "100644 blob %s\t%d\n", id, n)
+		case "tree":
+			fmt.Fprintf(&tree, "040000 tree %s\t%d\n", id, n)
+		}
+	}
+	if tree.Len() > 0 {
+		id, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(tree.String()), Args: []string{"mktree", "--missing"}})
+		if err != nil {
+			return gitFault(err, fault.Unavailable, "collect_failed", "Naming what sandboxes borrow")
+		}
+		edits = append(edits, refSet(collectingRef+"tree", id))
+	}
+	if len(edits) == 0 {
+		return nil
+	}
+	if err := s.updateRefs(ctx, p.GitDir, "collecting", edits...); err != nil {
+		return gitFault(err, fault.Unavailable, "collect_failed", "Naming what sandboxes borrow")
+	}
+	return nil
+}
+
+func (s *Service) dropRefsBelow(ctx context.Context, p Project, prefix string) error {
+	refs, err := s.refsBelow(ctx, p, prefix)
+	if err != nil || len(refs) == 0 {
+		return err
+	}
+	var edits []refEdit
+	for _, name := range sortedKeys(refs) {
+		edits = append(edits, refDrop(prefix+strings.TrimPrefix(name, prefix)))
+	}
+	return s.updateRefs(ctx, p.GitDir, "collected", edits...)
+}

@@ -1,0 +1,244 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// TrashStore keeps what was deleted until it is removed for good. A row stays for the ledger and the audit; nothing shows it any more.
+type TrashStore interface {
+	// Trash returns a team's deleted projects and workspaces, the newest first; those of all teams with "".
+	Trash(ctx context.Context, teamID string) ([]Trashed, error)
+	// BeginPurge notes that a deleted workspace or project is being removed for good, fault.NotFound when it is not in the trash, and
+	// fault.Conflict of a project that has workspaces there. From then on nobody sees it.
+	BeginPurge(ctx context.Context, kind TrashKind, id string, at int64) error
+	// EndPurge notes that nothing of it is left, and forgets what the database holds beside its row.
+	EndPurge(ctx context.Context, kind TrashKind, id string) error
+	// CutPurges returns what began to be removed and did not end.
+	CutPurges(ctx context.Context) ([]Trashed, error)
+	// GitDirOf returns where a workspace's repository is, also of one nobody sees any more.
+	GitDirOf(ctx context.Context, workspaceID string) (string, error)
+	// NoteSize stores how many bytes on disk it takes.
+	NoteSize(ctx context.Context, kind TrashKind, id string, bytes int64) error
+}
+
+// TrashKind says what lies in the trash.
+type TrashKind string
+
+// What lies in the trash.
+const (
+	TrashWorkspace TrashKind = "workspace"
+	TrashProject   TrashKind = "project"
+)
+
+// Trashed is something that was deleted and can still be restored. Times are ms UTC.
+type Trashed struct {
+	Kind       TrashKind
+	ID, TeamID string
+	ProjectID  string // of a workspace, and the project's own
+	Num        int64  // of a workspace
+	Name       string
+	Private    bool
+	CreatedBy  string
+	DeletedAt  int64
+	DeletedBy  string
+	PurgeAt    int64 // when it is removed by itself, 0 = never
+	Bytes      int64 // on disk when it was last counted, -1 = not yet
+	Restorable bool  // something of it was kept
+}
+
+// Forgetter is an optional ability of Sessions: it removes what it keeps of a workspace's sessions.
+type Forgetter interface {
+	Forget(ctx context.Context, workspaceID string) error
+	// HistoryBytes is what it keeps of a workspace's sessions on disk.
+	HistoryBytes(ctx context.Context, workspaceID string) (int64, error)
+}
+
+// Trashed returns what the trash of a team holds, or of all with "", the newest first.
+func (s *Service) Trashed(ctx context.Context, teamID string) ([]Trashed, error) {
+	all, err := s.cfg.Trash.Trash(ctx, teamID)
+	if err != nil {
+		return nil, fmt.Errorf("reading the trash: %w", err)
+	}
+	for i := range all {
+		if s.cfg.TrashKeep > 0 {
+			all[i].PurgeAt = all[i].DeletedAt + s.cfg.TrashKeep.Milliseconds()
+		}
+	}
+	return all, nil
+}
+
+// Purge removes what is in the trash for good: snapshots, branches kept, the agents' home, the history of its sessions. Its number, its name
+// and what it cost stay known. Errors: not_found, project_in_use.
+func (s *Service) Purge(ctx context.Context, kind TrashKind, id string) error {
+	if kind == TrashWorkspace {
+		_, release, err := s.take(ctx, id)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	if err := s.cfg.Trash.BeginPurge(ctx, kind, id, s.now()); err != nil {
+		return err
+	}
+	killpoint.Reach(killpoint.PurgeBegun)
+	// From here on it goes to its end, whoever asked; what a crash cuts is taken up again.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	defer cancel()
+	return s.purge(ctx, kind, id)
+}
+
+func (s *Service) purge(ctx context.Context, kind TrashKind, id string) error {
+	var err error
+	if kind == TrashProject {
+		err = s.discard(s.projectDir(id))
+	} else {
+		err = s.purgeWorkspace(ctx, id)
+	}
+	if err != nil {
+		return err
+	}
+	killpoint.Reach(killpoint.PurgeRemoved)
+	return s.cfg.Trash.EndPurge(ctx, kind, id)
+}
+
+// purgeWorkspace removes everything of a workspace but its rows. It may be done again.
+func (s *Service) purgeWorkspace(ctx context.Context, id string) error {
+	gitDir, err := s.cfg.Trash.GitDirOf(ctx, id)
+	if err != nil {
+		return fmt.Errorf("reading where the repository is: %w", err)
+	}
+	if folderExists(gitDir) {
+		if err := s.dropRefsOf(ctx, gitDir, id); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, dir := range [...]string{s.workspaceDir(id), s.boxDir(id), filepath.Join(s.cfg.DataDir, "sync", id), filepath.Join(s.cfg.DataDir, "kept", id)} {
+		errs = append(errs, s.discard(dir))
+	}
+	if _, sessions, err := s.rooms(); err == nil {
+		if f, ok := sessions.(Forgetter); ok {
+			errs = append(errs, f.Forget(ctx, id))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return diskFault(err, "Removing what was kept")
+	}
+	return nil
+}
+
+// hiddenRefs lists the hidden refs that keep something of a workspace: all that have its id as a part of their name.
+func (s *Service) hiddenRefs(ctx context.Context, gitDir, workspaceID string) (map[string]string, error) {
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"for-each-ref", "--format=%(objectname) %(refname)", "refs/parawork/"}})
+	if err != nil {
+		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Listing what is kept")
+	}
+	refs := make(map[string]string)
+	for _, l := range strings.Split(out, "\n") {
+		if id, name, ok := strings.Cut(l, " "); ok && strings.Contains(name+"/", "/"+workspaceID+"/") {
+			refs[name] = id
+		}
+	}
+	return refs, nil
+}
+
+func (s *Service) dropRefsOf(ctx context.Context, gitDir, workspaceID string) error {
+	unlock, err := s.repos.lock(ctx, gitDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	refs, err := s.hiddenRefs(ctx, gitDir, workspaceID)
+	if err != nil || len(refs) == 0 {
+		return err
+	}
+	var edits []refEdit
+	for _, name := range sortedKeys(refs) {
+		edits = append(edits, refDelete(name, refs[name]))
+	}
+	if err := s.updateRefs(ctx, gitDir, "purge", edits...); err != nil {
+		return gitFault(err, fault.Unavailable, "purge_failed", "Letting go of what was kept")
+	}
+	return nil
+}
+
+// RestoreProject brings a deleted project back as it was; its workspaces are restored one by one. Errors: not_found, snapshot_gone.
+func (s *Service) RestoreProject(ctx context.Context, projectID string) (Project, error) {
+	if err := s.store.UndeleteProject(ctx, projectID); err != nil {
+		return Project{}, err
+	}
+	p, err := s.store.Project(ctx, projectID)
+	if err != nil {
+		return Project{}, err
+	}
+	s.publishProject(ctx, p)
+	return s.withProgress(p), nil
+}
+
+// retainEvery is how often the trash is looked after.
+const retainEvery = time.Hour
+
+// retain removes what lay in the trash for long enough, and finishes what a crash cut, until ctx is done.
+func (s *Service) retain(ctx context.Context) {
+	if s.cfg.Trash == nil {
+		return
+	}
+	ctx = tenant.All(ctx, "the trash of every team is emptied in time")
+	for {
+		s.Retain(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.cfg.After(retainEvery):
+		}
+	}
+}
+
+// Retain removes for good what lay in the trash for long enough, workspaces before the projects they are of.
+func (s *Service) Retain(ctx context.Context) {
+	cut, err := s.cfg.Trash.CutPurges(ctx)
+	if err != nil {
+		s.cfg.Log.ErrorContext(ctx, "what was being removed could not be read", "error", err)
+		return
+	}
+	for _, t := range cut {
+		if err := s.purge(ctx, t.Kind, t.ID); err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "what was being removed for good is not gone yet", "kind", t.Kind, "id", t.ID, "error", err)
+		}
+	}
+	if s.cfg.TrashKeep <= 0 {
+		return
+	}
+	all, err := s.Trashed(ctx, "")
+	if err != nil {
+		s.cfg.Log.ErrorContext(ctx, "the trash could not be read", "error", err)
+		return
+	}
+	for _, kind := range [...]TrashKind{TrashWorkspace, TrashProject} {
+		for _, t := range all {
+			if ctx.Err() != nil {
+				return
+			}
+			if t.Kind != kind || t.PurgeAt > s.now() || folderExists(filepath.Join(s.cfg.DataDir, "kept", t.ID)) { // what was set aside waits for a person
+				continue
+			}
+			switch err := s.Purge(ctx, kind, t.ID); {
+			case err == nil:
+				s.cfg.Log.InfoContext(ctx, "removed for good: it lay in the trash for long enough", "kind", kind, "id", t.ID, "team_id", t.TeamID)
+			case fault.Is(err, fault.Conflict), fault.Is(err, fault.NotFound): // somebody was faster, or it waits for a workspace of its own
+			default:
+				s.cfg.Log.WarnContext(ctx, "what lay in the trash for long enough could not be removed", "kind", kind, "id", t.ID, "error", err)
+			}
+		}
+	}
+}
