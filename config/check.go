@@ -47,6 +47,10 @@ func (d *decoder) check(c *Config) {
 	if c.History.KeepDays > 36500 {
 		d.problem("history.keepDays", "must be at most 36500")
 	}
+	d.checkLeast("trash.keepDays", c.Trash.KeepDays, 0)
+	if c.Trash.KeepDays > 36500 {
+		d.problem("trash.keepDays", "must be at most 36500")
+	}
 	d.checkProjects(&c.Projects)
 	for name, a := range c.Agents {
 		d.checkAgent("agents."+name, name, a)

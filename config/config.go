@@ -12,6 +12,7 @@ type Config struct {
 	Audit      Audit            `json:"audit"`
 	Mail       Mail             `json:"mail"`
 	History    History          `json:"history"`
+	Trash      Trash            `json:"trash"`
 	Projects   Projects         `json:"projects"`
 	Agents     map[string]Agent `json:"agents"`
 	Sandboxing Sandboxing       `json:"sandboxing"`
@@ -79,6 +80,11 @@ type History struct {
 	MaxSession int64 `json:"maxSession"` // MiB on disk of one session
 	MaxTeam    int64 `json:"maxTeam"`    // MiB on disk of all sessions of a team
 	KeepDays   int   `json:"keepDays"`   // after the end of a session
+}
+
+// Trash is how long what people deleted can be restored.
+type Trash struct {
+	KeepDays int `json:"keepDays"` // 0 = for ever
 }
 
 // Projects is where projects may come from and how workspaces are made of them.
@@ -284,6 +290,7 @@ func Default() *Config {
 		Log:      Log{Level: "info", Format: "text"},
 		Accounts: Accounts{Password: true, Passkeys: true, SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24, Providers: map[string]SignInProvider{}},
 		History:  History{MaxSession: 1024},
+		Trash:    Trash{KeepDays: 30},
 		Projects: Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
 		Agents: map[string]Agent{
 			"claude-code": {Enabled: true, Permissions: "ask", Command: "claude", DefaultArgs: []string{}, Env: map[string]string{}},

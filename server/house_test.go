@@ -29,6 +29,7 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
+	"github.com/parawork/parawork/disk"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
@@ -125,7 +126,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	var log *audit.Log
 	h.rooms, log = auditing(h.db, accounts.Config{Store: store.NewAccounts(h.db), Key: make([]byte, 32), Changed: func(u string) { h.server.Recheck(u) }})
 	mm := machines.New(machines.Config{Store: store.NewMachines(h.db), Accounts: h.rooms, Events: h.bus, Enabled: true})
-	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
+	ws := workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Trash: store.NewTrash(h.db), TrashKeep: 30 * 24 * time.Hour, Machines: mm, Events: h.bus, DataDir: h.dir, DefaultExecutor: string(fake.Kind), BranchPrefix: "parawork/"})
 	kept := store.NewExecutors(h.db)
 	prices := price.New(price.Config{Store: store.NewPrices(h.db), Now: func() int64 { return time.Now().UnixMilli() }})
 	ledger := billing.New(billing.Config{Store: store.NewBilling(h.db), Events: h.bus, Budget: func(context.Context) (billing.Budget, error) {
@@ -167,6 +168,7 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	h.cfg.Secrets, h.cfg.Quota = sec, quotas
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, sec, h.rooms)
+	h.cfg.Disk = disk.New(disk.Config{Work: ws, Events: h.bus})
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),

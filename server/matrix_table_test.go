@@ -157,6 +157,11 @@ stripeWebhook           public    -
 listInvites             admin     admin
 createInvite            admin     admin
 revokeInvite            admin     admin
+getTrash                viewer    read
+restoreTrashed          member    write
+purgeTrashed            admin     admin
+getDisk                 viewer    read
+freeDisk                admin     admin
 getTeamCaches           viewer    read
 emptyTeamCaches         admin     admin
 getTeamPlaces           viewer    read

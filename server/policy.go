@@ -217,6 +217,11 @@ var policy = map[string]rule{
 	"listInvites":     of(accounts.InviteMember, byTeam),
 	"createInvite":    of(accounts.InviteMember, byTeam),
 	"revokeInvite":    of(accounts.InviteMember, byInvite),
+	"getTrash":        of(accounts.ViewWorkspace, byTeam),
+	"restoreTrashed":  of(accounts.EditWorkspace, byTeam), // a project asks for more
+	"purgeTrashed":    of(accounts.ManageTeam, byTeam),
+	"getDisk":         of(accounts.ViewTeam, byTeam),
+	"freeDisk":        of(accounts.ManageTeam, byTeam),
 	"getTeamCaches":   of(accounts.ViewTeam, byTeam),
 	"emptyTeamCaches": of(accounts.ManageTeam, byTeam),
 	"getTeamPlaces":   of(accounts.ViewTeam, byTeam),

@@ -26,6 +26,7 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
+	"github.com/parawork/parawork/disk"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/forge"
@@ -81,6 +82,7 @@ type Config struct {
 	Report     *report.Service
 	Reviews    *reviews.Service
 	Forge      *forge.Service
+	Disk       *disk.Service
 	Images     *images.Service
 	Network    *network.Service
 	Events     *events.Bus

@@ -106,7 +106,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind workspaces.TrashKind, id stri
 			`DELETE FROM viewed_files WHERE workspace_id = ? AND {team}`, `DELETE FROM pull_requests WHERE workspace_id = ? AND {team}`, `DELETE FROM check_runs WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM overlaps WHERE first_id = ? AND {team}`, `DELETE FROM overlaps WHERE second_id = ? AND {team}`,
 			`DELETE FROM moves WHERE workspace_id = ? AND {team}`, `DELETE FROM watch_links WHERE workspace_id = ? AND {team}`,
-			`DELETE FROM changes WHERE workspace_id IN (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`, `DELETE FROM change_sets WHERE workspace_id IN (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`,
+			`DELETE FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`, `DELETE FROM change_sets WHERE workspace_id = ? AND {team}`,
 		} {
 			if _, err := s.db.Exec(ctx, q, id); err != nil {
 				return fmt.Errorf("forgetting a workspace: %w", err)
@@ -114,6 +114,11 @@ func (s *Trash) EndPurge(ctx context.Context, kind workspaces.TrashKind, id stri
 		}
 		return changed(s.db.Exec(ctx, `UPDATE workspaces SET purged_at = -purged_at, snapshot = '', steps = '[]', size_bytes = 0 WHERE id = ? AND {team} AND purged_at < 0`, id))
 	})
+}
+
+// TrashedProject returns a deleted project.
+func (s *Trash) TrashedProject(ctx context.Context, id string) (workspaces.Project, error) {
+	return scanProject(s.db.QueryRow(ctx, `SELECT `+projectColumns+` FROM projects WHERE id = ? AND {team} AND deleted_at <> 0 AND purged_at = 0`, id))
 }
 
 // GitDirOf returns where a workspace's repository is.

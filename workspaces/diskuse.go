@@ -134,6 +134,20 @@ func (s *Service) Leftovers(ctx context.Context) (dirs []string, bytes int64, er
 	return dirs, bytes, nil
 }
 
+// RemoveLeftovers removes them and says how many bytes that made free.
+func (s *Service) RemoveLeftovers(ctx context.Context) (freed int64, err error) {
+	dirs, bytes, err := s.Leftovers(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range dirs {
+		if err := removeTree(d); err != nil {
+			return 0, diskFault(err, "Removing what a deletion left")
+		}
+	}
+	return bytes, nil
+}
+
 // treeBytes is what a folder takes on disk: blocks, each file once, nothing behind links, nothing that cannot be read. What is not there
 // takes nothing.
 func treeBytes(ctx context.Context, dir string) (n int64, err error) {

@@ -25,6 +25,8 @@ type TrashStore interface {
 	EndPurge(ctx context.Context, kind TrashKind, id string) error
 	// CutPurges returns what began to be removed and did not end.
 	CutPurges(ctx context.Context) ([]Trashed, error)
+	// TrashedProject returns a deleted project, fault.NotFound when it is not in the trash.
+	TrashedProject(ctx context.Context, id string) (Project, error)
 	// GitDirOf returns where a workspace's repository is, also of one nobody sees any more.
 	GitDirOf(ctx context.Context, workspaceID string) (string, error)
 	// NoteSize stores how many bytes on disk it takes.
@@ -75,6 +77,16 @@ func (s *Service) Trashed(ctx context.Context, teamID string) ([]Trashed, error)
 		}
 	}
 	return all, nil
+}
+
+// TrashedProject returns a project that is in the trash.
+func (s *Service) TrashedProject(ctx context.Context, id string) (Project, error) {
+	return s.cfg.Trash.TrashedProject(ctx, id)
+}
+
+// NoteSize remembers how many bytes on disk something in the trash takes.
+func (s *Service) NoteSize(ctx context.Context, kind TrashKind, id string, bytes int64) error {
+	return s.cfg.Trash.NoteSize(ctx, kind, id, bytes)
 }
 
 // Purge removes what is in the trash for good: snapshots, branches kept, the agents' home, the history of its sessions. Its number, its name

@@ -136,6 +136,7 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 			{name: "runs", run: h.runs.Run},        // asks for workspaces and sessions
 			{name: "reviews", run: h.reviews.Run},  // too
 			{name: "forge", run: h.forge.Run},      // brings home what was merged elsewhere
+			{name: "disk", run: h.disk.Run},
 			{name: "images", run: h.images.Run},
 			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
 			{name: "payments", run: h.payments.Run},     // has mail sent

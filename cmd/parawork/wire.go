@@ -23,6 +23,7 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 	spending "github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/config"
+	"github.com/parawork/parawork/disk"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/events/pg"
 	"github.com/parawork/parawork/executors"
@@ -97,6 +98,7 @@ type house struct {
 	runs       *runs.Service
 	reviews    *reviews.Service
 	forge      *forge.Service
+	disk       *disk.Service
 	server     *server.Server
 	web        *ui.Handler
 	outgoing   *egress.Client // for addresses people enter
@@ -168,6 +170,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 	if err := h.buildSessions(key, publisher, env); err != nil {
 		return nil, err
 	}
+	h.buildDisk(publisher)
 	h.workspaces.Connect(rooms{h.places}, h.sessions)
 	h.buildWatch()
 	h.buildEnforcer()
@@ -202,7 +205,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if err != nil {
 		return err
 	}
-	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Machines: h.machines, Credentials: h.secrets, Events: publisher, DataDir: cfg.DataDir,
+	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Trash: store.NewTrash(h.db), TrashKeep: time.Duration(cfg.Trash.KeepDays) * 24 * time.Hour, Machines: h.machines, Credentials: h.secrets, Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
 		Protocols: protocols, Outgoing: &egress.Guard{Allow: exceptions(cfg.Outgoing)}, Connector: connector, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
 		FallBackAllowed: func(ctx context.Context) bool { return h.settings.Values(ctx).E2B.FallbackToLocal }, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
@@ -315,7 +318,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.web = web
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Payments: h.payments, Reports: h.reports, Prices: h.prices, Usage: spending.New(store.NewUsage(h.db), h.ledger.Now), Commands: h.commands,
-		Quota: h.quota,
+		Quota: h.quota, Disk: h.disk,
 		Files: h.files, Sessions: h.sessions, Runs: h.runs, Forge: h.forge, Reviews: h.reviews, Viewed: h.reviews, Report: h.buildReport(), Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Mail: h.mail, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
 		Tokens: h.tokens, Gateway: h.gateway, GatewayEnabled: h.cfg.Gateway.Enabled,
 		Secrets: h.secrets, SSO: h.sso, Graces: h.enforcer,

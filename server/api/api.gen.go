@@ -722,6 +722,45 @@ func (e DiscrepancyKeyMeter) Valid() bool {
 	}
 }
 
+// Defines values for DiskUseKind.
+const (
+	DiskUseKindCaches       DiskUseKind = "caches"
+	DiskUseKindHomes        DiskUseKind = "homes"
+	DiskUseKindLeftovers    DiskUseKind = "leftovers"
+	DiskUseKindLoose        DiskUseKind = "loose"
+	DiskUseKindRepositories DiskUseKind = "repositories"
+	DiskUseKindSnapshots    DiskUseKind = "snapshots"
+	DiskUseKindTerminals    DiskUseKind = "terminals"
+	DiskUseKindTrash        DiskUseKind = "trash"
+	DiskUseKindWorktrees    DiskUseKind = "worktrees"
+)
+
+// Valid indicates whether the value is a known member of the DiskUseKind enum.
+func (e DiskUseKind) Valid() bool {
+	switch e {
+	case DiskUseKindCaches:
+		return true
+	case DiskUseKindHomes:
+		return true
+	case DiskUseKindLeftovers:
+		return true
+	case DiskUseKindLoose:
+		return true
+	case DiskUseKindRepositories:
+		return true
+	case DiskUseKindSnapshots:
+		return true
+	case DiskUseKindTerminals:
+		return true
+	case DiskUseKindTrash:
+		return true
+	case DiskUseKindWorktrees:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DraftEditVerdict.
 const (
 	DraftEditVerdictApprove DraftEditVerdict = "approve"
@@ -884,6 +923,30 @@ func (e ForgeSettingsKind) Valid() bool {
 	case ForgeSettingsKindGitlab:
 		return true
 	case ForgeSettingsKindNone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for FreeDiskWhat.
+const (
+	FreeDiskWhatCaches    FreeDiskWhat = "caches"
+	FreeDiskWhatLeftovers FreeDiskWhat = "leftovers"
+	FreeDiskWhatLoose     FreeDiskWhat = "loose"
+	FreeDiskWhatTrash     FreeDiskWhat = "trash"
+)
+
+// Valid indicates whether the value is a known member of the FreeDiskWhat enum.
+func (e FreeDiskWhat) Valid() bool {
+	switch e {
+	case FreeDiskWhatCaches:
+		return true
+	case FreeDiskWhatLeftovers:
+		return true
+	case FreeDiskWhatLoose:
+		return true
+	case FreeDiskWhatTrash:
 		return true
 	default:
 		return false
@@ -2657,6 +2720,24 @@ func (e TakenFileState) Valid() bool {
 	}
 }
 
+// Defines values for TrashItemKind.
+const (
+	TrashItemKindProject   TrashItemKind = "project"
+	TrashItemKindWorkspace TrashItemKind = "workspace"
+)
+
+// Valid indicates whether the value is a known member of the TrashItemKind enum.
+func (e TrashItemKind) Valid() bool {
+	switch e {
+	case TrashItemKindProject:
+		return true
+	case TrashItemKindWorkspace:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UpdateRequestStrategy.
 const (
 	UpdateRequestStrategyMerge  UpdateRequestStrategy = "merge"
@@ -4245,6 +4326,53 @@ type DiscrepancyKey struct {
 // DiscrepancyKeyMeter defines model for DiscrepancyKey.Meter.
 type DiscrepancyKeyMeter string
 
+// Disk defines model for Disk.
+type Disk struct {
+	By    []DiskUse `json:"by"`
+	Bytes int64     `json:"bytes"`
+
+	// CountedAt null: never
+	CountedAt  *int64          `json:"counted_at"`
+	Counting   bool            `json:"counting"`
+	Projects   []DiskProject   `json:"projects"`
+	Workspaces []DiskWorkspace `json:"workspaces"`
+	WouldFree  []DiskUse       `json:"would_free"`
+}
+
+// DiskProject defines model for DiskProject.
+type DiskProject struct {
+	Bytes int64  `json:"bytes"`
+	Id    string `json:"id"`
+	Name  string `json:"name"`
+
+	// Ours false: a folder of somebody's, which is not in the sum
+	Ours bool `json:"ours"`
+}
+
+// DiskUse defines model for DiskUse.
+type DiskUse struct {
+	Bytes int64       `json:"bytes"`
+	Items int         `json:"items"`
+	Kind  DiskUseKind `json:"kind"`
+}
+
+// DiskUseKind defines model for DiskUse.Kind.
+type DiskUseKind string
+
+// DiskWorkspace defines model for DiskWorkspace.
+type DiskWorkspace struct {
+	Bytes     int64  `json:"bytes"`
+	Deleted   bool   `json:"deleted"`
+	Home      int64  `json:"home"`
+	Id        string `json:"id"`
+	Key       string `json:"key"`
+	Name      string `json:"name"`
+	ProjectId string `json:"project_id"`
+	Snapshots int64  `json:"snapshots"`
+	Terminals int64  `json:"terminals"`
+	Worktree  int64  `json:"worktree"`
+}
+
 // DraftEdit defines model for DraftEdit.
 type DraftEdit struct {
 	Body    string            `json:"body"`
@@ -4494,6 +4622,23 @@ type ForgeSettingsKind string
 // ForgotPassword defines model for ForgotPassword.
 type ForgotPassword struct {
 	Email string `json:"email"`
+}
+
+// FreeDisk defines model for FreeDisk.
+type FreeDisk struct {
+	What []FreeDiskWhat `json:"what"`
+}
+
+// FreeDiskWhat defines model for FreeDisk.What.
+type FreeDiskWhat string
+
+// FreedDisk defines model for FreedDisk.
+type FreedDisk struct {
+	Bytes int64 `json:"bytes"`
+
+	// Failed In sentences: what could not be done
+	Failed []string `json:"failed"`
+	Items  int      `json:"items"`
 }
 
 // GatewayError defines model for GatewayError.
@@ -8289,6 +8434,37 @@ type TotpState struct {
 	Enabled     bool   `json:"enabled"`
 }
 
+// Trash defines model for Trash.
+type Trash struct {
+	// Bytes Of the items whose size is known; null where none is
+	Bytes *int64      `json:"bytes"`
+	Items []TrashItem `json:"items"`
+
+	// KeepDays After how many days it is removed for good; 0: never
+	KeepDays int `json:"keep_days"`
+}
+
+// TrashItem defines model for TrashItem.
+type TrashItem struct {
+	// Bytes On disk; null: not counted yet
+	Bytes     *int64 `json:"bytes"`
+	DeletedAt int64  `json:"deleted_at"`
+
+	// DeletedBy The name of who did it
+	DeletedBy string `json:"deleted_by"`
+	Id        string `json:"id"`
+
+	// Key Of a workspace
+	Key        string        `json:"key"`
+	Kind       TrashItemKind `json:"kind"`
+	Name       string        `json:"name"`
+	PurgeAt    *int64        `json:"purge_at"`
+	Restorable bool          `json:"restorable"`
+}
+
+// TrashItemKind defines model for TrashItem.Kind.
+type TrashItemKind string
+
 // UpdateRequest defines model for UpdateRequest.
 type UpdateRequest struct {
 	DryRun       *bool                 `json:"dry_run,omitempty"`
@@ -9823,6 +9999,9 @@ type SyncBillingJSONRequestBody = BillingSync
 // SetTeamBudgetJSONRequestBody defines body for SetTeamBudget for application/json ContentType.
 type SetTeamBudgetJSONRequestBody = TeamBudgetPatch
 
+// FreeDiskJSONRequestBody defines body for FreeDisk for application/json ContentType.
+type FreeDiskJSONRequestBody = FreeDisk
+
 // CreateInviteJSONRequestBody defines body for CreateInvite for application/json ContentType.
 type CreateInviteJSONRequestBody = NewInvite
 
@@ -10476,6 +10655,12 @@ type ServerInterface interface {
 	// GetTeamCaches What the team's workspaces share of downloads and builds, and how much it takes
 	// (GET /teams/{team}/caches)
 	GetTeamCaches(ctx echo.Context, team TeamSlug) error
+	// GetDisk What the team's work takes on the server's disk, and what could be made free
+	// (GET /teams/{team}/disk)
+	GetDisk(ctx echo.Context, team TeamSlug) error
+	// FreeDisk Make room by what nothing needs any more; owners and admins
+	// (POST /teams/{team}/disk/free)
+	FreeDisk(ctx echo.Context, team TeamSlug) error
 	// ListExecutors Where a workspace can live now
 	// (GET /teams/{team}/executors)
 	ListExecutors(ctx echo.Context, team TeamSlug, params ListExecutorsParams) error
@@ -10557,6 +10742,15 @@ type ServerInterface interface {
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx echo.Context, team TeamSlug) error
+	// GetTrash What was deleted and can be restored, and what it takes on disk
+	// (GET /teams/{team}/trash)
+	GetTrash(ctx echo.Context, team TeamSlug) error
+	// PurgeTrashed Remove a deleted project or workspace for good; owners and admins
+	// (POST /teams/{team}/trash/{id}/purge)
+	PurgeTrashed(ctx echo.Context, team TeamSlug, id Id) error
+	// RestoreTrashed Bring a deleted project or workspace back; a workspace brings its project along
+	// (POST /teams/{team}/trash/{id}/restore)
+	RestoreTrashed(ctx echo.Context, team TeamSlug, id Id) error
 	// GetTeamUsage How long the team's sandboxes ran, what they cost and what models cost
 	// (GET /teams/{team}/usage)
 	GetTeamUsage(ctx echo.Context, team TeamSlug, params GetTeamUsageParams) error
@@ -13901,6 +14095,38 @@ func (w *ServerInterfaceWrapper) GetTeamCaches(ctx echo.Context) error {
 	return err
 }
 
+// GetDisk converts echo context to params.
+func (w *ServerInterfaceWrapper) GetDisk(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetDisk(ctx, team)
+	return err
+}
+
+// FreeDisk converts echo context to params.
+func (w *ServerInterfaceWrapper) FreeDisk(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.FreeDisk(ctx, team)
+	return err
+}
+
 // ListExecutors converts echo context to params.
 func (w *ServerInterfaceWrapper) ListExecutors(ctx echo.Context) error {
 	var err error
@@ -14498,6 +14724,70 @@ func (w *ServerInterfaceWrapper) GetTeamStorage(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetTeamStorage(ctx, team)
+	return err
+}
+
+// GetTrash converts echo context to params.
+func (w *ServerInterfaceWrapper) GetTrash(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetTrash(ctx, team)
+	return err
+}
+
+// PurgeTrashed converts echo context to params.
+func (w *ServerInterfaceWrapper) PurgeTrashed(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PurgeTrashed(ctx, team, id)
+	return err
+}
+
+// RestoreTrashed converts echo context to params.
+func (w *ServerInterfaceWrapper) RestoreTrashed(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "team" -------------
+	var team TeamSlug
+
+	err = runtime.BindStyledParameterWithOptions("simple", "team", ctx.Param("team"), &team, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter team: %s", err))
+	}
+
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RestoreTrashed(ctx, team, id)
 	return err
 }
 
@@ -16977,6 +17267,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/inbox/:id/snooze", wrapper.SnoozeInboxItem, options.OperationMiddlewares["snoozeInboxItem"]...)
 	router.DELETE(options.BaseURL+"/inbox/:id/done", wrapper.ReopenInboxItem, options.OperationMiddlewares["reopenInboxItem"]...)
 	router.POST(options.BaseURL+"/inbox/:id/done", wrapper.FinishInboxItem, options.OperationMiddlewares["finishInboxItem"]...)
+	router.GET(options.BaseURL+"/teams/:team/trash", wrapper.GetTrash, options.OperationMiddlewares["getTrash"]...)
+	router.POST(options.BaseURL+"/teams/:team/trash/:id/restore", wrapper.RestoreTrashed, options.OperationMiddlewares["restoreTrashed"]...)
+	router.POST(options.BaseURL+"/teams/:team/trash/:id/purge", wrapper.PurgeTrashed, options.OperationMiddlewares["purgeTrashed"]...)
+	router.GET(options.BaseURL+"/teams/:team/disk", wrapper.GetDisk, options.OperationMiddlewares["getDisk"]...)
+	router.POST(options.BaseURL+"/teams/:team/disk/free", wrapper.FreeDisk, options.OperationMiddlewares["freeDisk"]...)
 	router.GET(options.BaseURL+"/teams/:team/storage", wrapper.GetTeamStorage, options.OperationMiddlewares["getTeamStorage"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/storage", wrapper.GetWorkspaceStorage, options.OperationMiddlewares["getWorkspaceStorage"]...)
 	router.GET(options.BaseURL+"/teams/:team/quotas", wrapper.GetTeamQuotas, options.OperationMiddlewares["getTeamQuotas"]...)
@@ -24033,6 +24328,85 @@ func (response GetTeamCachesdefaultApplicationProblemPlusJSONResponse) VisitGetT
 	return err
 }
 
+type GetDiskRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetDiskResponseObject interface {
+	VisitGetDiskResponse(w http.ResponseWriter) error
+}
+
+type GetDisk200JSONResponse Disk
+
+func (response GetDisk200JSONResponse) VisitGetDiskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDiskdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetDiskdefaultApplicationProblemPlusJSONResponse) VisitGetDiskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FreeDiskRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Body *FreeDiskJSONRequestBody
+}
+
+type FreeDiskResponseObject interface {
+	VisitFreeDiskResponse(w http.ResponseWriter) error
+}
+
+type FreeDisk200JSONResponse FreedDisk
+
+func (response FreeDisk200JSONResponse) VisitFreeDiskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type FreeDiskdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response FreeDiskdefaultApplicationProblemPlusJSONResponse) VisitFreeDiskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListExecutorsRequestObject struct {
 	Team   TeamSlug `json:"team"`
 	Params ListExecutorsParams
@@ -25090,6 +25464,113 @@ type GetTeamStoragedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetTeamStoragedefaultApplicationProblemPlusJSONResponse) VisitGetTeamStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTrashRequestObject struct {
+	Team TeamSlug `json:"team"`
+}
+
+type GetTrashResponseObject interface {
+	VisitGetTrashResponse(w http.ResponseWriter) error
+}
+
+type GetTrash200JSONResponse Trash
+
+func (response GetTrash200JSONResponse) VisitGetTrashResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTrashdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetTrashdefaultApplicationProblemPlusJSONResponse) VisitGetTrashResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PurgeTrashedRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Id   Id       `json:"id"`
+}
+
+type PurgeTrashedResponseObject interface {
+	VisitPurgeTrashedResponse(w http.ResponseWriter) error
+}
+
+type PurgeTrashed204Response struct {
+}
+
+func (response PurgeTrashed204Response) VisitPurgeTrashedResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type PurgeTrasheddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PurgeTrasheddefaultApplicationProblemPlusJSONResponse) VisitPurgeTrashedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreTrashedRequestObject struct {
+	Team TeamSlug `json:"team"`
+	Id   Id       `json:"id"`
+}
+
+type RestoreTrashedResponseObject interface {
+	VisitRestoreTrashedResponse(w http.ResponseWriter) error
+}
+
+type RestoreTrashed204Response struct {
+}
+
+func (response RestoreTrashed204Response) VisitRestoreTrashedResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type RestoreTrasheddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RestoreTrasheddefaultApplicationProblemPlusJSONResponse) VisitRestoreTrashedResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -29198,6 +29679,12 @@ type StrictServerInterface interface {
 	// GetTeamCaches What the team's workspaces share of downloads and builds, and how much it takes
 	// (GET /teams/{team}/caches)
 	GetTeamCaches(ctx context.Context, request GetTeamCachesRequestObject) (GetTeamCachesResponseObject, error)
+	// GetDisk What the team's work takes on the server's disk, and what could be made free
+	// (GET /teams/{team}/disk)
+	GetDisk(ctx context.Context, request GetDiskRequestObject) (GetDiskResponseObject, error)
+	// FreeDisk Make room by what nothing needs any more; owners and admins
+	// (POST /teams/{team}/disk/free)
+	FreeDisk(ctx context.Context, request FreeDiskRequestObject) (FreeDiskResponseObject, error)
 	// ListExecutors Where a workspace can live now
 	// (GET /teams/{team}/executors)
 	ListExecutors(ctx context.Context, request ListExecutorsRequestObject) (ListExecutorsResponseObject, error)
@@ -29279,6 +29766,15 @@ type StrictServerInterface interface {
 	// GetTeamStorage What the history of the team's sessions takes on disk, by workspace, and its caps
 	// (GET /teams/{team}/storage)
 	GetTeamStorage(ctx context.Context, request GetTeamStorageRequestObject) (GetTeamStorageResponseObject, error)
+	// GetTrash What was deleted and can be restored, and what it takes on disk
+	// (GET /teams/{team}/trash)
+	GetTrash(ctx context.Context, request GetTrashRequestObject) (GetTrashResponseObject, error)
+	// PurgeTrashed Remove a deleted project or workspace for good; owners and admins
+	// (POST /teams/{team}/trash/{id}/purge)
+	PurgeTrashed(ctx context.Context, request PurgeTrashedRequestObject) (PurgeTrashedResponseObject, error)
+	// RestoreTrashed Bring a deleted project or workspace back; a workspace brings its project along
+	// (POST /teams/{team}/trash/{id}/restore)
+	RestoreTrashed(ctx context.Context, request RestoreTrashedRequestObject) (RestoreTrashedResponseObject, error)
 	// GetTeamUsage How long the team's sandboxes ran, what they cost and what models cost
 	// (GET /teams/{team}/usage)
 	GetTeamUsage(ctx context.Context, request GetTeamUsageRequestObject) (GetTeamUsageResponseObject, error)
@@ -35355,6 +35851,79 @@ func (sh *strictHandler) GetTeamCaches(ctx echo.Context, team TeamSlug) error {
 	return nil
 }
 
+// GetDisk operation middleware
+func (sh *strictHandler) GetDisk(ctx echo.Context, team TeamSlug) error {
+	var request GetDiskRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetDisk(ctx.Request().Context(), request.(GetDiskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetDisk")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetDiskResponseObject); ok {
+		return validResponse.VisitGetDiskResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// FreeDisk operation middleware
+func (sh *strictHandler) FreeDisk(ctx echo.Context, team TeamSlug) error {
+	var request FreeDiskRequestObject
+
+	request.Team = team
+
+	var body FreeDiskJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.FreeDisk(ctx.Request().Context(), request.(FreeDiskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "FreeDisk")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(FreeDiskResponseObject); ok {
+		return validResponse.VisitFreeDiskResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListExecutors operation middleware
 func (sh *strictHandler) ListExecutors(ctx echo.Context, team TeamSlug, params ListExecutorsParams) error {
 	var request ListExecutorsRequestObject
@@ -36265,6 +36834,83 @@ func (sh *strictHandler) GetTeamStorage(ctx echo.Context, team TeamSlug) error {
 		return err
 	} else if validResponse, ok := response.(GetTeamStorageResponseObject); ok {
 		return validResponse.VisitGetTeamStorageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetTrash operation middleware
+func (sh *strictHandler) GetTrash(ctx echo.Context, team TeamSlug) error {
+	var request GetTrashRequestObject
+
+	request.Team = team
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTrash(ctx.Request().Context(), request.(GetTrashRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTrash")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetTrashResponseObject); ok {
+		return validResponse.VisitGetTrashResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PurgeTrashed operation middleware
+func (sh *strictHandler) PurgeTrashed(ctx echo.Context, team TeamSlug, id Id) error {
+	var request PurgeTrashedRequestObject
+
+	request.Team = team
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PurgeTrashed(ctx.Request().Context(), request.(PurgeTrashedRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PurgeTrashed")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PurgeTrashedResponseObject); ok {
+		return validResponse.VisitPurgeTrashedResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RestoreTrashed operation middleware
+func (sh *strictHandler) RestoreTrashed(ctx echo.Context, team TeamSlug, id Id) error {
+	var request RestoreTrashedRequestObject
+
+	request.Team = team
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RestoreTrashed(ctx.Request().Context(), request.(RestoreTrashedRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RestoreTrashed")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RestoreTrashedResponseObject); ok {
+		return validResponse.VisitRestoreTrashedResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

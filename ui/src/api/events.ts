@@ -190,6 +190,11 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "team":
     case "member":
       return [keys.members(team), keys.me];
+    case "disk":
+      return [
+        ["team", team, "disk"],
+        ["team", team, "workspaces", "trash-of-all"],
+      ];
     case "usage":
     case "tokens":
       // They come often while agents work: what adds up a month is asked again, lists are not.

@@ -2850,6 +2850,52 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/teams/{team}/disk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What the team's work takes on the server's disk, and what could be made free
+         * @description Counting takes a while, so the answer is the last count; `counting` says that a newer one is on its way, and the event disk.updated that it is there.
+         */
+        get: operations["getDisk"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/disk/free": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make room by what nothing needs any more; owners and admins
+         * @description trash is removed for good; leftovers of deletions that were cut; caches, which fill again; loose packs repositories and removes objects nothing names any more, sandboxes included.
+         */
+        post: operations["freeDisk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/teams/{team}/events": {
         parameters: {
             query?: {
@@ -3256,6 +3302,68 @@ export interface paths {
         get: operations["getTeamStorage"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/trash": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        /** What was deleted and can be restored, and what it takes on disk */
+        get: operations["getTrash"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/trash/{id}/purge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Remove a deleted project or workspace for good; owners and admins */
+        post: operations["purgeTrashed"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/teams/{team}/trash/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Bring a deleted project or workspace back; a workspace brings its project along */
+        post: operations["restoreTrashed"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5598,6 +5706,52 @@ export interface components {
             meter: "vcpu_seconds" | "mib_seconds";
             team_id: string;
         };
+        Disk: {
+            by: components["schemas"]["DiskUse"][];
+            /** Format: int64 */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description null: never
+             */
+            counted_at: number | null;
+            counting: boolean;
+            projects: components["schemas"]["DiskProject"][];
+            workspaces: components["schemas"]["DiskWorkspace"][];
+            would_free: components["schemas"]["DiskUse"][];
+        };
+        DiskProject: {
+            /** Format: int64 */
+            bytes: number;
+            id: string;
+            name: string;
+            /** @description false: a folder of somebody's, which is not in the sum */
+            ours: boolean;
+        };
+        DiskUse: {
+            /** Format: int64 */
+            bytes: number;
+            items: number;
+            /** @enum {string} */
+            kind: "repositories" | "worktrees" | "homes" | "snapshots" | "terminals" | "caches" | "trash" | "leftovers" | "loose";
+        };
+        DiskWorkspace: {
+            /** Format: int64 */
+            bytes: number;
+            deleted: boolean;
+            /** Format: int64 */
+            home: number;
+            id: string;
+            key: string;
+            name: string;
+            project_id: string;
+            /** Format: int64 */
+            snapshots: number;
+            /** Format: int64 */
+            terminals: number;
+            /** Format: int64 */
+            worktree: number;
+        };
         DraftEdit: {
             body: string;
             /** @enum {string} */
@@ -5805,6 +5959,16 @@ export interface components {
         };
         ForgotPassword: {
             email: string;
+        };
+        FreedDisk: {
+            /** Format: int64 */
+            bytes: number;
+            /** @description In sentences: what could not be done */
+            failed: string[];
+            items: number;
+        };
+        FreeDisk: {
+            what: ("trash" | "leftovers" | "caches" | "loose")[];
         };
         GatewayError: {
             /** Format: int64 */
@@ -9068,6 +9232,36 @@ export interface components {
              */
             confirmed_at: number | null;
             enabled: boolean;
+        };
+        Trash: {
+            /**
+             * Format: int64
+             * @description Of the items whose size is known; null where none is
+             */
+            bytes: number | null;
+            items: components["schemas"]["TrashItem"][];
+            /** @description After how many days it is removed for good; 0: never */
+            keep_days: number;
+        };
+        TrashItem: {
+            /**
+             * Format: int64
+             * @description On disk; null: not counted yet
+             */
+            bytes: number | null;
+            /** Format: int64 */
+            deleted_at: number;
+            /** @description The name of who did it */
+            deleted_by: string;
+            id: string;
+            /** @description Of a workspace */
+            key: string;
+            /** @enum {string} */
+            kind: "workspace" | "project";
+            name: string;
+            /** Format: int64 */
+            purge_at: number | null;
+            restorable: boolean;
         };
         UpdateRequest: {
             dry_run?: boolean;
@@ -14130,6 +14324,58 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getDisk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The count */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Disk"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    freeDisk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FreeDisk"];
+            };
+        };
+        responses: {
+            /** @description What it came to */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FreedDisk"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     followEvents: {
         parameters: {
             query?: {
@@ -14869,6 +15115,76 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["TeamStorage"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getTrash: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The trash */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Trash"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    purgeTrashed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is gone */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    restoreTrashed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+                /** @description The team's slug */
+                team: components["parameters"]["TeamSlug"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is back */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

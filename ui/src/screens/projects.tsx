@@ -110,7 +110,11 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
   const client = useQueryClient();
   const remove = useMutation({
     mutationFn: () => api.DELETE("/projects/{id}", { params: { path: { id: p.id } } }),
-    onSuccess: () => client.invalidateQueries({ queryKey: keys.projects(team.slug) }),
+    onSuccess: () =>
+      Promise.all([
+        client.invalidateQueries({ queryKey: keys.projects(team.slug) }),
+        client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] }),
+      ]),
     onError: (error) => toastError(`${p.name} was not removed`, error),
   });
   const askRemove = async () => {
@@ -120,8 +124,8 @@ function ProjectRow({ project: p, manage }: { project: Project; manage: boolean 
         p.state === "cloning"
           ? "What was fetched so far is removed."
           : p.source.kind === "path" || p.source.kind === "runner"
-            ? "The folder itself stays as it is. Parawork forgets it."
-            : "Parawork's own clone is removed from the server. The remote repository stays as it is.",
+            ? "It goes to the trash, from where it can be restored. The folder itself stays as it is."
+            : "It goes to the trash, from where it can be restored. The remote repository stays as it is.",
       action: p.state === "cloning" ? "Stop" : "Remove",
       danger: true,
     });

@@ -1,5 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
 import { api, data, type Workspace } from "@/api/client";
 import { projectsQuery, workspacesQuery } from "@/api/queries";
 import { useMe, useTeam } from "@/app/team";
@@ -18,6 +19,8 @@ import { keptWords } from "@/workspaces/kept";
 import { PrivateMark } from "@/workspaces/private-mark";
 import { GROUP_NAMES, grouped, type Standing } from "@/workspaces/standing";
 import { Page } from "./page";
+
+const Trash = lazy(() => import("./trash"));
 
 const route = getRouteApi("/$team/w");
 
@@ -57,7 +60,11 @@ export function WorkspacesScreen() {
           </Link>
         ))}
       </nav>
-      {list.isPending ? (
+      {show === "trash" ? (
+        <Suspense fallback={<Skeleton rows={6} label="Loading the trash" />}>
+          <Trash />
+        </Suspense>
+      ) : list.isPending ? (
         <Skeleton rows={6} label="Loading workspaces" />
       ) : list.isError && !list.data ? (
         <Failure what="The workspaces could not be loaded." error={list.error} retry={() => void list.refetch()} />
@@ -93,12 +100,6 @@ function NoWorkspaces({ show }: { show: "active" | "archived" | "trash" }) {
   const navigate = useNavigate();
   if (show === "archived")
     return <Empty title="Nothing archived">Archive a workspace to put it away with everything in it.</Empty>;
-  if (show === "trash")
-    return (
-      <Empty title="The trash is empty">
-        Deleted workspaces are kept here with all their work, untracked files included.
-      </Empty>
-    );
   if (projects.data?.length === 0)
     return (
       <Empty

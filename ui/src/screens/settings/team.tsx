@@ -13,6 +13,7 @@ import { toast, toastError } from "@/state/toasts";
 
 const Webhooks = lazy(() => import("./webhooks"));
 const Storage = lazy(() => import("./storage"));
+const DiskPart = lazy(() => import("./disk"));
 
 /** The team's name, its rules, its storage, and further teams. */
 export default function TeamSettings() {
@@ -29,6 +30,7 @@ export default function TeamSettings() {
         </Suspense>
       )}
       <Suspense fallback={<Skeleton rows={3} label="Loading the storage" />}>
+        <DiskPart />
         <Storage />
       </Suspense>
       {me.user.operator && <NewTeam />}

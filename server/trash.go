@@ -1,0 +1,153 @@
+package server
+
+import (
+	"context"
+	"slices"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/disk"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// trashed returns what of a team's trash the caller may see.
+func (h handlers) trashed(ctx context.Context) ([]workspaces.Trashed, error) {
+	all, err := h.cfg.Workspaces.Trashed(ctx, callOf(ctx).team.ID)
+	if err != nil {
+		return nil, err
+	}
+	hidden, err := h.hidden(ctx, callOf(ctx))
+	return slices.DeleteFunc(all, func(t workspaces.Trashed) bool { return hidden[t.ID] }), err
+}
+
+// inTrash finds something in the team's trash that the caller may see.
+func (h handlers) inTrash(ctx context.Context, id string) (workspaces.Trashed, error) {
+	all, err := h.trashed(ctx)
+	if err != nil {
+		return workspaces.Trashed{}, err
+	}
+	for _, t := range all {
+		if t.ID == id {
+			return t, nil
+		}
+	}
+	return workspaces.Trashed{}, fault.New(fault.NotFound, "not_found", "It is not in the trash: somebody restored it, or it was removed for good.")
+}
+
+// GetTrash tells what can be restored.
+func (h handlers) GetTrash(ctx context.Context, _ api.GetTrashRequestObject) (api.GetTrashResponseObject, error) {
+	all, err := h.trashed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.names(ctx, callOf(ctx).team.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := api.GetTrash200JSONResponse{Items: list(all, func(t workspaces.Trashed) api.TrashItem {
+		item := api.TrashItem{Kind: api.TrashItemKind(t.Kind), Id: t.ID, Name: t.Name, DeletedAt: t.DeletedAt, DeletedBy: names[t.DeletedBy], PurgeAt: ptr(t.PurgeAt), Restorable: t.Restorable}
+		if t.Kind == workspaces.TrashWorkspace {
+			item.Key = workspaces.Workspace{Num: t.Num}.Key()
+		}
+		if t.Bytes >= 0 {
+			item.Bytes = &t.Bytes
+		}
+		return item
+	})}
+	for _, t := range all {
+		if t.Bytes >= 0 {
+			sum := val(out.Bytes) + t.Bytes
+			out.Bytes = &sum
+		}
+		if t.PurgeAt > 0 {
+			out.KeepDays = int((t.PurgeAt - t.DeletedAt) / (24 * 60 * 60 * 1000))
+		}
+	}
+	h.cfg.Disk.Of(callOf(ctx).team.ID) // so that sizes come to be known
+	return out, nil
+}
+
+// RestoreTrashed brings something back.
+func (h handlers) RestoreTrashed(ctx context.Context, req api.RestoreTrashedRequestObject) (api.RestoreTrashedResponseObject, error) {
+	t, err := h.inTrash(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, string(t.Kind), t.ID, t.Name)
+	if t.Kind == workspaces.TrashProject {
+		if err := callOf(ctx).can(accounts.ManageProject); err != nil {
+			return nil, err
+		}
+		_, err = h.cfg.Workspaces.RestoreProject(ctx, t.ID)
+	} else {
+		_, err = h.cfg.Workspaces.Restore(ctx, callOf(ctx).actor, t.ID)
+	}
+	return api.RestoreTrashed204Response{}, err
+}
+
+// PurgeTrashed removes something for good.
+func (h handlers) PurgeTrashed(ctx context.Context, req api.PurgeTrashedRequestObject) (api.PurgeTrashedResponseObject, error) {
+	t, err := h.inTrash(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	audit.Target(ctx, string(t.Kind), t.ID, t.Name)
+	if err := h.cfg.Workspaces.Purge(ctx, t.Kind, t.ID); err != nil {
+		return nil, err
+	}
+	h.forgetSecrets(ctx)
+	return api.PurgeTrashed204Response{}, nil
+}
+
+// forgetSecrets removes the secrets of projects that are gone for good.
+func (h handlers) forgetSecrets(ctx context.Context) {
+	if err := h.cfg.Secrets.Sweep(ctx); err != nil { // the next start does it
+		h.log.WarnContext(ctx, "secrets of projects that are gone not forgotten", "error", err)
+	}
+}
+
+// GetDisk tells what the team's work takes on disk.
+func (h handlers) GetDisk(ctx context.Context, _ api.GetDiskRequestObject) (api.GetDiskResponseObject, error) {
+	hidden, err := h.hidden(ctx, callOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	c, known, counting := h.cfg.Disk.Of(callOf(ctx).team.ID)
+	use := func(u disk.Use) api.DiskUse {
+		return api.DiskUse{Kind: api.DiskUseKind(u.Kind), Items: u.Items, Bytes: u.Bytes}
+	}
+	out := api.GetDisk200JSONResponse{Counting: counting, Bytes: c.Bytes, By: list(c.By, use), WouldFree: list(c.Free, use)}
+	if known {
+		out.CountedAt = &c.At
+	}
+	out.Projects = list(c.Projects, func(p disk.Project) api.DiskProject {
+		return api.DiskProject{Id: p.ID, Name: p.Name, Bytes: p.Bytes, Ours: p.Ours}
+	})
+	shown := slices.DeleteFunc(slices.Clone(c.Workspaces), func(w disk.Workspace) bool { return hidden[w.ID] })
+	out.Workspaces = list(shown, func(w disk.Workspace) api.DiskWorkspace {
+		return api.DiskWorkspace{Id: w.ID, Key: workspaces.Workspace{Num: w.Num}.Key(), Name: w.Name, ProjectId: w.ProjectID, Deleted: w.Deleted,
+			Worktree: w.Worktree, Home: w.Home, Snapshots: w.Kept, Terminals: w.History, Bytes: w.Bytes()}
+	})
+	return out, nil
+}
+
+// FreeDisk makes room.
+func (h handlers) FreeDisk(ctx context.Context, req api.FreeDiskRequestObject) (api.FreeDiskResponseObject, error) {
+	hidden, err := h.hidden(ctx, callOf(ctx))
+	if err != nil {
+		return nil, err
+	}
+	kinds := list(req.Body.What, func(k api.FreeDiskWhat) disk.Kind { return disk.Kind(k) })
+	if len(kinds) == 0 {
+		return nil, fault.New(fault.Invalid, "invalid_parameter", "Say in what what is to be made free.").With("field", "what")
+	}
+	audit.Note(ctx, "what", string(kinds[0]))
+	f, err := h.cfg.Disk.Free(ctx, callOf(ctx).team.ID, kinds, hidden)
+	if err != nil {
+		return nil, err
+	}
+	h.forgetSecrets(ctx)
+	return api.FreeDisk200JSONResponse{Bytes: f.Bytes, Items: f.Items, Failed: list(f.Failed, func(s string) string { return s })}, nil
+}
