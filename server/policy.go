@@ -322,7 +322,7 @@ var policy = map[string]rule{
 	"createSnapshot":     of(accounts.EditWorkspace, byWorkspace).repeatable(),
 	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
 	"getReport":          of(accounts.ViewWorkspace, byWorkspace),
-	"attachReport":       of(accounts.MergeWorkspace, byWorkspace),
+	"attachReport":       of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 	"settleSyncConflict": of(accounts.EditWorkspace, byConflict),
 	"getIndex":           of(accounts.ViewWorkspace, byWorkspace),
 	"getParts":           of(accounts.ViewWorkspace, byWorkspace),
