@@ -24,7 +24,7 @@ const (
 // ContentSecurityPolicy is what every page of the app is served under. Styles may be inline because the terminal's DOM
 // renderer builds style elements; scripts never are.
 const ContentSecurityPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
-	"worker-src 'self' blob:; img-src 'self' data:; font-src 'self'; connect-src 'self'; object-src 'none'; " +
+	"worker-src 'self' blob:; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; object-src 'none'; " +
 	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 //go:embed stub.html

@@ -170,7 +170,7 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
     case "inbox":
       return [keys.inbox(team)];
     case "changes":
-      return [...lists, keys.changes(workspace), keys.commits(workspace)];
+      return [...lists, keys.changes(workspace), keys.commits(workspace), keys.compared(workspace)];
     case "reviews":
       return [keys.reviews(workspace), keys.inbox(team), ...lists];
     case "activity":

@@ -1,5 +1,5 @@
 import { keepPreviousData, type QueryClient, queryOptions } from "@tanstack/react-query";
-import { allPages, api, data, raw, type Workspace } from "./client";
+import { allPages, api, data, type Workspace } from "./client";
 
 /** Every query key in one place: events.ts invalidates by them. */
 export const keys = {
@@ -34,8 +34,10 @@ export const keys = {
   myQuotas: ["me", "quotas"] as const,
   sandbox: (id: string) => ["workspace", id, "sandbox"] as const,
   merge: (id: string, strategy: string, head: string) => ["workspace", id, "merge", strategy, head] as const,
-  diff: (id: string, path: string, stamp: string, context: number) =>
-    ["workspace", id, "diff", path, stamp, context] as const,
+  /** Every comparison of a workspace. */
+  compared: (id: string) => ["workspace", id, "compare"] as const,
+  compare: (id: string, from: string, to: string, ignoreSpace: boolean) =>
+    ["workspace", id, "compare", from, to, ignoreSpace] as const,
 };
 
 export type Show = "active" | "archived" | "trash" | "all";
@@ -212,22 +214,17 @@ export const mergePreviewQuery = (id: string, strategy: "merge" | "squash" | "re
     retry: false,
   });
 
-/** The most lines around a hunk the server gives: the whole file. */
-export const WHOLE_FILE = 100_000;
-
-/** The bytes of a file's diff. The stamp names the state of the file, so that a newer one is another entry of the cache. */
-export const diffQuery = (id: string, path: string, stamp: string, context: number) =>
+/** In what two states of a workspace differ. What the newest state is part of is read again when files change. */
+export const compareQuery = (id: string, from: string, to: string, ignoreSpace: boolean) =>
   queryOptions({
-    queryKey: keys.diff(id, path, stamp, context),
+    queryKey: keys.compare(id, from, to, ignoreSpace),
     queryFn: async ({ signal }) => {
-      const q = new URLSearchParams({ path, context: String(context) });
-      const response = await raw(`/workspaces/${encodeURIComponent(id)}/diff?${q}`, { signal });
-      return new Uint8Array(await response.arrayBuffer());
+      const query = { from, to, ...(ignoreSpace ? { ignore_space: true } : {}) };
+      const c = await data(api.GET("/workspaces/{id}/compare", { params: { path: { id }, query }, signal }));
+      return { comparison: c, ignoreSpace };
     },
-    staleTime: Number.POSITIVE_INFINITY,
-    gcTime: 120_000,
-    structuralSharing: false,
-    retry: 1,
+    structuralSharing: false, // up to 50,000 rows: comparing them costs more than it saves
+    gcTime: 60_000,
   });
 
 /** Whether steps of a creation still run. */

@@ -150,6 +150,9 @@ export interface WorkspaceSearch {
   file?: string;
   /** Lines of the file: "new12", "old3-7". */
   line?: string;
+  /** In the changes: the states that are compared, as the API names them; without them the base and now. */
+  from?: string;
+  to?: string;
   dialog?: "archive" | "delete" | "place";
   /** A place in the conversation. */
   place?: number;
@@ -170,6 +173,8 @@ const workspaceRoute = createRoute({
     session: text(s.session),
     file: text(s.file),
     line: text(s.line),
+    from: text(s.from),
+    to: text(s.to),
     place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
     dialog: s.dialog === "archive" || s.dialog === "delete" || s.dialog === "place" ? s.dialog : undefined,
     live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,

@@ -1,14 +1,16 @@
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useEffect } from "react";
 import type { Workspace } from "@/api/client";
-import { changesQuery, sessionsQuery } from "@/api/queries";
+import { changesQuery, compareQuery, sessionsQuery } from "@/api/queries";
 import { NotFound } from "@/app/pages";
+import { preloadable } from "@/app/preloadable";
 import type { Tab } from "@/app/router";
 import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
 import { useAction } from "@/keys/keyboard";
 import { Failure, Skeleton } from "@/kit/states";
+import { isBoolean, recall } from "@/state/remember";
 import { useWorkspaceByKey } from "@/workspaces/use-workspace";
 import { Creation } from "./workspace/creation";
 import { WorkspaceHead } from "./workspace/head";
@@ -18,7 +20,7 @@ import { WorkspaceTabs } from "./workspace/tabs";
 
 const TerminalTab = lazy(() => import("./workspace/terminal-tab"));
 const ConversationTab = lazy(() => import("./conversation/tab"));
-const ChangesTab = lazy(() => import("./changes/tab"));
+const { Part: ChangesTab, preload: preloadChanges } = preloadable(() => import("./changes/tab"));
 const AskingElsewhere = lazy(() => import("@/attention/asking-elsewhere"));
 const HistoryTab = lazy(() => import("./history/tab"));
 const ActivityTab = lazy(() => import("./workspace/activity-tab"));
@@ -57,6 +59,20 @@ function Open({ workspace: w }: { workspace: Workspace }) {
 
   const shown = useShownSession(sessions.data ?? []);
 
+  // The changes are what most people open next: what shows them comes while nothing else is done.
+  useEffect(() => {
+    const timer = setTimeout(preloadChanges, 500);
+    return () => clearTimeout(timer);
+  }, []);
+  // An address of the changes asks for them while what shows them still loads.
+  const client = useQueryClient();
+  const compared = tab === "changes" && alive ? `${search.from ?? "base"} ${search.to ?? "now"}` : undefined;
+  useEffect(() => {
+    if (!compared) return;
+    const [from = "", to = ""] = compared.split(" ");
+    void client.prefetchQuery(compareQuery(w.id, from, to, recall("diff.ignoreSpace", isBoolean) ?? false));
+  }, [client, w.id, compared]);
+
   const go = (next: Tab) =>
     void navigate({
       search: (s) => ({
@@ -64,6 +80,9 @@ function Open({ workspace: w }: { workspace: Workspace }) {
         tab: next === "terminal" ? undefined : next,
         session: undefined,
         file: undefined,
+        line: undefined,
+        from: undefined,
+        to: undefined,
         place: undefined,
         q: undefined,
         at: undefined,

@@ -9,6 +9,7 @@ import {
   useRef,
   useState,
 } from "react";
+import { findLine } from "@/diff/lines";
 import { type Reading, type ReadingView, rowAt } from "@/diff/reading";
 import { rowKey } from "@/diff/rows";
 import type { LineRange, SideName } from "@/diff/types";
@@ -126,7 +127,9 @@ export function DiffView(props: Props) {
       if (loaded.state === "ready" && !loaded.whole) reading.needWhole(file);
       else if (loaded.state === "ready") reading.openAround(file, w.line.side, w.line.line);
       scrollTo({ file, row: 0 }, "start");
-      if (loaded.state !== "error") return;
+      // A line there is none of is not waited for.
+      const there = loaded.state !== "ready" || !loaded.whole || findLine(loaded.patch, w.line.side, w.line.line) >= 0;
+      if (there && loaded.state !== "error" && !view.files[file]!.file.binary) return;
     }
     wanted.current = undefined;
     const p = at ?? { file, row: 0 };
@@ -205,6 +208,11 @@ export function DiffView(props: Props) {
     });
   };
 
+  const onMoved = () => {
+    wanted.current = undefined;
+    moved();
+    hold();
+  };
   const stuck = top && view.files[top.file];
   const headGone = top !== undefined && top.row !== 0;
   const headFloats = stuck && headGone ? top.file : -1;
@@ -242,17 +250,10 @@ export function DiffView(props: Props) {
         aria-label="Diff"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
         tabIndex={0}
-        onWheel={() => {
-          moved();
-          hold();
-        }}
-        onTouchMove={() => {
-          moved();
-          hold();
-        }}
+        onWheel={onMoved}
+        onTouchMove={onMoved}
         onPointerDown={(e) => {
-          moved();
-          hold();
+          onMoved();
           choosing.down(e);
         }}
         onPointerOver={over}
@@ -264,10 +265,7 @@ export function DiffView(props: Props) {
             setUnder(undefined);
             byLine(e.key === "ArrowDown" ? 1 : -1, e.shiftKey);
           } else if (e.key === "Escape" && chosen) props.onChoose(undefined);
-          else if (SCROLL_KEYS.has(e.key)) {
-            moved();
-            hold();
-          }
+          else if (SCROLL_KEYS.has(e.key)) onMoved();
         }}
         data-loaded={view.files.filter((f) => f.loaded.state === "ready").length}
         className="diff h-full scroll-pt-10 overflow-x-hidden overflow-y-auto"

@@ -1,23 +1,26 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
+import { tell } from "@/api/problem";
 import type { ReadingView } from "@/diff/reading";
-import { localHits, MOST_HITS } from "@/diff/search";
 import type { LineRange } from "@/diff/types";
 import { count } from "@/format/text";
 import { IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
+import { useHits } from "./use-hits";
 
 interface Props {
+  workspaceId: string;
   view: ReadingView;
+  ignoreSpace: boolean;
   onText: (text: string) => void;
   onHit: (hit: LineRange | undefined) => void;
   onClose: () => void;
 }
 
 /** Finds text in the diff. */
-export function FindField({ view, onText, onHit, onClose }: Props) {
+export function FindField({ workspaceId, view, ignoreSpace, onText, onHit, onClose }: Props) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
-  const hits = useMemo(() => localHits(view, text), [view, text]);
+  const { hits, more, busy, error } = useHits(workspaceId, view, ignoreSpace, text);
   const hit = hits[Math.min(at, hits.length - 1)];
   const latest = useRef(hit);
   useEffect(() => {
@@ -58,8 +61,12 @@ export function FindField({ view, onText, onHit, onClose }: Props) {
       <span role="status" className="px-1 text-meta whitespace-nowrap text-fg3">
         {text &&
           (hits.length > 0
-            ? `${count(Math.min(at, hits.length - 1) + 1)} of ${count(hits.length)}${hits.length >= MOST_HITS ? "+" : ""}`
-            : "None")}
+            ? `${count(Math.min(at, hits.length - 1) + 1)} of ${count(hits.length)}${more ? "+" : ""}`
+            : error
+              ? tell(error).message
+              : busy
+                ? "…"
+                : "None")}
       </span>
       <IconButton label="Previous" onClick={() => step(-1)}>
         <Icon name="up" size={14} />

@@ -5,6 +5,7 @@ import { tell } from "@/api/problem";
 import type { ChangedFile, Comparison } from "@/diff/types";
 import { bytes } from "@/format/text";
 import { Busy } from "@/kit/states";
+import { fixed } from "./source";
 
 const TYPES: Record<string, string> = {
   png: "image/png",
@@ -29,10 +30,10 @@ export function Picture({ file: f, workspace, comparison }: Props) {
   return (
     <div className="flex flex-wrap gap-4 p-4 font-sans">
       {f.status !== "added" && (
-        <Shown title="Before" workspace={workspace} rev={from.commit} path={f.old_path ?? f.path} color="text-del" />
+        <Shown title="Before" workspace={workspace} rev={fixed(from)} path={f.old_path ?? f.path} color="text-del" />
       )}
       {f.status !== "deleted" && (
-        <Shown title="After" workspace={workspace} rev={to.commit} path={f.path} color="text-add" />
+        <Shown title="After" workspace={workspace} rev={fixed(to)} path={f.path} color="text-add" />
       )}
     </div>
   );

@@ -12,31 +12,36 @@ import { useMedia } from "@/kit/use-media";
 import { isBoolean, recall, remember } from "@/state/remember";
 import { useStore } from "@/state/store";
 import { CommitBox } from "./commit-box";
+import type { Sides } from "./compare-menu";
 import { DiffView, type DiffViewHandle } from "./diff-view";
 import type { ChangesContext } from "./extend";
 import { FileTree } from "./file-tree";
 import { FindField } from "./find-field";
 import { linesOf, lineText } from "./line-address";
-import { liveSource } from "./live";
 import { useMerged } from "./merged";
+import { fixed } from "./source";
 import { Toolbar } from "./toolbar";
 import { useReading } from "./use-reading";
 
 interface Props {
   workspace: Workspace;
-  live: ChangeSet;
-  newest: Comparison;
+  /** What may be committed; undefined until it is known. */
+  live: ChangeSet | undefined;
+  newest: { comparison: Comparison; ignoreSpace: boolean };
   /** Above everything: what went wrong while looking. */
   problem: ReactNode;
+  onCompare: (sides: Sides) => void;
+  onIgnoreSpace: (on: boolean) => void;
 }
 
 /** The files of a comparison beside their lines. */
-export function Reader({ workspace: w, live, newest, problem }: Props) {
+export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnoreSpace }: Props) {
   const team = useTeam();
   const wide = useMedia("(min-width: 768px)");
   const { file, line } = useSearch({ from: "/$team/w/$key" });
   const navigate = useNavigate({ from: "/$team/w/$key" });
-  const { reading, comparison, newer, refresh, hold, setViewed } = useReading(w.id, newest, false, liveSource);
+  const { reading, comparison, ignoreSpace, newer, refresh, hold, setViewed } = useReading(w.id, newest);
+  const ends = comparison.to.rev === "now";
   const view = useStore(reading.view);
   const diff = useRef<DiffViewHandle>(null);
   const [unchecked, setUnchecked] = useState<ReadonlySet<string>>(new Set());
@@ -74,8 +79,8 @@ export function Reader({ workspace: w, live, newest, problem }: Props) {
     () => ({
       workspace: w,
       comparison,
-      live: true,
-      ignoreSpace: false,
+      live: ends,
+      ignoreSpace,
       narrow: !wide,
       chosen: () => {
         const range = latest.current.chosen ?? diff.current?.inHand();
@@ -86,23 +91,26 @@ export function Reader({ workspace: w, live, newest, problem }: Props) {
       refresh,
       focus: () => diff.current?.focus(),
     }),
-    [w, comparison, wide, choose, show, refresh],
+    [w, comparison, ends, ignoreSpace, wide, choose, show, refresh],
   );
   const added = useMerged(reading, context);
   useAction("copy.link", () => {
     const range = chosen ?? diff.current?.inHand();
     const to = new URL(location.href);
     if (range) {
+      // The lines are to be the same ones when somebody comes: the states they are of are named.
+      to.searchParams.set("from", fixed(comparison.from));
+      to.searchParams.set("to", fixed(comparison.to));
       to.searchParams.set("file", range.path);
       to.searchParams.set("line", lineText(range));
     }
     void copyText(to.href, range ? "the link to the line" : "the link");
   });
 
-  const mayCommit = team.can("workspace.edit");
+  const mayCommit = team.can("workspace.edit") && ends && live !== undefined;
   const choices = useMemo(
     () =>
-      mayCommit
+      mayCommit && live
         ? new Map(live.items.filter((c) => !c.committed).map((c) => [c.path, !unchecked.has(c.path)]))
         : undefined,
     [mayCommit, live, unchecked],
@@ -144,7 +152,7 @@ export function Reader({ workspace: w, live, newest, problem }: Props) {
         }}
       />
       {added.foot}
-      {mayCommit && <CommitBox workspace={w} live={live} unchecked={unchecked} />}
+      {mayCommit && live && <CommitBox workspace={w} live={live} unchecked={unchecked} />}
     </div>
   );
 
@@ -163,9 +171,13 @@ export function Reader({ workspace: w, live, newest, problem }: Props) {
         {wide && <div className="w-72 shrink-0 border-r border-hairline xl:w-80">{list}</div>}
         <div className="flex min-w-0 flex-1 flex-col">
           <Toolbar
+            workspaceId={w.id}
             comparison={comparison}
-            newer={newer.size}
-            onRefresh={refresh}
+            onCompare={onCompare}
+            newer={ends ? newer.size : comparison.newer}
+            onRefresh={ends ? refresh : () => onCompare({ from: comparison.from.rev, to: "now" })}
+            ignoreSpace={ignoreSpace}
+            onIgnoreSpace={() => onIgnoreSpace(!ignoreSpace)}
             split={split}
             onSplit={() => {
               remember("diff.split", !split);
@@ -175,6 +187,8 @@ export function Reader({ workspace: w, live, newest, problem }: Props) {
               finding ? (
                 <FindField
                   view={view}
+                  workspaceId={w.id}
+                  ignoreSpace={ignoreSpace}
                   onText={setFind}
                   onHit={onHit}
                   onClose={() => {
@@ -206,7 +220,7 @@ export function Reader({ workspace: w, live, newest, problem }: Props) {
             reading={reading}
             view={view}
             added={added}
-            ignoreSpace={false}
+            ignoreSpace={ignoreSpace}
             only={wide ? undefined : file}
             find={find}
             hit={hit}

@@ -1,10 +1,13 @@
 import { raw } from "@/api/client";
 import { parse } from "@/diff/parser";
 import type { Source } from "@/diff/reading";
-import type { Comparison } from "@/diff/types";
+import type { Comparison, Side } from "@/diff/types";
 
 /** The most lines around a hunk the server gives: the whole file. */
 const WHOLE_FILE = 100_000;
+
+/** The name of a state that means the same for ever. */
+export const fixed = (s: Side): string => s.snapshot_id || s.commit || s.rev;
 
 /** The diffs of a comparison, by the commits of both sides: what they hold never changes. */
 export function sourceOf(workspaceId: string, comparison: Comparison, ignoreSpace: boolean): Source {
@@ -12,7 +15,7 @@ export function sourceOf(workspaceId: string, comparison: Comparison, ignoreSpac
     comparison,
     ignoreSpace,
     load: async (paths, whole) => {
-      const q = new URLSearchParams({ from: comparison.from.commit, to: comparison.to.commit });
+      const q = new URLSearchParams({ from: fixed(comparison.from), to: fixed(comparison.to) });
       for (const path of paths ?? []) q.append("path", path);
       if (whole) q.set("context", String(WHOLE_FILE));
       if (ignoreSpace) q.set("ignore_space", "true");

@@ -1,49 +1,76 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useMemo } from "react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense, useState } from "react";
 import { api, type ChangeSet, data, type Workspace } from "@/api/client";
-import { changesQuery, keys } from "@/api/queries";
+import { changesQuery, compareQuery, keys } from "@/api/queries";
+import { warmUp } from "@/diff/parser";
 import { useNow } from "@/format/now";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Busy, Empty, Failure, Output, Skeleton } from "@/kit/states";
+import { isBoolean, recall, remember } from "@/state/remember";
 import { toastError } from "@/state/toasts";
-import { comparisonOf } from "./live";
+import { EVERYTHING, type Sides } from "./compare-menu";
 import { Reader } from "./reader";
+
+warmUp();
 
 const SyncNotes = lazy(() => import("../place/sync-notes"));
 
-/** What differs from the base: the files, their lines, and the commit. */
+/** What differs between two states of the workspace: the files, their lines, and the commit. */
 export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
+  const { from = EVERYTHING.from, to = EVERYTHING.to } = useSearch({ from: "/$team/w/$key" });
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const [ignoreSpace, setIgnoreSpace] = useState(() => recall("diff.ignoreSpace", isBoolean) ?? false);
+  // Until another comparison is there the one before stays.
+  const found = useQuery({ ...compareQuery(w.id, from, to, ignoreSpace), placeholderData: (old) => old });
   const changes = useQuery(changesQuery(w.id));
-  if (changes.isPending) return <Skeleton rows={6} label="Loading the changes" />;
-  if (changes.isError && !changes.data)
-    return (
-      <Failure
-        className="m-4"
-        what="The changes could not be loaded."
-        error={changes.error}
-        retry={() => void changes.refetch()}
-      />
-    );
-  return <Changes workspace={w} live={changes.data} />;
-}
-
-function Changes({ workspace: w, live }: { workspace: Workspace; live: ChangeSet }) {
-  const newest = useMemo(() => comparisonOf(live), [live]);
+  const live = changes.data;
   const sync = useSync(w.id);
+  const all = from === EVERYTHING.from && to === EVERYTHING.to;
+  const choose = (sides: Sides) =>
+    void navigate({
+      search: (s) => ({
+        ...s,
+        from: sides.from === EVERYTHING.from && sides.to === EVERYTHING.to ? undefined : sides.from,
+        to: sides.to === EVERYTHING.to ? undefined : sides.to,
+        line: undefined,
+      }),
+    });
   const problem = (
     <>
-      {live.error && <SyncProblem set={live} onLook={() => sync.mutate()} busy={sync.isPending} />}
+      {live?.error && <SyncProblem set={live} onLook={() => sync.mutate()} busy={sync.isPending} />}
       <Suspense>
         <SyncNotes workspace={w} />
       </Suspense>
     </>
   );
-  if (newest.files.length === 0)
+
+  if (found.isPending) return <Skeleton rows={6} label="Loading the changes" />;
+  if (found.isError && (!found.data || found.isPlaceholderData))
     return (
       <div className="flex h-full flex-col">
         {problem}
-        {!live.synced_at && !live.error ? (
+        <div className="p-4">
+          <Failure
+            what="The changes could not be loaded."
+            error={found.error}
+            retry={all ? () => void found.refetch() : undefined}
+          />
+          {!all && (
+            <Button className="mt-3" onClick={() => choose(EVERYTHING)}>
+              Show all changes
+            </Button>
+          )}
+        </div>
+      </div>
+    );
+  const { comparison } = found.data;
+  if (comparison.files.length === 0 && all)
+    return (
+      <div className="flex h-full flex-col">
+        {problem}
+        {live && !live.synced_at && !live.error ? (
           <div className="p-4">
             <Busy>Looking for changes…</Busy>
           </div>
@@ -62,7 +89,19 @@ function Changes({ workspace: w, live }: { workspace: Workspace; live: ChangeSet
         )}
       </div>
     );
-  return <Reader workspace={w} live={live} newest={newest} problem={problem} />;
+  return (
+    <Reader
+      workspace={w}
+      live={live}
+      newest={found.data}
+      problem={problem}
+      onCompare={choose}
+      onIgnoreSpace={(on) => {
+        remember("diff.ignoreSpace", on);
+        setIgnoreSpace(on);
+      }}
+    />
+  );
 }
 
 /** Looks for changes now, without waiting for the next look of its own. */
@@ -70,7 +109,11 @@ function useSync(id: string) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/sync", { params: { path: { id } } })),
-    onSuccess: () => client.invalidateQueries({ queryKey: keys.changes(id) }),
+    onSuccess: () =>
+      Promise.all([
+        client.invalidateQueries({ queryKey: keys.changes(id) }),
+        client.invalidateQueries({ queryKey: keys.compared(id) }),
+      ]),
     onError: (error) => toastError("Could not look for changes", error),
   });
 }

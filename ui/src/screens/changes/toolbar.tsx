@@ -1,14 +1,19 @@
 import type { ReactNode } from "react";
 import type { Comparison } from "@/diff/types";
-import { plural, short } from "@/format/text";
+import { plural } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { Kbd } from "@/kit/kbd";
 import { Counts } from "@/kit/states";
+import { CompareMenu, type Sides } from "./compare-menu";
 
 interface Props {
+  workspaceId: string;
   comparison: Comparison;
+  onCompare: (sides: Sides) => void;
+  ignoreSpace: boolean;
+  onIgnoreSpace: () => void;
   newer: number;
   onRefresh: () => void;
   split: boolean;
@@ -23,21 +28,12 @@ interface Props {
 }
 
 /** Above the diff: what is being read, what is newer, and how it is shown. */
-export function Toolbar({
-  comparison: c,
-  newer,
-  onRefresh,
-  split,
-  onSplit,
-  finding,
-  onFind,
-  added,
-  back,
-  narrow,
-}: Props) {
+export function Toolbar(p: Props) {
+  const { comparison: c, newer, onRefresh, split, onSplit, finding, onFind, added, back, narrow } = p;
   useAction("diff.split", onSplit, !narrow);
   useAction("diff.refresh", onRefresh, newer > 0);
   useAction("diff.find", onFind);
+  useAction("diff.whitespace", p.onIgnoreSpace);
   return (
     <div className="flex min-h-10 flex-wrap items-center gap-x-3 gap-y-1 border-b border-hairline bg-bg1 px-3 py-1">
       {back}
@@ -45,11 +41,10 @@ export function Toolbar({
         <p className="flex flex-wrap items-baseline gap-x-2 text-meta text-fg3">
           <span className="text-fg2">{plural(c.files.length, "file")}</span>
           <Counts additions={c.additions} deletions={c.deletions} />
-          <span>
-            against <span className="font-mono text-[11px]">{short(c.from.commit)}</span>
-          </span>
         </p>
       )}
+      <CompareMenu workspaceId={p.workspaceId} comparison={c} onChoose={p.onCompare} />
+      {c.truncated && <p className="text-meta text-needs">More files differ than are shown.</p>}
       <div role="status">
         {newer > 0 && (
           <button
@@ -69,6 +64,9 @@ export function Toolbar({
             <Icon name="search" />
           </IconButton>
         )}
+        <IconButton label="Hide changes of white space (w)" aria-pressed={p.ignoreSpace} onClick={p.onIgnoreSpace}>
+          <Icon name="space" />
+        </IconButton>
         {!narrow && (
           <IconButton label="Side by side (s)" aria-pressed={split} onClick={onSplit}>
             <Icon name="split" />
