@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, Suspense, useState } from "react";
 import { commitsQuery } from "@/api/queries";
 import type { Comparison } from "@/diff/types";
 import { useNow } from "@/format/now";
@@ -61,7 +61,8 @@ export function CompareMenu({ workspaceId, comparison: c, onChoose }: Props) {
       {item("base", "now", "All changes")}
       {item("head", "now", "Not committed yet")}
       {item("review", "now", "Since your last review")}
-      {used && <Steps workspaceId={workspaceId} item={item} />}
+      {/* What still loads here must not take the menu away that is open. */}
+      <Suspense>{used && <Steps workspaceId={workspaceId} item={item} />}</Suspense>
     </Menu>
   );
 }
