@@ -190,6 +190,9 @@ func (u *updater) readTree(ctx context.Context, git func(context.Context, []byte
 	if err == nil {
 		return nil
 	}
+	if nearlyFull(u.w.Path) { // git does not say why it could not write a file
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "The server's disk is full: not every file of the update could be written. Make room and update again, which goes on from here. The files as they were are in the timeline.")
+	}
 	if e, ok := errors.AsType[*boxError](err); ok {
 		for _, m := range inTheWayWords.FindAllStringSubmatch(string(e.result.Stderr), 1000) {
 			u.res.Dirty = append(u.res.Dirty, m[1]+m[2]+m[3])
