@@ -29,6 +29,7 @@ type call struct {
 	project   workspaces.Project
 	workspace workspaces.Workspace
 	session   sessions.Session
+	snapshot  workspaces.Snap
 	command   executors.Command
 	machine   machines.Machine
 	link      watch.Link

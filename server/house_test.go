@@ -323,6 +323,10 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
 		t.Fatal(err)
 	}
+	snap := workspaces.Snap{ID: id.New("snp"), TeamID: team.ID, WorkspaceID: ws.ID, Kind: workspaces.SnapManual, At: 1, Commit: strings.Repeat("a", 40), Tree: strings.Repeat("b", 40), Head: strings.Repeat("c", 40), BaseCommit: strings.Repeat("c", 40)}
+	if err := store.NewWorkspaces(h.db).InsertSnapshot(ctx, snap); err != nil {
+		t.Fatal(err)
+	}
 	conflict := filesync.Conflict{ID: id.New("sco"), TeamID: team.ID, WorkspaceID: ws.ID, Path: "a", Kept: "a.server", FoundAt: 1}
 	if err := store.NewChanges(h.db).ApplyMirror(ctx, filesync.MirrorDelta{WorkspaceID: ws.ID, TeamID: team.ID,
 		State: filesync.MirrorState{State: filesync.Synced}, Conflicts: []filesync.Conflict{conflict}}); err != nil {
@@ -351,7 +355,7 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID, "link": link.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
 }
 
 // answer is what the guard says.
@@ -429,6 +433,8 @@ func kindOf(op string) string {
 		return "command"
 	case "settleSyncConflict":
 		return "conflict"
+	case "getSnapshot", "updateSnapshot", "deleteSnapshot", "restoreSnapshot":
+		return "snapshot"
 	case "getSession", "listModelRequests", "stopSession", "resumeSession", "sendInput", "getOutput", "getScreen", "getScrollback", "getJournal", "getTiming", "getMoment", "exportSession",
 		"correctState",
 		"attachTerminal", "getConversation", "listQuestions", "answerQuestion", "snoozeInboxItem", "finishInboxItem", "reopenInboxItem":

@@ -221,6 +221,11 @@ compareWorkspace        viewer    read
 comparePatch            viewer    read
 compareFile             viewer    read
 searchCompare           viewer    read
+listTimeline            viewer    read
+getSnapshot             viewer    read
+updateSnapshot          member    write
+deleteSnapshot          member    write
+restoreSnapshot         member    write
 createSnapshot          member    write
 listCommits             viewer    read
 getReport               viewer    read

@@ -201,20 +201,23 @@ func (h handlers) ListActivity(ctx context.Context, req api.ListActivityRequestO
 	if err != nil {
 		return nil, err
 	}
-	return api.ListActivity200JSONResponse{NextCursor: text(next), Items: list(items, func(a workspaces.Activity) api.Activity {
-		name := names[a.ActorID]
-		switch {
-		case a.ActorID == "":
-			name = "Parawork"
-		case name == "":
-			name = "a former member"
-		}
-		data := a.Data
-		if data == nil {
-			data = map[string]any{}
-		}
-		return api.Activity{Id: a.ID, At: a.At, ActorId: a.ActorID, ActorName: name, Kind: a.Kind, Text: a.Text, Data: data}
-	})}, nil
+	return api.ListActivity200JSONResponse{NextCursor: text(next), Items: list(items, func(a workspaces.Activity) api.Activity { return activityOf(a, names) })}, nil
+}
+
+// activityOf shows a line of a timeline. names are those of the team's members.
+func activityOf(a workspaces.Activity, names map[string]string) api.Activity {
+	name := names[a.ActorID]
+	switch {
+	case a.ActorID == "":
+		name = "Parawork"
+	case name == "":
+		name = "a former member"
+	}
+	data := a.Data
+	if data == nil {
+		data = map[string]any{}
+	}
+	return api.Activity{Id: a.ID, At: a.At, ActorId: a.ActorID, ActorName: name, Kind: a.Kind, Text: a.Text, Data: data}
 }
 
 // names returns the names of a team's members by their ids.

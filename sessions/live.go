@@ -41,6 +41,7 @@ type live struct {
 
 	mu       sync.Mutex
 	row      Session
+	prompt   string  // the last prompt that was sent, until the agent's turn ends
 	worktree string  // the agent's working directory, "" when not known
 	inside   *inside // nil: the home lies on this machine
 	guest    *client.Client
@@ -283,7 +284,12 @@ func (l *live) judge() {
 	if l.row.State != l.machine.state {
 		l.row.StateAt = l.svc.now()
 	}
+	ended := l.row.State == Working && l.machine.state == Idle && l.explicit
 	l.row.State, l.row.StateReason = l.machine.state, l.machine.reason
+	if ended && l.svc.cfg.TurnEnded != nil {
+		l.svc.cfg.TurnEnded(l.row, l.prompt)
+		l.prompt = ""
+	}
 	if l.row.State == Waiting {
 		l.svc.run(l.watchDialog)
 	}

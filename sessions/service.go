@@ -102,6 +102,9 @@ type Config struct {
 	Grace func(workspaceID string) (Grace, bool)
 	// Meter counts what models are asked by agents that do not go through it. Nil: nobody does.
 	Meter Meter
+	// TurnEnded is told that an agent that says so has finished a turn, with the prompt it was asked by, "" where nobody knows. It must not
+	// block, nor ask anything of sessions. Nil: nobody.
+	TurnEnded func(s Session, prompt string)
 	// Exclude keeps files of a worktree out of what git sees in its repository. Nil: there is nothing to keep out.
 	Exclude func(ctx context.Context, workspaceID string, names []string) error
 	// Key seals the secrets of running sessions on disk, so that they are still masked after a restart: at least 16 bytes.

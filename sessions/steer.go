@@ -404,6 +404,7 @@ func (l *live) closePrompt(p Prompt, state PromptState, reason string) {
 // firstSent notes when the prompt the session was started with was sent.
 func (l *live) firstSent(p Prompt) {
 	l.mu.Lock()
+	l.prompt = p.Text
 	first := l.row.PromptSentAt == 0 && l.row.Prompt == p.Text
 	if first {
 		l.row.PromptSentAt = max(p.SentAt, 1)

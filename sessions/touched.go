@@ -1,6 +1,8 @@
 package sessions
 
 import (
+	"context"
+	"maps"
 	"slices"
 	"sync"
 
@@ -38,6 +40,22 @@ func (s *Service) FilesChanged(workspaceID string, paths []string, more int) {
 			s.noting.add(l)
 		}
 	}
+}
+
+// Working reports whether an agent works in a workspace now.
+func (s *Service) Working(_ context.Context, workspaceID string) (bool, error) {
+	s.mu.Lock()
+	lives := slices.Collect(maps.Values(s.lives))
+	s.mu.Unlock()
+	for _, l := range lives {
+		l.mu.Lock()
+		works := l.row.WorkspaceID == workspaceID && l.row.State == Working && l.explicit
+		l.mu.Unlock()
+		if works {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func (t *touched) add(now int64, paths []string, more int) {

@@ -80,6 +80,15 @@ func rawPaths(c guest.Change) []string {
 	return []string{guest.DecodePath(c.Path), guest.DecodePath(c.OldPath)}
 }
 
+// Elsewhere reports whether a workspace's files are those of a sandbox with a disk of its own that runs, not those on this server.
+func (s *Service) Elsewhere(ctx context.Context, workspaceID string) (bool, error) {
+	if s.cfg.Trees == nil {
+		return false, nil
+	}
+	far, state, err := s.cfg.Places.Far(ctx, workspaceID)
+	return far && state != "", err
+}
+
 // LookAround looks at a workspace's files where its sandbox runs, waits until what differs is on this server, and says what that is: raw paths
 // that differ from base. It makes and wakes no sandbox. ok is false where there is none that can tell.
 func (s *Service) LookAround(ctx context.Context, workspaceID string) (base string, paths []string, ok bool, err error) {

@@ -255,3 +255,12 @@ func (e *boxError) Error() string {
 }
 
 func (e *boxError) words() string { return hostgit.Words(string(e.result.Stderr)) }
+
+// command runs a program in the box that must succeed.
+func (b *box) command(ctx context.Context, argv ...string) error {
+	r, err := b.run(ctx, executors.BoxCommand{Argv: argv})
+	if err == nil && r.ExitCode != 0 {
+		err = &boxError{sub: argv[0], result: r}
+	}
+	return err
+}

@@ -82,7 +82,9 @@ func (m *moved) first(id, why string) bool {
 func (s *Service) HeadMoved(workspaceID string) {
 	if s.apart(workspaceID) {
 		s.moved.add(workspaceID)
+		return
 	}
+	s.committed(workspaceID)
 }
 
 // projectMoved has the project's sandboxes told of its branches.
@@ -194,6 +196,7 @@ func (s *Service) followOne(ctx context.Context, workspaceID string) error {
 	s.moved.first(w.ID, "")
 	if now := s.readHome(w.ID); now.Tip != was.Tip || now.Head != was.Head {
 		s.publishWorkspace(ctx, w)
+		s.committed(w.ID)
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ type KeepFor struct {
 	Title     string
 	ActorID   string
 	SessionID string
+	Changed   bool // take none where the files are as in the newest one
 }
 
 // SnapshotStore keeps the rows of snapshots. Reads of what does not exist are fault.NotFound.
@@ -88,6 +89,7 @@ type SnapshotStore interface {
 type Seen struct {
 	Base  string   // the commit
 	Paths []string // raw bytes; everything else is as Base has it
+	Tree  string   // all files, where somebody else has collected them just now; "" = nobody has
 	Stale string   // why files may have changed since, in words; "" = they were looked at now
 }
 
@@ -105,17 +107,20 @@ const lookTime = 2 * time.Minute
 type keeps struct {
 	lock *keyed // by workspace id: one snapshot at a time. It is taken after busy and homing, before repos.
 
-	mu       sync.Mutex
-	watcher  Watcher
-	reviewed func(ctx context.Context, workspaceID, userID string) (rev string, err error)
-	hooks    []func(workspaceID string, s Snap)
-	last     map[string]Snap // by workspace id: the newest; a zero one = there is none
-	formats  map[string]string
-	compared compared
+	mu        sync.Mutex
+	watcher   Watcher
+	sandboxed Sandboxed
+	reviewed  func(ctx context.Context, workspaceID, userID string) (rev string, err error)
+	hooks     []func(workspaceID string, s Snap)
+	last      map[string]Snap // by workspace id: the newest; a zero one = there is none
+	compared  compared
+	sizes     map[string]keptSize
+	loose     map[string]int // by git dir: snapshots taken since its objects were put together
+	queue     keepQueue
 }
 
 func newKeeps() *keeps {
-	return &keeps{lock: newKeyed(), last: make(map[string]Snap), compared: newCompared()}
+	return &keeps{lock: newKeyed(), last: make(map[string]Snap), compared: newCompared(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
 }
 
 // Watch gives the room who knows what differs in workspaces' files. Called once, before Run.
@@ -123,6 +128,13 @@ func (s *Service) Watch(w Watcher) {
 	s.keeps.mu.Lock()
 	defer s.keeps.mu.Unlock()
 	s.keeps.watcher = w
+}
+
+// ConnectSandboxed gives the room who writes files in sandboxes with a disk of their own. Called once, before Run.
+func (s *Service) ConnectSandboxed(b Sandboxed) {
+	s.keeps.mu.Lock()
+	defer s.keeps.mu.Unlock()
+	s.keeps.sandboxed = b
 }
 
 // OnSnapshot has fn called after each new snapshot, in the order they are taken. It must not block, nor ask for a snapshot of the same
@@ -209,6 +221,11 @@ func (s *Service) Polled(ctx context.Context, workspaceID, base string, paths []
 	return err
 }
 
+// SnapshotByID returns one snapshot; fault.NotFound when there is none.
+func (s *Service) SnapshotByID(ctx context.Context, id string) (Snap, error) {
+	return s.store.Snapshot(ctx, id)
+}
+
 // Snap returns one snapshot of a workspace.
 func (s *Service) Snap(ctx context.Context, workspaceID, id string) (Snap, error) {
 	sn, err := s.store.Snapshot(ctx, id)
@@ -229,11 +246,15 @@ func (s *Service) newestSnap(ctx context.Context, workspaceID string) (Snap, err
 	return s.store.SnapshotBefore(ctx, workspaceID, 0)
 }
 
-// told publishes a new snapshot.
-func (s *Service) toldSnap(ctx context.Context, sn Snap) {
+func (s *Service) publishSnap(ctx context.Context, sn Snap, version int64) {
 	if s.cfg.Events != nil {
-		s.cfg.Events.Publish(ctx, events.Event{Type: "snapshots.updated", ID: sn.WorkspaceID, WorkspaceID: sn.WorkspaceID, TeamID: sn.TeamID, Version: sn.At})
+		s.cfg.Events.Publish(ctx, events.Event{Type: "snapshots.updated", ID: sn.WorkspaceID, WorkspaceID: sn.WorkspaceID, TeamID: sn.TeamID, Version: version})
 	}
+}
+
+// toldSnap publishes a new snapshot.
+func (s *Service) toldSnap(ctx context.Context, sn Snap) {
+	s.publishSnap(ctx, sn, sn.At)
 	s.keeps.mu.Lock()
 	hooks := s.keeps.hooks
 	s.keeps.mu.Unlock()

@@ -74,10 +74,6 @@ func (t *taking) read(ctx context.Context, root *os.Root, paths []string, had, c
 // readFile reads one file or link. ok is false when there is none that can be kept; one that was too large to be kept stays as it was.
 func (t *taking) readFile(ctx context.Context, root *os.Root, name string, was entry) (e edit, ok bool, err error) {
 	e = edit{path: name}
-	if badName(name) {
-		t.miss(name, "git keeps no file of this name.", 0)
-		return e, false, nil
-	}
 	if !ignored.PlainParents(root, name) {
 		return e, false, nil
 	}

@@ -72,6 +72,7 @@ func (s *Service) capture(ctx context.Context, w Workspace, f KeepFor, seen *See
 	}
 	s.keeps.mu.Lock()
 	s.keeps.last[w.ID] = sn
+	s.keeps.loose[p.GitDir]++
 	s.keeps.mu.Unlock()
 	s.toldSnap(ctx, sn)
 	return sn, true, nil
@@ -131,7 +132,8 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	if err != nil {
 		return Snap{}, false, err
 	}
-	if len(edits) == 0 && start == t.prev.Tree && t.f.Kind == SnapPoll {
+	needless := t.f.Kind == SnapPoll || t.f.Changed && t.head == t.prev.Head
+	if len(edits) == 0 && start == t.prev.Tree && needless {
 		return t.prev, false, nil
 	}
 	base, err := t.s.BaseCommit(ctx, t.w.ID)
@@ -149,7 +151,7 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	if err := t.write(ctx, &sn, start, before, edits); err != nil {
 		return Snap{}, false, err
 	}
-	if sn.Tree == t.prev.Tree && t.f.Kind == SnapPoll {
+	if sn.Tree == t.prev.Tree && needless {
 		return t.prev, false, nil // written, but to what it was
 	}
 	if err := t.count(ctx, &sn); err != nil {
@@ -182,15 +184,20 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 		t.missing = append(t.missing, Missing{Reason: seen.Stale})
 		seen = nil
 	}
+	if seen != nil && seen.Tree != "" {
+		return seen.Tree, nil, nil, nil
+	}
 	if seen != nil && seen.Base == "" && t.prev.Tree != "" {
-		return t.prev.Tree, tidyPaths(seen.Paths), nil, nil
+		return t.prev.Tree, t.tidy(seen.Paths), nil, nil
 	}
 	commit := t.head
 	switch {
 	case seen != nil && seen.Base != "":
 		commit, paths = seen.Base, seen.Paths
 	default: // also a first snapshot of which only a part is known
-		st, err := t.s.worktreeState(ctx, t.p, t.w, t.head)
+		list, cancel := context.WithTimeout(ctx, t.s.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
+		st, err := t.s.worktreeState(list, t.p, t.w, t.head)
+		cancel()
 		if err != nil {
 			return "", nil, nil, err
 		}
@@ -203,7 +210,7 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 		return "", nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+commit)
 	}
 	if t.prev.Tree == "" || t.prev.Tree == start {
-		return start, tidyPaths(paths), nil, nil
+		return start, t.tidy(paths), nil, nil
 	}
 	// What the snapshot before had otherwise is read again, or is as the commit has it.
 	listed := make(map[string]bool, len(paths))
@@ -221,14 +228,20 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 			paths = append(paths, r.path)
 		}
 	}
-	return t.prev.Tree, tidyPaths(paths), clean, nil
+	return t.prev.Tree, t.tidy(paths), clean, nil
 }
 
-// tidyPaths sorts paths and leaves out those said twice.
-func tidyPaths(paths []string) []string {
+// tidy sorts paths, leaves out those said twice, and those git has no names for.
+func (t *taking) tidy(paths []string) []string {
 	out := slices.Clone(paths)
 	slices.Sort(out)
-	return slices.Compact(out)
+	return slices.DeleteFunc(slices.Compact(out), func(name string) bool {
+		bad := badName(name)
+		if bad {
+			t.miss(name, "git keeps no file of this name.", 0)
+		}
+		return bad
+	})
 }
 
 // rawChange is one record of diff-tree --raw -z.

@@ -79,6 +79,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { s.follow(ctx) })
 	wg.Go(func() { s.retain(ctx) })
+	wg.Go(func() { s.keepOn(ctx) })
 	s.jobs.run(ctx)
 	s.packs.close()
 	s.works.close()

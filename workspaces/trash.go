@@ -130,7 +130,11 @@ func (s *Service) putAway(ctx context.Context, actor accounts.Actor, workspaceID
 	defer cancel()
 	doomed := ""
 	if w.State != Archived && w.State != Failed {
-		if w, doomed, err = s.clear(ctx, p, w); err != nil {
+		why := "archive"
+		if remove {
+			why = "delete"
+		}
+		if w, doomed, err = s.clear(ctx, p, w, why); err != nil {
 			return Workspace{}, err
 		}
 	}
@@ -192,7 +196,7 @@ func (s *Service) take(ctx context.Context, workspaceID string) (Workspace, func
 
 // clear stops what runs, keeps what is there, and takes sandbox and worktree away. Nothing is removed before the snapshot is
 // stored.
-func (s *Service) clear(ctx context.Context, p Project, w Workspace) (Workspace, string, error) {
+func (s *Service) clear(ctx context.Context, p Project, w Workspace, why string) (Workspace, string, error) {
 	places, sessions, err := s.rooms()
 	if err != nil {
 		return w, "", err
@@ -207,6 +211,7 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace) (Workspace,
 	if err != nil {
 		return w, "", err
 	}
+	s.keepAway(ctx, p, w, snap, why)
 	killpoint.Reach(killpoint.PutAwayKept)
 	if w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = snap; return nil }); err != nil {
 		return w, "", fmt.Errorf("storing the snapshot: %w", err)

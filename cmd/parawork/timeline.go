@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"io"
 
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/sessions"
 	filesync "github.com/parawork/parawork/sync"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -14,4 +18,36 @@ type watcher struct{ files *filesync.Service }
 func (w watcher) Look(ctx context.Context, workspaceID string) (workspaces.Seen, bool, error) {
 	base, paths, ok, err := w.files.LookAround(ctx, workspaceID)
 	return workspaces.Seen{Base: base, Paths: paths}, ok, err
+}
+
+// Elsewhere reports whether the files people work with lie in a sandbox that runs.
+func (w watcher) Elsewhere(ctx context.Context, workspaceID string) (bool, error) {
+	return w.files.Elsewhere(ctx, workspaceID)
+}
+
+// Put writes a file in a sandbox.
+func (w watcher) Put(ctx context.Context, workspaceID, path string, r io.Reader) error {
+	_, err := w.files.Write(ctx, workspaceID, guest.EncodePath(path), r, "")
+	return err
+}
+
+// Remove removes a file in a sandbox.
+func (w watcher) Remove(ctx context.Context, workspaceID, path string) error {
+	return w.files.Remove(ctx, workspaceID, guest.EncodePath(path))
+}
+
+// keepFiles has every version of workspaces' files kept that somebody sees: when they change, when an agent's turn ends, and before a
+// sandbox stands still or ends.
+func (h *house) keepFiles() {
+	w := watcher{h.files}
+	h.workspaces.Watch(w)
+	h.workspaces.ConnectSandboxed(w)
+	before := func(ctx context.Context, p *executors.Place) { h.workspaces.KeepBefore(ctx, p.WorkspaceID, "stop") }
+	h.places.OnPausing(before)
+	h.places.OnEnding(before)
+}
+
+// turnEnded has a workspace's files kept when an agent has finished a turn.
+func (h *house) turnEnded(s sessions.Session, prompt string) {
+	h.workspaces.TurnEnded(s.WorkspaceID, s.ID, prompt)
 }

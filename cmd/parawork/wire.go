@@ -250,9 +250,9 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 		MaxTotal: cfg.Sandboxing.Sync.MaxTotalMB << 20, Lag: func(kind string, took time.Duration) {
 			h.places.Counters().Synced(executors.Kind(kind), took.Milliseconds())
 		}, Log: h.log.With("room", "sync")})
-	h.workspaces.Watch(watcher{h.files})
 	h.workspaces.ConnectFiles(h.files)
 	h.mirrorPlaces()
+	h.keepFiles() // after what has files brought home
 	return nil
 }
 
@@ -306,7 +306,7 @@ func (h *house) buildSessions(key []byte, publisher events.Publisher, env func(s
 		way = h.gateway
 	}
 	h.sessions = sessions.New(sessions.Config{Store: store.NewSessions(h.db), Places: h.places, Workspaces: h.workspaces, Accounts: h.accounts,
-		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Gateway: way, Meter: h.tokens, Exclude: h.workspaces.Exclude, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
+		Agents: reg, Events: publisher, DataDir: h.cfg.DataDir, Key: key, Secrets: h.secrets, Gateway: way, Meter: h.tokens, Exclude: h.workspaces.Exclude, TurnEnded: h.turnEnded, Grace: h.terminalGrace, Limits: limitsOf(h.cfg.History), MaxLogBytes: logCap(h.cfg.History), Log: h.log.With("room", "sessions")})
 	return nil
 }
 

@@ -128,10 +128,12 @@ var OfKey = []Point{KeyMade, KeySealed, KeyFiles}
 const (
 	SnapshotWritten Point = "snapshot.written" // its objects are in the repository; no ref names them
 	SnapshotKept    Point = "snapshot.kept"    // a ref names it; there is no row
+
+	SnapshotRestoring Point = "snapshot.restoring" // some files are what they were in a snapshot, others not yet
 )
 
 // OfSnapshots lists the points of taking a snapshot.
-var OfSnapshots = []Point{SnapshotWritten, SnapshotKept}
+var OfSnapshots = []Point{SnapshotWritten, SnapshotKept, SnapshotRestoring}
 
 // OfLimits lists the points of holding work to its limits.
 var OfLimits = []Point{GraceBegun, GraceStopping, GraceStopped, GraceLifted}

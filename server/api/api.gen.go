@@ -2597,6 +2597,24 @@ func (e SignInProviderKind) Valid() bool {
 	}
 }
 
+// Defines values for SnapshotRestoreInto.
+const (
+	SnapshotRestoreIntoNew  SnapshotRestoreInto = "new"
+	SnapshotRestoreIntoSame SnapshotRestoreInto = "same"
+)
+
+// Valid indicates whether the value is a known member of the SnapshotRestoreInto enum.
+func (e SnapshotRestoreInto) Valid() bool {
+	switch e {
+	case SnapshotRestoreIntoNew:
+		return true
+	case SnapshotRestoreIntoSame:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StateCorrectionState.
 const (
 	StateCorrectionStateAuto    StateCorrectionState = "auto"
@@ -2714,6 +2732,24 @@ func (e TakenFileState) Valid() bool {
 	case TakenFileStateNew:
 		return true
 	case TakenFileStateSame:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TimelineItemType.
+const (
+	TimelineItemTypeActivity TimelineItemType = "activity"
+	TimelineItemTypeSnapshot TimelineItemType = "snapshot"
+)
+
+// Valid indicates whether the value is a known member of the TimelineItemType enum.
+func (e TimelineItemType) Valid() bool {
+	switch e {
+	case TimelineItemTypeActivity:
+		return true
+	case TimelineItemTypeSnapshot:
 		return true
 	default:
 		return false
@@ -7983,6 +8019,38 @@ type SnapshotActor struct {
 	Name string `json:"name"`
 }
 
+// SnapshotPatch defines model for SnapshotPatch.
+type SnapshotPatch struct {
+	Pinned *bool   `json:"pinned,omitempty"`
+	Title  *string `json:"title,omitempty"`
+}
+
+// SnapshotRestore defines model for SnapshotRestore.
+type SnapshotRestore struct {
+	DryRun           *bool               `json:"dry_run,omitempty"`
+	EvenWhileWorking *bool               `json:"even_while_working,omitempty"`
+	Into             SnapshotRestoreInto `json:"into"`
+
+	// Name Of the new workspace
+	Name *string `json:"name,omitempty"`
+
+	// Paths Only these files and folders; into the same workspace only
+	Paths *[]string `json:"paths,omitempty"`
+}
+
+// SnapshotRestoreInto defines model for SnapshotRestore.Into.
+type SnapshotRestoreInto string
+
+// SnapshotRestored defines model for SnapshotRestored.
+type SnapshotRestored struct {
+	Changed []string `json:"changed"`
+
+	// Conflicts Files somebody changed at that moment; they were left alone
+	Conflicts []string           `json:"conflicts"`
+	Snapshot  *WorkspaceSnapshot `json:"snapshot,omitempty"`
+	Workspace Workspace          `json:"workspace"`
+}
+
 // SnoozeRequest defines model for SnoozeRequest.
 type SnoozeRequest struct {
 	// Until ms UTC
@@ -8363,6 +8431,26 @@ type TextSetting struct {
 	Locked bool   `json:"locked"`
 	Value  string `json:"value"`
 }
+
+// Timeline defines model for Timeline.
+type Timeline struct {
+	Items []TimelineItem `json:"items"`
+
+	// KeptBytes What only this workspace's snapshots hold on the server's disk; null: not counted yet
+	KeptBytes  *int64  `json:"kept_bytes"`
+	NextCursor *string `json:"next_cursor"`
+}
+
+// TimelineItem defines model for TimelineItem.
+type TimelineItem struct {
+	Activity *Activity          `json:"activity,omitempty"`
+	At       int64              `json:"at"`
+	Snapshot *WorkspaceSnapshot `json:"snapshot,omitempty"`
+	Type     TimelineItemType   `json:"type"`
+}
+
+// TimelineItemType defines model for TimelineItem.Type.
+type TimelineItemType string
 
 // Timing defines model for Timing.
 type Timing struct {
@@ -9439,6 +9527,11 @@ type GetTimingParams struct {
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// RestoreSnapshotParams defines parameters for RestoreSnapshot.
+type RestoreSnapshotParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListAgentsParams defines parameters for ListAgents.
 type ListAgentsParams struct {
 	// Refresh Look for the programs again
@@ -9803,6 +9896,15 @@ type GetStandingParams struct {
 	Fetch *bool `form:"fetch,omitempty" json:"fetch,omitempty"`
 }
 
+// ListTimelineParams defines parameters for ListTimeline.
+type ListTimelineParams struct {
+	Limit  *Limit  `form:"limit,omitempty" json:"limit,omitempty"`
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Kind Only these, with commas: poll, turn, commit, kept, manual, activity
+	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
+}
+
 // ListTreeParams defines parameters for ListTree.
 type ListTreeParams struct {
 	// Path Absent is the root
@@ -9980,6 +10082,12 @@ type StopSessionJSONRequestBody = StopRequest
 
 // SetupJSONRequestBody defines body for Setup for application/json ContentType.
 type SetupJSONRequestBody = SetupRequest
+
+// UpdateSnapshotJSONRequestBody defines body for UpdateSnapshot for application/json ContentType.
+type UpdateSnapshotJSONRequestBody = SnapshotPatch
+
+// RestoreSnapshotJSONRequestBody defines body for RestoreSnapshot for application/json ContentType.
+type RestoreSnapshotJSONRequestBody = SnapshotRestore
 
 // CreateTeamJSONRequestBody defines body for CreateTeam for application/json ContentType.
 type CreateTeamJSONRequestBody = NewTeam
@@ -10598,6 +10706,18 @@ type ServerInterface interface {
 	// GetSignIn The ways to sign in here
 	// (GET /sign-in)
 	GetSignIn(ctx echo.Context) error
+	// DeleteSnapshot Take a snapshot out of the timeline
+	// (DELETE /snapshots/{id})
+	DeleteSnapshot(ctx echo.Context, id Id) error
+	// GetSnapshot A snapshot
+	// (GET /snapshots/{id})
+	GetSnapshot(ctx echo.Context, id Id) error
+	// UpdateSnapshot Name a snapshot, or keep it until somebody lets go of it
+	// (PATCH /snapshots/{id})
+	UpdateSnapshot(ctx echo.Context, id Id) error
+	// RestoreSnapshot Make files what they were in a snapshot
+	// (POST /snapshots/{id}/restore)
+	RestoreSnapshot(ctx echo.Context, id Id, params RestoreSnapshotParams) error
 	// SettleSyncConflict Say that a conflict is dealt with; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx echo.Context, id Id) error
@@ -10991,6 +11111,9 @@ type ServerInterface interface {
 	// TakeFiles Take files of another workspace, as they are there now or were in a snapshot
 	// (POST /workspaces/{id}/take)
 	TakeFiles(ctx echo.Context, id Id) error
+	// ListTimeline Snapshots of a workspace's files and what happened in it, newest first
+	// (GET /workspaces/{id}/timeline)
+	ListTimeline(ctx echo.Context, id Id, params ListTimelineParams) error
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx echo.Context, id Id, params ListTreeParams) error
@@ -13684,6 +13807,90 @@ func (w *ServerInterfaceWrapper) GetSignIn(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetSignIn(ctx)
+	return err
+}
+
+// DeleteSnapshot converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteSnapshot(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteSnapshot(ctx, id)
+	return err
+}
+
+// GetSnapshot converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSnapshot(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSnapshot(ctx, id)
+	return err
+}
+
+// UpdateSnapshot converts echo context to params.
+func (w *ServerInterfaceWrapper) UpdateSnapshot(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpdateSnapshot(ctx, id)
+	return err
+}
+
+// RestoreSnapshot converts echo context to params.
+func (w *ServerInterfaceWrapper) RestoreSnapshot(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RestoreSnapshotParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RestoreSnapshot(ctx, id, params)
 	return err
 }
 
@@ -16799,6 +17006,45 @@ func (w *ServerInterfaceWrapper) TakeFiles(ctx echo.Context) error {
 	return err
 }
 
+// ListTimeline converts echo context to params.
+func (w *ServerInterfaceWrapper) ListTimeline(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTimelineParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", ctx.QueryParams(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListTimeline(ctx, id, params)
+	return err
+}
+
 // ListTree converts echo context to params.
 func (w *ServerInterfaceWrapper) ListTree(ctx echo.Context) error {
 	var err error
@@ -17189,6 +17435,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id/compare/file", wrapper.CompareFile, options.OperationMiddlewares["compareFile"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/compare/search", wrapper.SearchCompare, options.OperationMiddlewares["searchCompare"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/snapshots", wrapper.CreateSnapshot, options.OperationMiddlewares["createSnapshot"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/timeline", wrapper.ListTimeline, options.OperationMiddlewares["listTimeline"]...)
+	router.DELETE(options.BaseURL+"/snapshots/:id", wrapper.DeleteSnapshot, options.OperationMiddlewares["deleteSnapshot"]...)
+	router.GET(options.BaseURL+"/snapshots/:id", wrapper.GetSnapshot, options.OperationMiddlewares["getSnapshot"]...)
+	router.PATCH(options.BaseURL+"/snapshots/:id", wrapper.UpdateSnapshot, options.OperationMiddlewares["updateSnapshot"]...)
+	router.POST(options.BaseURL+"/snapshots/:id/restore", wrapper.RestoreSnapshot, options.OperationMiddlewares["restoreSnapshot"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/commits", wrapper.ListCommits, options.OperationMiddlewares["listCommits"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/report", wrapper.GetReport, options.OperationMiddlewares["getReport"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/report", wrapper.AttachReport, options.OperationMiddlewares["attachReport"]...)
@@ -23580,6 +23831,159 @@ func (response GetSignIndefaultApplicationProblemPlusJSONResponse) VisitGetSignI
 	return err
 }
 
+type DeleteSnapshotRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DeleteSnapshotResponseObject interface {
+	VisitDeleteSnapshotResponse(w http.ResponseWriter) error
+}
+
+type DeleteSnapshot204Response struct {
+}
+
+func (response DeleteSnapshot204Response) VisitDeleteSnapshotResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteSnapshotdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DeleteSnapshotdefaultApplicationProblemPlusJSONResponse) VisitDeleteSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSnapshotRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetSnapshotResponseObject interface {
+	VisitGetSnapshotResponse(w http.ResponseWriter) error
+}
+
+type GetSnapshot200JSONResponse WorkspaceSnapshot
+
+func (response GetSnapshot200JSONResponse) VisitGetSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSnapshotdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetSnapshotdefaultApplicationProblemPlusJSONResponse) VisitGetSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSnapshotRequestObject struct {
+	Id   Id `json:"id"`
+	Body *UpdateSnapshotJSONRequestBody
+}
+
+type UpdateSnapshotResponseObject interface {
+	VisitUpdateSnapshotResponse(w http.ResponseWriter) error
+}
+
+type UpdateSnapshot200JSONResponse WorkspaceSnapshot
+
+func (response UpdateSnapshot200JSONResponse) VisitUpdateSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateSnapshotdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response UpdateSnapshotdefaultApplicationProblemPlusJSONResponse) VisitUpdateSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreSnapshotRequestObject struct {
+	Id     Id `json:"id"`
+	Params RestoreSnapshotParams
+	Body   *RestoreSnapshotJSONRequestBody
+}
+
+type RestoreSnapshotResponseObject interface {
+	VisitRestoreSnapshotResponse(w http.ResponseWriter) error
+}
+
+type RestoreSnapshot200JSONResponse SnapshotRestored
+
+func (response RestoreSnapshot200JSONResponse) VisitRestoreSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreSnapshotdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RestoreSnapshotdefaultApplicationProblemPlusJSONResponse) VisitRestoreSnapshotResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SettleSyncConflictRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -28900,6 +29304,46 @@ func (response TakeFilesdefaultApplicationProblemPlusJSONResponse) VisitTakeFile
 	return err
 }
 
+type ListTimelineRequestObject struct {
+	Id     Id `json:"id"`
+	Params ListTimelineParams
+}
+
+type ListTimelineResponseObject interface {
+	VisitListTimelineResponse(w http.ResponseWriter) error
+}
+
+type ListTimeline200JSONResponse Timeline
+
+func (response ListTimeline200JSONResponse) VisitListTimelineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTimelinedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListTimelinedefaultApplicationProblemPlusJSONResponse) VisitListTimelineResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTreeRequestObject struct {
 	Id     Id `json:"id"`
 	Params ListTreeParams
@@ -29622,6 +30066,18 @@ type StrictServerInterface interface {
 	// GetSignIn The ways to sign in here
 	// (GET /sign-in)
 	GetSignIn(ctx context.Context, request GetSignInRequestObject) (GetSignInResponseObject, error)
+	// DeleteSnapshot Take a snapshot out of the timeline
+	// (DELETE /snapshots/{id})
+	DeleteSnapshot(ctx context.Context, request DeleteSnapshotRequestObject) (DeleteSnapshotResponseObject, error)
+	// GetSnapshot A snapshot
+	// (GET /snapshots/{id})
+	GetSnapshot(ctx context.Context, request GetSnapshotRequestObject) (GetSnapshotResponseObject, error)
+	// UpdateSnapshot Name a snapshot, or keep it until somebody lets go of it
+	// (PATCH /snapshots/{id})
+	UpdateSnapshot(ctx context.Context, request UpdateSnapshotRequestObject) (UpdateSnapshotResponseObject, error)
+	// RestoreSnapshot Make files what they were in a snapshot
+	// (POST /snapshots/{id}/restore)
+	RestoreSnapshot(ctx context.Context, request RestoreSnapshotRequestObject) (RestoreSnapshotResponseObject, error)
 	// SettleSyncConflict Say that a conflict is dealt with; both files stay
 	// (DELETE /sync-conflicts/{id})
 	SettleSyncConflict(ctx context.Context, request SettleSyncConflictRequestObject) (SettleSyncConflictResponseObject, error)
@@ -30015,6 +30471,9 @@ type StrictServerInterface interface {
 	// TakeFiles Take files of another workspace, as they are there now or were in a snapshot
 	// (POST /workspaces/{id}/take)
 	TakeFiles(ctx context.Context, request TakeFilesRequestObject) (TakeFilesResponseObject, error)
+	// ListTimeline Snapshots of a workspace's files and what happened in it, newest first
+	// (GET /workspaces/{id}/timeline)
+	ListTimeline(ctx context.Context, request ListTimelineRequestObject) (ListTimelineResponseObject, error)
 	// ListTree Entries of a folder
 	// (GET /workspaces/{id}/tree)
 	ListTree(ctx context.Context, request ListTreeRequestObject) (ListTreeResponseObject, error)
@@ -35239,6 +35698,153 @@ func (sh *strictHandler) GetSignIn(ctx echo.Context) error {
 	return nil
 }
 
+// DeleteSnapshot operation middleware
+func (sh *strictHandler) DeleteSnapshot(ctx echo.Context, id Id) error {
+	var request DeleteSnapshotRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSnapshot(ctx.Request().Context(), request.(DeleteSnapshotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSnapshot")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteSnapshotResponseObject); ok {
+		return validResponse.VisitDeleteSnapshotResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetSnapshot operation middleware
+func (sh *strictHandler) GetSnapshot(ctx echo.Context, id Id) error {
+	var request GetSnapshotRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSnapshot(ctx.Request().Context(), request.(GetSnapshotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSnapshot")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetSnapshotResponseObject); ok {
+		return validResponse.VisitGetSnapshotResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpdateSnapshot operation middleware
+func (sh *strictHandler) UpdateSnapshot(ctx echo.Context, id Id) error {
+	var request UpdateSnapshotRequestObject
+
+	request.Id = id
+
+	var body UpdateSnapshotJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateSnapshot(ctx.Request().Context(), request.(UpdateSnapshotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateSnapshot")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpdateSnapshotResponseObject); ok {
+		return validResponse.VisitUpdateSnapshotResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RestoreSnapshot operation middleware
+func (sh *strictHandler) RestoreSnapshot(ctx echo.Context, id Id, params RestoreSnapshotParams) error {
+	var request RestoreSnapshotRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body RestoreSnapshotJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RestoreSnapshot(ctx.Request().Context(), request.(RestoreSnapshotRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RestoreSnapshot")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RestoreSnapshotResponseObject); ok {
+		return validResponse.VisitRestoreSnapshotResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // SettleSyncConflict operation middleware
 func (sh *strictHandler) SettleSyncConflict(ctx echo.Context, id Id) error {
 	var request SettleSyncConflictRequestObject
@@ -39473,6 +40079,32 @@ func (sh *strictHandler) TakeFiles(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(TakeFilesResponseObject); ok {
 		return validResponse.VisitTakeFilesResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListTimeline operation middleware
+func (sh *strictHandler) ListTimeline(ctx echo.Context, id Id, params ListTimelineParams) error {
+	var request ListTimelineRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTimeline(ctx.Request().Context(), request.(ListTimelineRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTimeline")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListTimelineResponseObject); ok {
+		return validResponse.VisitListTimelineResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

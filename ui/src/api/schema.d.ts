@@ -2551,6 +2551,49 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/snapshots/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** A snapshot */
+        get: operations["getSnapshot"];
+        put?: never;
+        post?: never;
+        /** Take a snapshot out of the timeline */
+        delete: operations["deleteSnapshot"];
+        options?: never;
+        head?: never;
+        /** Name a snapshot, or keep it until somebody lets go of it */
+        patch: operations["updateSnapshot"];
+        trace?: never;
+    };
+    "/snapshots/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make files what they were in a snapshot
+         * @description Into the same workspace, everything is kept first and the branch stays where it is: what differs shows as changes. Files that somebody changes at that moment are left alone and told. Into a new workspace, all files are brought back on a branch of its own. While an agent works it is refused (`agent_working`), unless `even_while_working`.
+         */
+        post: operations["restoreSnapshot"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/sync-conflicts/{id}": {
         parameters: {
             query?: never;
@@ -4764,6 +4807,25 @@ export interface paths {
          * @description With `dry_run` it says what would happen to each. A file that differs here in its own way is a conflict: refused as a whole (409 `take_conflicts`), kept beside the present one, or written over; all files are kept in a snapshot first.
          */
         post: operations["takeFiles"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Snapshots of a workspace's files and what happened in it, newest first */
+        get: operations["listTimeline"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -8852,6 +8914,29 @@ export interface components {
             id: string;
             name: string;
         };
+        SnapshotPatch: {
+            pinned?: boolean;
+            title?: string;
+        };
+        SnapshotRestore: {
+            /** @default false */
+            dry_run: boolean;
+            /** @default false */
+            even_while_working: boolean;
+            /** @enum {string} */
+            into: "same" | "new";
+            /** @description Of the new workspace */
+            name?: string;
+            /** @description Only these files and folders; into the same workspace only */
+            paths?: string[];
+        };
+        SnapshotRestored: {
+            changed: string[];
+            /** @description Files somebody changed at that moment; they were left alone */
+            conflicts: string[];
+            snapshot?: components["schemas"]["WorkspaceSnapshot"];
+            workspace: components["schemas"]["Workspace"];
+        };
         SnoozeRequest: {
             /**
              * Format: int64
@@ -9166,6 +9251,23 @@ export interface components {
             /** @description config.json says it */
             locked: boolean;
             value: string;
+        };
+        Timeline: {
+            items: components["schemas"]["TimelineItem"][];
+            /**
+             * Format: int64
+             * @description What only this workspace's snapshots hold on the server's disk; null: not counted yet
+             */
+            kept_bytes: number | null;
+            next_cursor: string | null;
+        };
+        TimelineItem: {
+            activity?: components["schemas"]["Activity"];
+            /** Format: int64 */
+            at: number;
+            snapshot?: components["schemas"]["WorkspaceSnapshot"];
+            /** @enum {string} */
+            type: "snapshot" | "activity";
         };
         Timing: {
             /** @description Times (ms): the first as it is, each other as what it adds to the one before */
@@ -13823,6 +13925,106 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getSnapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The snapshot */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceSnapshot"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    deleteSnapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Removed */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    updateSnapshot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SnapshotPatch"];
+            };
+        };
+        responses: {
+            /** @description The snapshot */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkspaceSnapshot"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    restoreSnapshot: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SnapshotRestore"];
+            };
+        };
+        responses: {
+            /** @description What was restored */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SnapshotRestored"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     settleSyncConflict: {
         parameters: {
             query?: never;
@@ -17320,6 +17522,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Taken"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listTimeline: {
+        parameters: {
+            query?: {
+                cursor?: components["parameters"]["Cursor"];
+                /** @description Only these, with commas: poll, turn, commit, kept, manual, activity */
+                kind?: string;
+                limit?: components["parameters"]["Limit"];
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The timeline */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Timeline"];
                 };
             };
             default: components["responses"]["Problem"];

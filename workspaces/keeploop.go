@@ -1,0 +1,344 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/page"
+	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+// dueSnap is a snapshot that is to be taken soon, beside what people ask for.
+type dueSnap struct {
+	workspaceID string
+	f           KeepFor
+}
+
+// keepQueue are snapshots to be taken under Run.
+type keepQueue struct {
+	mu   sync.Mutex
+	due  []dueSnap
+	wake chan struct{}
+}
+
+// maxNoted bounds what waits: a session that begins and ends turns all the time gets fewer snapshots, and loses no version of a file.
+const maxNoted = 1000
+
+func (q *keepQueue) add(n dueSnap) {
+	q.mu.Lock()
+	if len(q.due) < maxNoted && !slices.Contains(q.due, n) {
+		q.due = append(q.due, n)
+	}
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *keepQueue) take() []dueSnap {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := q.due
+	q.due = nil
+	return out
+}
+
+// TurnEnded says that an agent has finished a turn: its files are kept under Run. prompt is what it was asked, "" where nobody knows. It
+// does not block.
+func (s *Service) TurnEnded(workspaceID, sessionID, prompt string) {
+	s.keeps.queue.add(dueSnap{workspaceID, KeepFor{Kind: SnapTurn, SessionID: sessionID, Title: firstLine(prompt)}})
+}
+
+// committed says that a workspace's branch may have moved.
+func (s *Service) committed(workspaceID string) {
+	s.keeps.queue.add(dueSnap{workspaceID, KeepFor{Kind: SnapCommit}})
+}
+
+// Pauses of the loop.
+const (
+	pruneEvery = time.Hour
+	keepAtOnce = 2
+)
+
+// keepOn takes the snapshots that are noted and lets go of old ones, until ctx is done.
+func (s *Service) keepOn(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { s.pruneOn(ctx) })
+	turns := make(chan struct{}, keepAtOnce)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.keeps.queue.wake:
+		}
+		for _, n := range s.keeps.queue.take() {
+			select {
+			case turns <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			wg.Go(func() {
+				defer func() { <-turns }()
+				err := s.keepNoted(ctx, n)
+				if err != nil && ctx.Err() == nil && !fault.Is(err, fault.NotFound) {
+					s.cfg.Log.WarnContext(ctx, "a snapshot could not be taken", "workspace_id", n.workspaceID, "kind", n.f.Kind, "error", err)
+				}
+			})
+		}
+	}
+}
+
+func (s *Service) keepNoted(ctx context.Context, n dueSnap) error {
+	if n.f.Kind != SnapCommit {
+		_, err := s.Keep(ctx, n.workspaceID, n.f)
+		return err
+	}
+	w, err := s.store.Workspace(ctx, n.workspaceID)
+	if err != nil || !s.hasFiles(w) {
+		return err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return err
+	}
+	head, err := s.hostHead(ctx, p, w)
+	if err != nil || head == "" {
+		return err
+	}
+	last, _, err := s.store.Snapshots(ctx, w.ID, nil, page.Page{Limit: 1})
+	if err != nil {
+		return err
+	}
+	since := w.BaseCommit
+	if len(last) > 0 {
+		since = last[0].Head
+	}
+	if head == since {
+		return nil
+	}
+	if n.f.Title, err = s.commitTitle(ctx, p, since, head); err != nil {
+		return err
+	}
+	_, _, err = s.capture(ctx, w, n.f, &Seen{})
+	return err
+}
+
+// commitTitle is the subject of the newest commit, and how many there are beside it.
+func (s *Service) commitTitle(ctx context.Context, p Project, since, head string) (string, error) {
+	c, err := s.readCommit(ctx, p, head)
+	if err != nil {
+		return "", err
+	}
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-list", "--count", head, "^" + since, "--"}})
+	n := 0
+	if err == nil {
+		_, _ = fmt.Sscan(out, &n)
+	}
+	if n > 1 {
+		return fmt.Sprintf("%s (and %d more)", c.Subject, n-1), nil
+	}
+	return c.Subject, nil
+}
+
+// KeepBefore is Keep for who goes on whether it succeeds or not, such as an end that cannot be put off: it logs what fails. A workspace
+// whose files are as in its newest snapshot gets no further one.
+func (s *Service) KeepBefore(ctx context.Context, workspaceID, reason string) {
+	_, err := s.Keep(ctx, workspaceID, KeepFor{Kind: SnapKept, Reason: reason, Changed: true})
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		s.cfg.Log.WarnContext(ctx, "a workspace's files could not be kept", "workspace_id", workspaceID, "before", reason, "error", err)
+	}
+}
+
+// keepAway puts into the timeline what an archive or a deletion has kept by refs of its own.
+func (s *Service) keepAway(ctx context.Context, p Project, w Workspace, snap *Snapshot, why string) {
+	if snap == nil || !s.hasFiles(w) {
+		return
+	}
+	tree, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--verify", "--quiet", snap.Commit + "^{tree}"}})
+	if err == nil {
+		_, _, err = s.capture(ctx, w, KeepFor{Kind: SnapKept, Reason: why}, &Seen{Tree: tree})
+	}
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "what was put away could not be put into the timeline", "workspace_id", w.ID, "error", err)
+	}
+}
+
+// pruneOn lets go of snapshots whose time is over.
+func (s *Service) pruneOn(ctx context.Context) {
+	for {
+		if n, err := s.PruneSnapshots(ctx); err != nil && ctx.Err() == nil {
+			s.cfg.Log.WarnContext(ctx, "old snapshots could not be removed", "error", err)
+		} else if n > 0 {
+			s.cfg.Log.InfoContext(ctx, "old snapshots were removed", "count", n)
+		}
+		s.packSnaps(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.cfg.After(pruneEvery):
+		}
+	}
+}
+
+// pruneBatch is how many rows one step removes.
+const pruneBatch = 500
+
+// PruneSnapshots lets go of every snapshot whose time is over, and says how many there were. What only they held is freed by git's next
+// clean-up of the repository. Rows go last: killed in between, it is done again.
+func (s *Service) PruneSnapshots(ctx context.Context) (int, error) {
+	ctx = tenant.All(ctx, "snapshots of all teams end")
+	total := 0
+	for {
+		old, err := s.store.OldSnapshots(ctx, s.now(), pruneBatch)
+		if err != nil || len(old) == 0 {
+			return total, err
+		}
+		byWorkspace := make(map[string][]Snap)
+		for _, sn := range old {
+			byWorkspace[sn.WorkspaceID] = append(byWorkspace[sn.WorkspaceID], sn)
+		}
+		for _, id := range sortedKeys(byWorkspace) {
+			if err := s.dropSnaps(ctx, id, byWorkspace[id]); err != nil {
+				return total, err
+			}
+			total += len(byWorkspace[id])
+		}
+	}
+}
+
+// dropSnaps removes snapshots of one workspace whose days are over, with the refs of those days.
+func (s *Service) dropSnaps(ctx context.Context, workspaceID string, old []Snap) error {
+	unlock, err := s.keeps.lock.lock(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	if err == nil && folderExists(p.GitDir) {
+		var edits []refEdit
+		for _, sn := range old {
+			e := refDrop(chainRef(sn))
+			if slices.Contains(edits, e) {
+				continue
+			}
+			if needed, err := s.dayNeeded(ctx, sn, old); err != nil {
+				return err
+			} else if !needed {
+				edits = append(edits, e)
+			}
+		}
+		if err := s.dropRefs(ctx, p, edits); err != nil {
+			return err
+		}
+	}
+	ids := make([]string, len(old))
+	for i, sn := range old {
+		ids[i] = sn.ID
+	}
+	s.keeps.mu.Lock()
+	if last := s.keeps.last[workspaceID]; slices.Contains(ids, last.ID) {
+		delete(s.keeps.last, workspaceID)
+	}
+	s.keeps.mu.Unlock()
+	return s.store.DeleteSnapshots(ctx, ids)
+}
+
+// dayNeeded reports whether the ref of a snapshot's day holds others that are to stay: how long they do may have been set anew meanwhile.
+func (s *Service) dayNeeded(ctx context.Context, sn Snap, old []Snap) (bool, error) {
+	kinds := []string{SnapPoll}
+	if sn.Kind != SnapPoll {
+		kinds = slices.DeleteFunc(slices.Clone(snapKinds), func(k string) bool { return k == SnapPoll })
+	}
+	end := time.UnixMilli(sn.At).UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).UnixMilli()
+	for cursor := page.Encode(page.Key{At: end}); cursor != ""; {
+		items, next, err := s.store.Snapshots(ctx, sn.WorkspaceID, kinds, page.Page{Limit: page.MaxLimit, Cursor: cursor})
+		if err != nil {
+			return false, err
+		}
+		for _, it := range items {
+			if dayOf(it.At) != dayOf(sn.At) {
+				return false, nil
+			}
+			if !it.Pinned && !slices.ContainsFunc(old, func(o Snap) bool { return o.ID == it.ID }) {
+				return it.ExpiresAt == 0 || it.ExpiresAt > s.now(), nil
+			}
+		}
+		cursor = next
+	}
+	return false, nil
+}
+
+func (s *Service) dropRefs(ctx context.Context, p Project, edits []refEdit) error {
+	var in strings.Builder
+	for _, e := range edits {
+		in.WriteString(string(e))
+	}
+	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(in.String()), Args: []string{"update-ref", "--stdin"}})
+	return gitFault(err, fault.Unavailable, "repository_unreadable", "Letting go of old snapshots")
+}
+
+// DropSnapshots lets go of all snapshots of a workspace that is purged. Its rows go with the workspace's.
+func (s *Service) DropSnapshots(ctx context.Context, w Workspace) error {
+	unlock, err := s.keeps.lock.lock(ctx, w.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil || !folderExists(p.GitDir) {
+		return err
+	}
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--format=%(refname)", snapRefs(w.ID)}})
+	if err != nil {
+		return gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for snapshots")
+	}
+	var edits []refEdit
+	for _, ref := range strings.Fields(out) {
+		edits = append(edits, refDrop(ref))
+	}
+	s.keeps.mu.Lock()
+	delete(s.keeps.last, w.ID)
+	s.keeps.mu.Unlock()
+	if len(edits) == 0 {
+		return nil
+	}
+	return s.dropRefs(ctx, p, edits)
+}
+
+// packAfter is how many snapshots a repository gets before their objects, which lie in files of their own, are put together.
+const packAfter = 500
+
+// packSnaps puts the objects of snapshots together where there are many: a folder of a hundred thousand files makes git slow.
+func (s *Service) packSnaps(ctx context.Context) {
+	s.keeps.mu.Lock()
+	var dirs []string
+	for dir, n := range s.keeps.loose {
+		if n >= packAfter {
+			dirs = append(dirs, dir)
+			delete(s.keeps.loose, dir)
+		}
+	}
+	s.keeps.mu.Unlock()
+	for _, dir := range dirs {
+		_, err := s.git.Run(ctx, hostgit.Call{GitDir: dir, Args: []string{"maintenance", "run", "--task=loose-objects", "--quiet"}, Timeout: s.cfg.StepTimeout})
+		if err != nil && ctx.Err() == nil && !errors.Is(err, context.Canceled) {
+			s.cfg.Log.WarnContext(ctx, "objects of snapshots could not be put together", "git_dir", dir, "error", err)
+		}
+	}
+}

@@ -1,0 +1,433 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/ignored"
+	"github.com/parawork/parawork/internal/killpoint"
+)
+
+// RestoreRequest says what of a snapshot is brought back, and where.
+type RestoreRequest struct {
+	New              bool     // into a new workspace, not the one the snapshot is of
+	Name             string   // of a new workspace; "" = the old one's, with the snapshot's time
+	Paths            []string // raw bytes: only these files, and those below folders of these names; empty = all
+	DryRun           bool     // only say what would change
+	EvenWhileWorking bool     // although an agent works in it now
+}
+
+// Restored is what a restore did, or would do.
+type Restored struct {
+	Workspace Workspace
+	Kept      Snap     // taken before anything was changed; the zero Snap of a dry run and of a new workspace
+	Changed   []string // raw bytes
+	Conflicts []string // files that somebody changed meanwhile: they were left as they are
+}
+
+// Sandboxed writes files where a workspace's sandbox has a disk of its own.
+type Sandboxed interface {
+	// Elsewhere reports whether the files people work with lie in a sandbox that runs, not on this server.
+	Elsewhere(ctx context.Context, workspaceID string) (bool, error)
+	// Put writes a file there and Remove removes one. Paths are raw bytes.
+	Put(ctx context.Context, workspaceID, path string, r io.Reader) error
+	Remove(ctx context.Context, workspaceID, path string) error
+}
+
+// worker is an optional ability of Sessions.
+type worker interface {
+	// Working reports whether an agent works in the workspace now.
+	Working(ctx context.Context, workspaceID string) (bool, error)
+}
+
+// RestoreSnapshot makes files what they were in a snapshot. The branch stays where it is: what differs shows as changes. Before that
+// everything is kept, so that a restore can be taken back.
+func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn Snap, r RestoreRequest) (Restored, error) {
+	if r.New {
+		if len(r.Paths) > 0 {
+			return Restored{}, fault.New(fault.Invalid, "paths_into_new", "A new workspace gets all files of the snapshot. Leave out the paths, or restore them into the same workspace.").With("field", "paths")
+		}
+		return s.restoreNew(ctx, actor, sn, r)
+	}
+	w, p, release, err := s.begin(ctx, sn.WorkspaceID)
+	if err != nil {
+		return Restored{}, err
+	}
+	defer release()
+	if !s.hasFiles(w) {
+		return Restored{}, fault.New(fault.Conflict, "workspace_not_active", "%s has no files now. Restore the workspace first, or restore the snapshot into a new one.", w.Key())
+	}
+	if !r.DryRun && !r.EvenWhileWorking {
+		_, ss, err := s.rooms()
+		if err != nil {
+			return Restored{}, err
+		}
+		if k, ok := ss.(worker); ok {
+			if busy, err := k.Working(ctx, w.ID); err != nil {
+				return Restored{}, err
+			} else if busy {
+				return Restored{}, fault.New(fault.Conflict, "agent_working", "An agent is working in %s: it would not know that its files are others now. Wait until it has finished, or restore even so.", w.Key())
+			}
+		}
+	}
+	out := Restored{Workspace: w, Changed: []string{}, Conflicts: []string{}}
+	var now Snap
+	if r.DryRun {
+		if now, err = s.Now(ctx, w.ID); err != nil {
+			return Restored{}, err
+		}
+	} else {
+		if now, err = s.Keep(ctx, w.ID, KeepFor{Reason: "restore", ActorID: actor.User.ID}); err != nil {
+			return Restored{}, err
+		}
+		out.Kept = now
+	}
+	c, err := s.Compare(ctx, w.ID, now.tree("", ""), sn.tree("", ""), CompareOptions{})
+	if err != nil {
+		return Restored{}, err
+	}
+	if c.Truncated {
+		return Restored{}, fault.New(fault.TooLarge, "too_many_changes", "More than %d files differ. Restore the snapshot into a new workspace.", MaxCompared)
+	}
+	var files []ChangedFile
+	for _, f := range c.Files {
+		if wanted(f.Path, r.Paths) && f.Mode != "160000" && f.OldMode != "160000" {
+			files = append(files, f)
+		}
+	}
+	if r.DryRun {
+		for _, f := range files {
+			out.Changed = append(out.Changed, f.Path)
+		}
+		return out, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
+	defer cancel()
+	if err := s.apply(ctx, p, w, files, &out); err != nil {
+		return Restored{}, err
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "snapshot.restored",
+		Text: fmt.Sprintf("Restored %s from a snapshot (%s)", plural(len(out.Changed), "file", "files"), snapLabel(sn)), Data: map[string]any{"snapshot": sn.ID, "kept": out.Kept.ID}})
+	if _, err := s.Keep(ctx, w.ID, KeepFor{Kind: SnapPoll}); err != nil { // so that what was restored shows at once
+		s.cfg.Log.WarnContext(ctx, "restored files could not be kept", "workspace_id", w.ID, "error", err)
+	}
+	s.publishWorkspace(ctx, w)
+	return out, nil
+}
+
+// wanted reports whether a path is one of paths or lies below one; all are when none is named.
+func wanted(name string, paths []string) bool {
+	for _, p := range paths {
+		if p = strings.TrimSuffix(p, "/"); name == p || strings.HasPrefix(name, p+"/") {
+			return true
+		}
+	}
+	return len(paths) == 0
+}
+
+// apply makes files what the new side of a comparison has. What goes makes room for what comes: it goes first.
+func (s *Service) apply(ctx context.Context, p Project, w Workspace, files []ChangedFile, out *Restored) error {
+	var to filesOf
+	s.keeps.mu.Lock()
+	box := s.keeps.sandboxed
+	s.keeps.mu.Unlock()
+	if box != nil {
+		away, err := box.Elsewhere(ctx, w.ID)
+		if err != nil {
+			return err
+		}
+		if away {
+			to = farFiles{s, w, box}
+		}
+	}
+	root, err := os.OpenRoot(w.Path)
+	if err != nil {
+		return diskFault(err, "Opening the workspace's folder")
+	}
+	defer root.Close()
+	if to == nil {
+		to = hereFiles{root, s.boxOwner(w.ID)}
+	}
+	for _, gone := range [...]bool{true, false} {
+		for _, f := range files {
+			if gone != (f.Mode == "") {
+				continue
+			}
+			if same, err := s.stillAs(root, f); err != nil {
+				return err
+			} else if !same {
+				out.Conflicts = append(out.Conflicts, f.Path)
+				continue
+			}
+			err := error(nil)
+			if gone {
+				err = to.remove(ctx, f.Path)
+			} else {
+				err = s.CommitBlobs(ctx, p.ID, []CommitFile{{Path: f.Path, OID: f.NewBlob, Size: f.Size}}, func(_ CommitFile, r io.Reader) error { return to.put(ctx, f.Path, f.Mode, r) })
+			}
+			switch {
+			case errors.Is(err, errInTheWay):
+				out.Conflicts = append(out.Conflicts, f.Path)
+			case err != nil:
+				return fmt.Errorf("restoring %q: %w", guest.EncodePath(f.Path), err)
+			default:
+				out.Changed = append(out.Changed, f.Path)
+			}
+			killpoint.Reach(killpoint.SnapshotRestoring)
+		}
+	}
+	return nil
+}
+
+// stillAs reports whether a file on this server is what the old side of a comparison has. A large one is believed.
+func (s *Service) stillAs(root *os.Root, f ChangedFile) (bool, error) {
+	fi, err := root.Lstat(f.Path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return f.OldBlob == "", nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %q: %w", guest.EncodePath(f.Path), err)
+	}
+	var have []byte
+	switch {
+	case fi.IsDir():
+		return f.OldBlob == "", nil // its files are dealt with by themselves
+	case fi.Mode()&fs.ModeSymlink != 0:
+		to, err := root.Readlink(f.Path)
+		if err != nil {
+			return false, nil //nolint:nilerr // it is another already
+		}
+		have = []byte(to)
+	case !fi.Mode().IsRegular() || f.OldBlob == "":
+		return false, nil
+	case fi.Size() > 8*smallFile:
+		return true, nil
+	default:
+		file, err := root.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+		if err != nil {
+			return false, nil //nolint:nilerr // it is another already
+		}
+		defer file.Close()
+		if have, err = io.ReadAll(io.LimitReader(file, 8*smallFile+1)); err != nil {
+			return false, nil //nolint:nilerr // it is another already
+		}
+	}
+	if blobName(f.OldBlob, have) == f.OldBlob {
+		return true, nil
+	}
+	return blobName(f.OldBlob, []byte(strings.ReplaceAll(string(have), "\r\n", "\n"))) == f.OldBlob, nil
+}
+
+// errInTheWay says that something lies where a file is to be, which no snapshot holds.
+var errInTheWay = errors.New("something else lies there")
+
+// filesOf is where files are written.
+type filesOf interface {
+	put(ctx context.Context, path, mode string, r io.Reader) error
+	remove(ctx context.Context, path string) error
+}
+
+// hereFiles are files of a worktree on this server. Nothing is followed out of it.
+type hereFiles struct {
+	root *os.Root
+	uid  int // whose they are; -1 = the server's
+}
+
+func (h hereFiles) own(name string) error {
+	if h.uid < 0 {
+		return nil
+	}
+	return h.root.Lchown(name, h.uid, h.uid)
+}
+
+func (h hereFiles) folders(name string) error {
+	var missing []string
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		fi, err := h.root.Lstat(dir)
+		if err == nil && fi.IsDir() {
+			break
+		}
+		if err == nil {
+			return errInTheWay
+		}
+		missing = append(missing, dir)
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		if err := h.root.Mkdir(missing[i], 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return diskFault(err, "Making a folder")
+		}
+		if err := h.own(missing[i]); err != nil {
+			return diskFault(err, "Making a folder")
+		}
+	}
+	return nil
+}
+
+func (h hereFiles) put(_ context.Context, name, mode string, r io.Reader) error {
+	if badName(name) {
+		return errInTheWay
+	}
+	if err := h.folders(name); err != nil {
+		return err
+	}
+	if !ignored.PlainParents(h.root, name) {
+		return errInTheWay
+	}
+	if fi, err := h.root.Lstat(name); err == nil && fi.IsDir() {
+		if err := h.root.Remove(name); err != nil { // an empty one makes room
+			return errInTheWay
+		}
+	}
+	temp := path.Join(path.Dir(name), ".parawork-"+id.New("tmp"))
+	defer func() { _ = h.root.Remove(temp) }()
+	if mode == "120000" {
+		to, err := io.ReadAll(io.LimitReader(r, 1<<16))
+		if err == nil {
+			err = h.root.Symlink(string(to), temp)
+		}
+		if err != nil {
+			return diskFault(err, "Writing a link")
+		}
+	} else if err := h.write(temp, mode, r); err != nil {
+		return diskFault(err, "Writing a file")
+	}
+	if err := h.own(temp); err != nil {
+		return diskFault(err, "Writing a file")
+	}
+	return diskFault(h.root.Rename(temp, name), "Writing a file")
+}
+
+func (h hereFiles) write(temp, mode string, r io.Reader) error {
+	perm := fs.FileMode(0o644)
+	if mode == "100755" {
+		perm = 0o755
+	}
+	f, err := h.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, perm)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	if err == nil {
+		err = f.Chmod(perm)
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (h hereFiles) remove(_ context.Context, name string) error {
+	if !ignored.PlainParents(h.root, name) {
+		return nil
+	}
+	if err := h.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return diskFault(err, "Removing a file")
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) { // git knows no empty folders
+		if h.root.Remove(dir) != nil {
+			break
+		}
+	}
+	return nil
+}
+
+// farFiles are files in a sandbox with a disk of its own.
+type farFiles struct {
+	s   *Service
+	w   Workspace
+	box Sandboxed
+}
+
+func (f farFiles) put(ctx context.Context, name, mode string, r io.Reader) error {
+	if mode != "120000" {
+		if err := f.box.Put(ctx, f.w.ID, name, r); err != nil {
+			return err
+		}
+		bit := "-x"
+		if mode == "100755" {
+			bit = "+x"
+		}
+		return f.run(ctx, "chmod", bit, "--", "./"+name)
+	}
+	to, err := io.ReadAll(io.LimitReader(r, 1<<16))
+	if err != nil {
+		return err
+	}
+	if dir := path.Dir(name); dir != "." {
+		if err := f.run(ctx, "mkdir", "-p", "--", "./"+dir); err != nil {
+			return err
+		}
+	}
+	return f.run(ctx, "ln", "-sfn", "--", string(to), "./"+name)
+}
+
+func (f farFiles) remove(ctx context.Context, name string) error {
+	if err := f.box.Remove(ctx, f.w.ID, name); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return nil
+}
+
+func (f farFiles) run(ctx context.Context, argv ...string) error {
+	b, err := f.s.openBox(ctx, f.w)
+	if err != nil {
+		return err
+	}
+	return b.command(ctx, argv...)
+}
+
+// restoreNew makes a workspace of its own of a snapshot: as one that was put away with it, and is brought back.
+func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap, r RestoreRequest) (Restored, error) {
+	of, err := s.store.Workspace(ctx, sn.WorkspaceID)
+	if err != nil {
+		return Restored{}, err
+	}
+	p, err := s.usableProject(ctx, of.ProjectID)
+	if err != nil {
+		return Restored{}, err
+	}
+	if r.Name == "" {
+		r.Name = of.Name + " (restored)"
+	}
+	name, err := checkName(r.Name, "workspace")
+	if err != nil {
+		return Restored{}, err
+	}
+	c, err := s.Compare(ctx, of.ID, Tree{Tree: sn.BaseCommit}, sn.tree("", ""), CompareOptions{})
+	if err != nil {
+		return Restored{}, err
+	}
+	out := Restored{Workspace: of, Changed: []string{}, Conflicts: []string{}}
+	for _, f := range c.Files {
+		out.Changed = append(out.Changed, f.Path)
+	}
+	if r.DryRun {
+		return out, nil
+	}
+	now := s.now()
+	w := Workspace{ID: id.New("ws"), TeamID: of.TeamID, ProjectID: of.ProjectID, Name: name, Base: of.Base, BaseCommit: sn.BaseCommit, Executor: of.Executor, Limits: of.Limits,
+		FallbackOK: of.FallbackOK, Private: of.Private, State: Archived, ArchivedAt: now, Steps: []Step{}, CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
+	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
+	w.Snapshot = &Snapshot{Ref: trashTree(w.ID), Commit: sn.Commit, HeadRef: trashHead(w.ID), Head: sn.Head, TakenAt: sn.At}
+	if err := s.updateRefs(ctx, p.GitDir, "snapshot for "+w.ID, refSet(trashTree(w.ID), sn.Commit), refSet(trashHead(w.ID), sn.Head), refSet(baseRef(w.ID), sn.BaseCommit)); err != nil {
+		return Restored{}, gitFault(err, fault.Conflict, "snapshot_gone", "Finding the snapshot")
+	}
+	if w, err = s.reserve(ctx, p, w); err != nil {
+		return Restored{}, err
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
+		Text: fmt.Sprintf("Made from a snapshot of %s; the setup script was not run", of.Key()), Data: map[string]any{"snapshot": sn.ID, "workspace": of.ID}})
+	s.publishWorkspace(ctx, w)
+	w, err = s.Restore(ctx, actor, w.ID)
+	out.Workspace = w
+	return out, err
+}
