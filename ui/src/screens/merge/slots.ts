@@ -20,5 +20,6 @@ export const SLOTS: readonly Slot[] = [
   { id: "standing", place: "first", Card: lazy(() => import("./standing")) },
   { id: "update", place: "before", Card: lazy(() => import("./update")) },
   { id: "merge", place: "beside", Card: lazy(() => import("./merge")) },
+  { id: "report", place: "beside", Card: lazy(() => import("./report")) },
   { id: "push", place: "after", Card: lazy(() => import("./push")) },
 ];
