@@ -17,6 +17,8 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
   // The row at the top, and how far it is scrolled; or the row that was gone to, and where it stands.
   const anchor = useRef<{ path: string; key: string; row: number; dy: number }>(undefined);
   const pinned = useRef(false);
+  // Where this scrolled to itself: who finds it elsewhere knows that somebody else did.
+  const own = useRef(0);
   const base = view.tops[within.from] ?? 0;
   const latest = useRef({ view, base, within });
 
@@ -58,7 +60,10 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
         const wish =
           row >= 0 ? topOf(view, { file, row }) : view.tops[file]! + Math.min(a.row ? layout.height - 1 : 0, 40);
         const top = wish - base + (row >= 0 ? a.dy : 0);
-        if (Math.abs(el.scrollTop - top) > 0.5) el.scrollTop = top;
+        if (Math.abs(el.scrollTop - top) > 0.5) {
+          el.scrollTop = top;
+          own.current = el.scrollTop;
+        }
       }
     }
     look();
@@ -84,10 +89,15 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
       look();
     });
     observer.observe(el);
-    el.addEventListener("scroll", look, { passive: true });
+    const onScroll = () => {
+      // The focus, a search of the browser's or a reading aid may scroll as well.
+      if (Math.abs(el.scrollTop - own.current) > 1) pinned.current = false;
+      look();
+    };
+    el.addEventListener("scroll", onScroll, { passive: true });
     return () => {
       observer.disconnect();
-      el.removeEventListener("scroll", look);
+      el.removeEventListener("scroll", onScroll);
     };
   }, [reading, look]);
 
@@ -129,6 +139,7 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
       pinned.current = true;
       hold(p, top - y);
       el.scrollTop = Math.max(0, top);
+      own.current = el.scrollTop;
       look();
     },
     [hold, look],
@@ -137,7 +148,8 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
   /** The reader moves: nothing is held any more but what is at the top. */
   const moved = useCallback(() => {
     pinned.current = false;
-  }, []);
+    look(); // what is held from now on is what is on screen
+  }, [look]);
 
   return { scroller, body, box, scrollTo, moved };
 }
