@@ -81,7 +81,7 @@ func (h handlers) DiscardParts(ctx context.Context, req api.DiscardPartsRequestO
 	if err != nil {
 		return nil, err
 	}
-	return api.DiscardParts200JSONResponse{SnapshotId: d.SnapshotID, Files: list(d.Files, guest.EncodePath)}, nil
+	return api.DiscardParts200JSONResponse{SnapshotId: d.SnapshotID, After: d.After, Files: list(d.Files, guest.EncodePath)}, nil
 }
 
 func (h handlers) TakeFiles(ctx context.Context, req api.TakeFilesRequestObject) (api.TakeFilesResponseObject, error) {

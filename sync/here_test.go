@@ -69,6 +69,8 @@ func TestWithoutASandbox(t *testing.T) {
 	if _, err := r.service.Write(t.Context(), r.workspaceID, "notes/a.md", strings.NewReader("b\n"), info.Hash); err != nil {
 		t.Error(err)
 	}
+	carefully(t, r.service, r.workspaceID)
+	must(t, r.service.Remove(t.Context(), r.workspaceID, "careful/there"))
 	must(t, r.service.Remove(t.Context(), r.workspaceID, "run.sh"))
 	_, err = r.service.Write(t.Context(), r.workspaceID, "README.md", strings.NewReader("hello\n"), "")
 	must(t, err)

@@ -19,6 +19,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/store"
 	"github.com/parawork/parawork/store/storetest"
+	filesync "github.com/parawork/parawork/sync"
 )
 
 // realHouse has a Manager, a guest and a git worktree.
@@ -184,6 +185,44 @@ func TestARealPlace(t *testing.T) {
 	})
 }
 
+// carefully tries what writes, renames and removes only what somebody saw.
+func carefully(t *testing.T, s *filesync.Service, workspaceID string) {
+	t.Helper()
+	ctx := t.Context()
+	put := func(path, text, ifMatch string, mode uint32) (guest.FileInfo, error) {
+		return s.Put(ctx, workspaceID, path, strings.NewReader(text), ifMatch, mode)
+	}
+	info, err := put("careful/a.sh", "1", "", 0o755)
+	if err != nil || info.Mode&0o100 == 0 {
+		t.Fatalf("%+v %v", info, err)
+	}
+	if _, err := put("careful/a.sh", "2", "", 0); fault.CodeOf(err) != "file_exists" {
+		t.Errorf("a new file in the place of another: %v", err)
+	}
+	if again, err := put("careful/a.sh", "2", info.Hash, 0); err != nil || again.Mode&0o100 == 0 {
+		t.Errorf("%+v %v", again, err)
+	}
+	if err := s.RemoveIf(ctx, workspaceID, "careful/a.sh", info.Hash); !fault.Is(err, fault.Precondition) {
+		t.Errorf("removing what nobody saw: %v", err)
+	}
+	if _, err := put("careful/there", "x", "", 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rename(ctx, workspaceID, "careful/a.sh", "careful/there"); fault.CodeOf(err) != "file_exists" {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	info, err = s.Rename(ctx, workspaceID, "careful/a.sh", "careful/deep/b.sh")
+	if err != nil || info.Path != "careful/deep/b.sh" || info.Mode&0o100 == 0 {
+		t.Fatalf("%+v %v", info, err)
+	}
+	if _, err := s.Stat(ctx, workspaceID, "careful/a.sh"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("the old name: %v", err)
+	}
+	if err := s.RemoveIf(ctx, workspaceID, "careful/deep/b.sh", info.Hash); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFilesOfARealPlace(t *testing.T) {
 	t.Parallel()
 	r := newRealHouse(t)
@@ -214,6 +253,7 @@ func TestFilesOfARealPlace(t *testing.T) {
 	}
 	eventually(t, "the write is followed", func() bool { return find(r.changes().Items, "new/deep/file.txt").Hash == sum("two") })
 
+	carefully(t, r.service, r.workspaceID)
 	odd := guest.EncodePath("\xff name")
 	if _, err := r.service.Write(ctx, r.workspaceID, odd, strings.NewReader("z"), ""); err != nil {
 		t.Fatal(err)

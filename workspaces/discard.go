@@ -18,6 +18,7 @@ import (
 // Discarded says what was discarded, and where it is kept.
 type Discarded struct {
 	SnapshotID string // of all files as they were before
+	After      string // the commit that stands for them afterwards; "" where it could not be kept
 	Files      []string
 }
 
@@ -89,6 +90,9 @@ func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID
 			err = f.With("snapshot_id", snap.ID).With("files", wirePaths(out.Files))
 		}
 		return out, err
+	}
+	if after, err := s.Keep(ctx, w.ID, KeepFor{Kind: SnapPoll}); err == nil {
+		out.After = after.Commit
 	}
 	return out, nil
 }

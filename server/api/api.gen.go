@@ -4335,8 +4335,12 @@ type Delivery struct {
 
 // Discarded defines model for Discarded.
 type Discarded struct {
-	Files      []string `json:"files"`
-	SnapshotId string   `json:"snapshot_id"`
+	// After The state after it. To undo it, discard the files from the snapshot to this: what was written since is not lost
+	After string   `json:"after"`
+	Files []string `json:"files"`
+
+	// SnapshotId All files as they were before
+	SnapshotId string `json:"snapshot_id"`
 }
 
 // Discrepancy defines model for Discrepancy.

@@ -4007,7 +4007,7 @@ export interface paths {
         put?: never;
         /**
          * Discard files, hunks or lines; all files are kept in a snapshot first
-         * @description What was shown as new goes, what was shown as old comes back, in the files and where the same is staged. A part that moved or changed since is a 409, and nothing is discarded. To undo it, restore `files` from the snapshot.
+         * @description What was shown as new goes, what was shown as old comes back, in the files and where the same is staged. A part that moved or changed since is a 409, and nothing is discarded. To undo it, discard `files` with `from` the snapshot and `to` `after`.
          */
         post: operations["discardParts"];
         delete?: never;
@@ -5745,7 +5745,10 @@ export interface components {
             commit: string;
         };
         Discarded: {
+            /** @description The state after it. To undo it, discard the files from the snapshot to this: what was written since is not lost */
+            after: string;
             files: string[];
+            /** @description All files as they were before */
             snapshot_id: string;
         };
         Discrepancy: {

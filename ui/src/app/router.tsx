@@ -185,6 +185,13 @@ const workspaceRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/workspace"), "WorkspaceScreen"),
 });
 
+const editRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/w/$key/edit",
+  validateSearch: (s: Record<string, unknown>): { path?: string } => ({ path: text(s.path) }),
+  component: lazyRouteComponent(() => import("@/screens/editor"), "EditorScreen"),
+});
+
 const runsRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/runs",
@@ -314,6 +321,7 @@ const routeTree = rootRoute.addChildren([
     inboxRoute,
     workspacesRoute,
     workspaceRoute,
+    editRoute,
     runsRoute,
     runRoute,
     projectsRoute,

@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import type { Workspace } from "@/api/client";
 import type { ChangedFile, Comparison, HunkPlace, LineRange, SideName } from "@/diff/types";
+import { useParts } from "./parts/use-parts";
 import { useComments } from "./review/use-comments";
 
 /**
@@ -61,4 +62,4 @@ export interface ChangesExtension {
 }
 
 /** Hooks of those who add to the page, called on every render in this order: the list never changes while the app runs. */
-export const extensions: readonly ((context: ChangesContext) => ChangesExtension)[] = [useComments];
+export const extensions: readonly ((context: ChangesContext) => ChangesExtension)[] = [useComments, useParts];

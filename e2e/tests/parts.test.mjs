@@ -1,0 +1,162 @@
+// Taking part of it: hunks staged, committed and discarded as they were shown, a file edited while somebody else writes it, files of
+// another workspace.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
+import { House, password, until } from "../lib/house.mjs";
+
+let house;
+let browser;
+let page;
+let ws;
+let other;
+
+const lines = (changed = {}) => Array.from({ length: 40 }, (_, i) => changed[i + 1] ?? `line ${i + 1}`).join("\n") + "\n";
+
+async function put(w, path, text) {
+  const r = await fetch(`${house.url}/api/v1/workspaces/${w.id}/files?path=${encodeURIComponent(path)}`, {
+    method: "PUT",
+    headers: { Authorization: `Bearer ${house.token}`, "Content-Type": "application/octet-stream" },
+    body: text,
+  });
+  assert.equal(r.status, 200, await r.text());
+}
+
+async function get(w, path) {
+  const r = await house.raw("GET", `/workspaces/${w.id}/files?path=${encodeURIComponent(path)}`);
+  return r.status === 404 ? undefined : r.text();
+}
+
+async function sh(w, command) {
+  const r = await house.api("POST", `/workspaces/${w.id}/exec`, { command });
+  assert.equal(r.exit_code, 0, r.stderr);
+  return r.stdout;
+}
+
+/** Waits until a change is in the set of changes, and so in a snapshot. */
+const seen = (w, path, additions) =>
+  until(`${path} is seen`, async () => {
+    await house.api("POST", `/workspaces/${w.id}/sync`);
+    const set = await house.api("GET", `/workspaces/${w.id}/changes`);
+    return set.items.some((c) => c.path === path && (additions === undefined || c.additions === additions));
+  });
+
+before(async () => {
+  if (!haveChromium) return;
+  house = await House.start();
+  await house.setUp();
+  ws = await house.workspace("Parts");
+  other = await house.newWorkspace(ws.project_id, "The other");
+  await put(ws, "notes.txt", lines());
+  await sh(ws, "git add notes.txt && git -c user.name=A -c user.email=a@example.com commit -qm notes");
+  await put(ws, "notes.txt", lines({ 3: "three", 20: "twenty", 37: "thirty-seven" }));
+  await seen(ws, "notes.txt");
+  await put(other, "taken.txt", "from there\n");
+  await put(other, "notes.txt", "theirs\n");
+  await seen(other, "taken.txt");
+  browser = await launch();
+  page = await newPage(browser);
+  await signIn(page, house, password);
+});
+after(async () => {
+  await browser?.close();
+  await house?.stop();
+});
+
+const part = { skip: !haveChromium && "no Chromium" };
+
+test("a hunk is staged, committed and discarded, and comes back", part, async () => {
+  await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes&from=head`);
+  await page.getByRole("button", { name: "Stage the hunk at line 17 of notes.txt" }).click();
+  await page.getByText("Staged the hunk", { exact: true }).waitFor();
+  assert.match(await sh(ws, "git diff --cached"), /\+twenty/);
+  assert.doesNotMatch(await sh(ws, "git diff --cached"), /\+three/);
+  await page.getByRole("button", { name: "1 staged file" }).click();
+  const dialog = page.getByRole("dialog", { name: "Staged" });
+  await dialog.getByRole("button", { name: "notes.txt", exact: true }).click();
+  await dialog.getByText("+ twenty").waitFor();
+  assert.deepEqual(await axe(page), []);
+  await shot(page, "parts-staged");
+  await dialog.getByLabel("Commit message").fill("Twenty");
+  await dialog.getByRole("button", { name: "Commit 1 staged file" }).click();
+  await page.getByText(/^Committed/).first().waitFor();
+  assert.equal((await sh(ws, "git diff --stat HEAD -- notes.txt")).includes("2 insertions"), true);
+
+  await page.getByRole("button", { name: "Discard the hunk at line 1 of notes.txt" }).click();
+  await page.getByText("Discarded the hunk", { exact: true }).waitFor();
+  assert.equal(await get(ws, "notes.txt"), lines({ 20: "twenty", 37: "thirty-seven" }));
+  await page.getByRole("button", { name: "Undo" }).click();
+  await until("it is back", async () => (await get(ws, "notes.txt")) === lines({ 3: "three", 20: "twenty", 37: "thirty-seven" }));
+  assert.deepEqual(page.problems, []);
+});
+
+test("a hunk that changed since it was shown is refused, with a way on", part, async () => {
+  await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes&from=head`);
+  const discard = page.getByRole("button", { name: "Discard the hunk at line 34 of notes.txt" });
+  await discard.waitFor();
+  const state = lines({ 3: "three", 20: "twenty", 37: "another thirty-seven" });
+  await page.getByRole("region", { name: "Diff" }).press("ArrowDown"); // a reader reads: the lines stay as they are
+  await put(ws, "notes.txt", state);
+  await discard.click();
+  await page.getByText("Nothing was discarded", { exact: true }).waitFor();
+  assert.equal(await get(ws, "notes.txt"), state);
+  assert.deepEqual(page.problems, []);
+});
+
+test("a file is edited while somebody else writes it", part, async () => {
+  await page.goto(`${house.url}/${house.team}/w/${ws.key}/edit?path=story.txt`);
+  await page.getByText("New file").first().waitFor();
+  const text = page.getByRole("textbox", { name: "Text of story.txt" });
+  await text.fill("one\ntwo\nthree\nfour\nfive");
+  await page.keyboard.press("Control+s");
+  await until("it is written", async () => (await get(ws, "story.txt")) === "one\ntwo\nthree\nfour\nfive");
+  await page.getByText("Saved", { exact: true }).waitFor();
+
+  // Mine and the agent's in other lines: put together. Text that was not saved outlives a reload.
+  await text.fill("one\ntwo\nthree\nfour\nFIVE");
+  await page.getByText("Not saved").waitFor();
+  await put(ws, "story.txt", "ONE\ntwo\nthree\nfour\nfive");
+  page.once("dialog", (d) => void d.accept());
+  await page.reload();
+  await page.getByText("written since you opened it").first().waitFor();
+  assert.equal(await get(ws, "story.txt"), "ONE\ntwo\nthree\nfour\nfive");
+  assert.deepEqual(await axe(page), []);
+  await page.getByRole("button", { name: "Put both together" }).click();
+  await page.getByRole("button", { name: "Save" }).click();
+  await until("both are in it", async () => (await get(ws, "story.txt")) === "ONE\ntwo\nthree\nfour\nFIVE");
+
+  // In the same line: both are shown, and somebody chooses.
+  await text.fill("ONE\ntwo\nmine\nfour\nFIVE");
+  await put(ws, "story.txt", "ONE\ntwo\ntheirs\nfour\nFIVE");
+  await page.keyboard.press("Control+s");
+  await page.getByText("1 place").first().waitFor();
+  await shot(page, "editor-conflict");
+  await page.getByRole("radio", { name: "Yours" }).check();
+  await page.getByRole("button", { name: "Put both together" }).click();
+  await page.getByRole("button", { name: "Save" }).click();
+  await until("mine is in it", async () => (await get(ws, "story.txt")) === "ONE\ntwo\nmine\nfour\nFIVE");
+
+  await page.getByRole("button", { name: "Rename" }).click();
+  await page.getByLabel("Path of the file").fill("tales/story.txt");
+  await page.getByRole("button", { name: "Rename" }).last().click();
+  await until("it has another name", async () => (await get(ws, "tales/story.txt")) !== undefined && (await get(ws, "story.txt")) === undefined);
+  assert.deepEqual(page.problems, []);
+});
+
+test("files of another workspace are taken, with a preview", part, async () => {
+  await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes`);
+  await page.getByRole("button", { name: "Take files" }).click();
+  const dialog = page.getByRole("dialog", { name: "Take files of another workspace" });
+  await dialog.getByLabel("From").selectOption(other.id);
+  await dialog.getByLabel("taken.txt").check();
+  await dialog.getByLabel("notes.txt").check();
+  await dialog.getByRole("button", { name: "Preview 2 files" }).click();
+  await dialog.getByText("differs here, too").waitFor();
+  assert.deepEqual(await axe(page), []);
+  await dialog.getByRole("button", { name: "Take 2 files" }).click();
+  await page.getByText("Took 2 files", { exact: true }).waitFor();
+  assert.equal(await get(ws, "taken.txt"), "from there\n");
+  assert.equal(await get(ws, `notes.${other.key}.txt`), "theirs\n");
+  assert.match(await get(ws, "notes.txt"), /line 1\n/);
+  assert.deepEqual(page.problems, []);
+});

@@ -1,0 +1,167 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Schemas } from "@/api/client";
+import { keys } from "@/api/queries";
+import { plural, short, visible } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Dialog, DialogBody, DialogFoot } from "@/kit/dialog";
+import { inputClass } from "@/kit/field";
+import { Busy, Failure, FormError } from "@/kit/states";
+import { toast } from "@/state/toasts";
+import type { Acting, Part } from "./act";
+import { indexKey } from "./use-parts";
+
+/** What is staged: looked at hunk by hunk, taken out again, committed. */
+export default function StagedDialog({ acting, onClose }: { acting: Acting; onClose: () => void }) {
+  const id = acting.workspace.id;
+  const client = useQueryClient();
+  const [message, setMessage] = useState("");
+  const index = useQuery({
+    queryKey: [...indexKey(id), "dialog"],
+    queryFn: () => data(api.GET("/workspaces/{id}/index", { params: { path: { id } } })),
+  });
+  const staged = (index.data?.items ?? []).filter((f) => f.staged !== "");
+  const commit = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/workspaces/{id}/commit", {
+          params: { path: { id } },
+          body: { message: message.trim(), staged: true },
+        }),
+      ),
+    onSuccess: (c) => {
+      toast({ kind: "good", title: `Committed ${short(c.commit)}`, text: c.subject });
+      acting.done();
+      void client.invalidateQueries({ queryKey: keys.commits(id) });
+      onClose();
+    },
+  });
+  const ready = message.trim() !== "" && staged.length > 0;
+  return (
+    <Dialog open wide onClose={onClose} title="Staged" about="What the next commit of what is staged holds.">
+      <DialogBody>
+        {index.isPending ? (
+          <Busy>Looking at what is staged…</Busy>
+        ) : index.isError ? (
+          <Failure what="What is staged could not be read." error={index.error} retry={() => void index.refetch()} />
+        ) : staged.length === 0 ? (
+          <p className="text-fg2">Nothing is staged.</p>
+        ) : (
+          <ul className="flex flex-col gap-3">
+            {staged.map((f) => (
+              <StagedFile
+                key={f.path}
+                id={id}
+                file={f}
+                done={() => {
+                  acting.done();
+                  void index.refetch();
+                }}
+              />
+            ))}
+          </ul>
+        )}
+        <FormError error={commit.error} />
+      </DialogBody>
+      <DialogFoot>
+        <textarea
+          aria-label="Commit message"
+          placeholder="Commit message"
+          rows={1}
+          value={message}
+          onChange={(e) => setMessage(e.target.value)}
+          className={`${inputClass} h-auto min-w-0 flex-1 resize-y py-1.5`}
+        />
+        <Button
+          look="primary"
+          disabled={!ready}
+          busy={commit.isPending && "Committing"}
+          onClick={() => commit.mutate()}
+        >
+          Commit {plural(staged.length, "staged file")}
+        </Button>
+      </DialogFoot>
+    </Dialog>
+  );
+}
+
+function StagedFile({ id, file: f, done }: { id: string; file: Schemas["IndexFile"]; done: () => void }) {
+  const [open, setOpen] = useState(false);
+  const hunks = useQuery({
+    queryKey: [...indexKey(id), "hunks", f.path],
+    queryFn: () =>
+      data(
+        api.GET("/workspaces/{id}/parts", {
+          params: { path: { id }, query: { path: f.path, from: "head", to: "index" } },
+        }),
+      ),
+    enabled: open,
+  });
+  const unstage = useMutation({
+    mutationFn: (part: Part) =>
+      data(
+        api.POST("/workspaces/{id}/stage", {
+          params: { path: { id } },
+          body: { parts: [part], unstage: true },
+        }),
+      ),
+    onSettled: () => {
+      done();
+      if (open) void hunks.refetch();
+    },
+  });
+  const name = visible(f.path);
+  return (
+    <li className="rounded-md border border-hairline">
+      <div className="flex items-center gap-2 px-2 py-1">
+        <button
+          type="button"
+          aria-expanded={open}
+          onClick={() => setOpen(!open)}
+          className="min-h-6 min-w-0 flex-1 truncate text-left font-mono text-[12px]"
+          title={name}
+        >
+          {name}
+        </button>
+        <span className="text-meta text-fg3">
+          {f.staged.replace("_", " ")}
+          {f.unstaged && ", more not staged"}
+        </span>
+        <Button
+          look="quiet"
+          aria-label={`Unstage ${name}`}
+          busy={unstage.isPending && "Unstaging"}
+          onClick={() => unstage.mutate({ path: f.path })}
+        >
+          Unstage
+        </Button>
+      </div>
+      <FormError error={unstage.error} />
+      {open && hunks.isError && (
+        <Failure what="It could not be read." error={hunks.error} retry={() => void hunks.refetch()} />
+      )}
+      {open && hunks.data?.whole_only && <p className="px-2 pb-2 text-meta text-fg3">It is staged as a whole.</p>}
+      {open &&
+        hunks.data?.hunks.map(({ removed, added, ...h }) => (
+          <div key={h.hash} className="border-t border-hairline">
+            <div className="flex items-center gap-2 px-2 text-meta text-fg3">
+              <span className="flex-1">line {Math.max(h.new_start, 1)}</span>
+              <Button
+                look="quiet"
+                aria-label={`Unstage hunk at line ${Math.max(h.new_start, 1)} of ${name}`}
+                disabled={unstage.isPending}
+                onClick={() => unstage.mutate({ path: f.path, hunks: [h] })}
+              >
+                Unstage hunk
+              </Button>
+            </div>
+            {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
+            <pre tabIndex={0} className="max-h-48 overflow-auto px-2 pb-2 font-mono text-[12px]">
+              {removed.map((l) => `- ${visible(l)}\n`).join("")}
+              {added.map((l) => `+ ${visible(l)}\n`).join("")}
+            </pre>
+          </div>
+        ))}
+    </li>
+  );
+}

@@ -1,0 +1,85 @@
+import { useMemo, useState } from "react";
+import { plural } from "@/format/text";
+import { Button } from "@/kit/button";
+import { isConflict, merge3, mergedText, type Pick } from "./merge";
+
+/** Both sides of a file that somebody else wrote meanwhile, and what becomes of them. */
+export function Conflict({
+  base,
+  mine,
+  theirs,
+  gone,
+  onTake,
+}: {
+  base: string;
+  mine: string;
+  theirs: string;
+  /** It was removed meanwhile. */
+  gone: boolean;
+  /** The text to go on with. */
+  onTake: (text: string) => void;
+}) {
+  const chunks = useMemo(() => merge3(base, mine, theirs), [base, mine, theirs]);
+  const conflicts = useMemo(() => chunks.filter(isConflict), [chunks]);
+  const [picks, setPicks] = useState<Pick[]>(() => conflicts.map(() => "both"));
+  return (
+    <section
+      aria-label="Written meanwhile"
+      className="max-h-[60vh] overflow-y-auto border-b border-hairline bg-bg1 p-3"
+    >
+      <p role="alert">
+        <span aria-hidden className="text-needs">
+          ◆{" "}
+        </span>
+        {gone
+          ? "The file was removed since you opened it. Nothing was written."
+          : conflicts.length === 0
+            ? "The file was written since you opened it, in other lines than yours. Nothing was written over."
+            : `The file was written since you opened it: ${plural(conflicts.length, "place")} differ in both. Nothing was written over.`}
+      </p>
+      {!gone &&
+        conflicts.map((c, i) => (
+          <fieldset key={i} className="mt-3 rounded-md border border-hairline p-2">
+            <legend className="px-1 text-meta">
+              Place {i + 1} of {conflicts.length}
+            </legend>
+            <div className="grid gap-2 md:grid-cols-2">
+              <Side title="Yours" lines={c.mine} />
+              <Side title="In the file now" lines={c.theirs} />
+            </div>
+            <div className="mt-2 flex flex-wrap gap-3">
+              {(["mine", "theirs", "both"] as const).map((p) => (
+                <label key={p} className="flex min-h-6 items-center gap-1.5">
+                  <input
+                    type="radio"
+                    name={`place-${i}`}
+                    checked={picks[i] === p}
+                    onChange={() => setPicks((old) => old.map((was, k) => (k === i ? p : was)))}
+                  />
+                  {p === "mine" ? "Yours" : p === "theirs" ? "The file's" : "Both, one after the other"}
+                </label>
+              ))}
+            </div>
+          </fieldset>
+        ))}
+      <div className="mt-3 flex flex-wrap gap-2">
+        <Button look="primary" onClick={() => onTake(gone ? mine : mergedText(chunks, picks))}>
+          {gone ? "Make it anew with your text" : "Put both together"}
+        </Button>
+        {!gone && <Button onClick={() => onTake(theirs)}>Take the file's text</Button>}
+      </div>
+    </section>
+  );
+}
+
+function Side({ title, lines }: { title: string; lines: string[] }) {
+  return (
+    <div className="min-w-0">
+      <p className="text-meta text-fg3">{title}</p>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
+      <pre tabIndex={0} className="max-h-40 overflow-auto rounded-sm bg-bg2 p-2 font-mono text-[12px]">
+        {lines.join("\n") || " "}
+      </pre>
+    </div>
+  );
+}
