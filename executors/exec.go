@@ -152,6 +152,37 @@ func (c *Commands) Command(ctx context.Context, commandID string) (Command, erro
 	return c.cfg.Store.Command(ctx, commandID)
 }
 
+// Wait returns a command once it has ended; ctx's end, or this server's, ends the waiting and nothing else.
+func (c *Commands) Wait(ctx context.Context, commandID string) (Command, error) {
+	for {
+		c.mu.Lock()
+		r := c.live[commandID]
+		c.mu.Unlock()
+		if r == nil {
+			cmd, err := c.cfg.Store.Command(ctx, commandID)
+			if err != nil || cmd.State.Ended() {
+				return cmd, err
+			}
+		}
+		var done chan struct{}
+		if r != nil {
+			done = r.done
+		}
+		select {
+		case <-done:
+			return r.snapshot(), nil
+		case <-ctx.Done():
+			return Command{}, context.Cause(ctx)
+		case <-c.life.Done():
+			return Command{}, errStopping()
+		case <-c.cfg.After(waitAgain): // its place could not be reached yet when this server started: the sweep takes it up
+		}
+	}
+}
+
+// waitAgain is how often Wait looks whether somebody follows the command by now.
+const waitAgain = 2 * time.Second
+
 // Cancel ends a command and answers when it has ended: TERM to all of it, a grace, KILL. A command that has ended already
 // stays as it ended; one whose place is away is ended once that is back, which the answer says.
 func (c *Commands) Cancel(ctx context.Context, commandID string) (Command, error) {

@@ -32,6 +32,7 @@ type parts struct {
 	machine   func(executors.Kind) (machines.Machine, bool)
 	grace     func(workspaceID string) *api.Grace
 	reviews   map[string]reviews.Summary
+	merging   merging
 }
 
 func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
@@ -67,6 +68,9 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 	}
 	if p.reviews, err = h.cfg.Reviews.Summaries(ctx, teamID, callOf(ctx).actor.User.ID); err != nil {
 		return p, fmt.Errorf("summing up reviews: %w", err)
+	}
+	if p.merging, err = h.mergingOf(ctx, teamID, p.projects); err != nil {
+		return p, err
 	}
 	return p, nil
 }
@@ -119,6 +123,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 		out.TokensCostNano, out.TokensUnknown = costOf(sum), &sum.Unknown
 	}
 	out.Grace = p.grace(w.ID)
+	out.Overlaps, out.Checks, out.Queue = p.merging.of(w.ID)
 	out.Private = w.Private
 	out.Review = new(reviewSummaryOf(p.reviews[w.ID], p.names))
 	out.Owner = api.WorkspaceOwner{Id: w.CreatedBy, Name: p.names[w.CreatedBy]}

@@ -30,6 +30,7 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/disk"
+	"github.com/parawork/parawork/checks"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/executors/fake"
@@ -41,6 +42,7 @@ import (
 	"github.com/parawork/parawork/mail"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/radar"
 	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/runner/wire"
 	"github.com/parawork/parawork/runs"
@@ -169,6 +171,8 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	h.cfg.Report = reports(h, &h.cfg)
 	h.cfg.Forge = forging(h.db, ws, sec, h.rooms)
 	h.cfg.Disk = disk.New(disk.Config{Work: ws, Events: h.bus})
+	h.cfg.Checks = checks.New(checks.Config{Store: store.NewChecks(h.db), Workspaces: ws, Commands: h.cfg.Commands, Accounts: h.rooms, Events: h.bus})
+	h.cfg.Radar = radar.New(radar.Config{Store: store.NewOverlaps(h.db), Workspaces: ws, Events: h.bus})
 	h.cfg.SSO = sso.New(sso.Config{Store: store.NewSSO(h.db), Accounts: h.rooms, Audit: log})
 	h.cfg.Tokens = tokens.New(tokens.Config{Store: store.NewTokens(h.db), Events: h.bus})
 	h.cfg.Gateway = gateway.New(gateway.Config{Store: store.NewGateway(h.db), Meter: h.cfg.Tokens, Client: http.DefaultClient, Key: make([]byte, 32),
@@ -202,7 +206,7 @@ func (h *house) serve() {
 	rooms, stopRooms := context.WithCancel(context.Background())
 	h.stop, h.ended = stop, make(chan struct{})
 	var all sync.WaitGroup
-	for _, run := range []func(context.Context) error{h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Images.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
+	for _, run := range []func(context.Context) error{h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Radar.Run, h.cfg.Images.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
 		all.Go(func() {
 			if err := run(rooms); err != nil {
 				h.t.Errorf("a room failed: %v", err)
@@ -320,6 +324,10 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	if err := store.NewImages(h.db).InsertImageBuild(ctx, img); err != nil {
 		t.Fatal(err)
 	}
+	check := checks.Run{ID: id.New("cru"), TeamID: ws.TeamID, WorkspaceID: ws.ID, ProjectID: ws.ProjectID, BatchID: "b", CheckID: "c", State: checks.RunPassed, CreatedAt: 1, EndedAt: 2}
+	if err := store.NewChecks(h.db).InsertCheckRuns(ctx, []checks.Run{check}); err != nil {
+		t.Fatal(err)
+	}
 	if err := store.NewExecutors(h.db).InsertCommand(ctx, cmd); err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +363,7 @@ func (h *house) furnish(t testing.TB, team accounts.Team, userID string) map[str
 	if err := store.NewMachines(h.db).InsertRunner(ctx, machine); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
+	return map[string]string{"runner": machine.ID, "runner token": token.ID, "team": team.Slug, "project": prj.ID, "workspace": ws.ID, "session": ses.ID, "command": cmd.ID, "prompt": prm.ID, "run": run.ID, "webhook": hook.ID, "image": img.ID, "check run": check.ID, "conflict": conflict.ID, "snapshot": snap.ID, "link": link.ID, "invite": inv.ID, "review": rev.ID, "comment": rcm.ID}
 }
 
 // answer is what the guard says.
@@ -409,10 +417,12 @@ func kindOf(op string) string {
 		return "invite"
 	case "revokeRunnerToken":
 		return "runner token"
-	case "getProject", "updateProject", "deleteProject", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "listImageBuilds", "buildImage":
+	case "getProject", "updateProject", "deleteProject", "listMergeQueue", "listOverlaps", "listBranches", "suggestBranch", "getProjectForge", "listGitWork", "cancelGitWork", "getProjectImage", "listImageBuilds", "buildImage":
 		return "project"
 	case "getImageBuild", "cancelImageBuild", "getImageBuildLog":
 		return "image"
+	case "cancelCheckRun", "getCheckOutput":
+		return "check run"
 	case "getRun", "keepRun":
 		return "run"
 	case "updatePrompt", "deletePrompt":

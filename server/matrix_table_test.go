@@ -239,6 +239,15 @@ discardParts            member    write
 takeFiles               member    write
 renameFile              member    write
 mergeWorkspace          member    write
+getChecks               viewer    read
+runChecks               member    write
+cancelCheckRun          member    write
+getCheckOutput          viewer    read
+getQueued               viewer    read
+enqueueMerge            member    write
+dequeueMerge            member    write
+listMergeQueue          viewer    read
+listOverlaps            viewer    read
 deliverWorkspace        member    write
 listViewed              viewer    read
 setViewed               viewer    write

@@ -56,7 +56,11 @@ func projectOf(p workspaces.Project, lines map[string]workspaces.ProjectLine) ap
 	if copied == nil {
 		copied = []string{}
 	}
-	return api.Project{Id: p.ID, Name: p.Name, Source: src, DefaultBranch: p.DefaultBranch, State: api.ProjectState(p.State), StateReason: p.StateReason,
+	keep := p.KeepIgnored
+	if keep == nil {
+		keep = []string{}
+	}
+	return api.Project{Checks: list(p.Checks, checkOf), Merging: mergingOf(p.Merging), KeepIgnored: keep, Id: p.ID, Name: p.Name, Source: src, DefaultBranch: p.DefaultBranch, State: api.ProjectState(p.State), StateReason: p.StateReason,
 		Progress: p.Progress, SetupScript: p.SetupScript, CopyIgnored: copied, FetchedAt: ptr(p.FetchedAt), CreatedAt: p.CreatedAt,
 		Workspaces: lines[p.ID].Active, Limits: resourceLimits(p.Limits), Executor: &p.Executor, Caches: new(!p.NoCaches)}
 }
@@ -126,7 +130,7 @@ func (h handlers) UpdateProject(ctx context.Context, req api.UpdateProjectReques
 		}
 	}
 	patch := workspaces.ProjectPatch{Name: b.Name, DefaultBranch: b.DefaultBranch, SetupScript: b.SetupScript, CopyIgnored: b.CopyIgnored,
-		Executor: b.Executor}
+		Executor: b.Executor, KeepIgnored: b.KeepIgnored, Checks: checksIn(b.Checks), Merging: mergingIn(callOf(ctx).project, b.Merging)}
 	if b.Limits != nil {
 		l := limitsOf(b.Limits)
 		patch.Limits = &l

@@ -27,6 +27,7 @@ import (
 	"github.com/parawork/parawork/billing/tokens"
 	"github.com/parawork/parawork/billing/usage"
 	"github.com/parawork/parawork/disk"
+	"github.com/parawork/parawork/checks"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/forge"
@@ -38,6 +39,7 @@ import (
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
 	"github.com/parawork/parawork/preview"
+	"github.com/parawork/parawork/radar"
 	"github.com/parawork/parawork/report"
 	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/runs"
@@ -84,6 +86,8 @@ type Config struct {
 	Forge      *forge.Service
 	Disk       *disk.Service
 	Images     *images.Service
+	Checks     *checks.Service
+	Radar      *radar.Service
 	Network    *network.Service
 	Events     *events.Bus
 	Answers    Answers
@@ -119,6 +123,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Reviews == nil {
 		return errors.New("server: Reviews is needed")
+	}
+	if c.Checks == nil || c.Radar == nil {
+		return errors.New("server: Checks and Radar are needed")
 	}
 	if c.Tokens == nil || c.Gateway == nil {
 		return errors.New("server: Tokens and Gateway are needed")

@@ -22,28 +22,29 @@ var _ workspaces.Store = (*Workspaces)(nil)
 func NewWorkspaces(db *DB) *Workspaces { return &Workspaces{db: db} }
 
 const projectColumns = `id, team_id, name, source_kind, source, git_dir, default_branch, state, state_reason, setup_script,
-	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network, runner_id`
+	copy_ignored, fetched_at, created_by, created_at, executor, no_caches, limits, network, runner_id, checks, merging, keep_ignored`
 
 func scanProject(r interface{ Scan(...any) error }) (workspaces.Project, error) {
 	var p workspaces.Project
-	var patterns, limits, network string
+	var patterns, limits, network, checks, merging, keep string
 	err := r.Scan(&p.ID, &p.TeamID, &p.Name, &p.SourceKind, &p.Source, &p.GitDir, &p.DefaultBranch, &p.State, &p.StateReason,
-		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt, &p.Executor, &p.NoCaches, &limits, &network, &p.RunnerID)
+		&p.SetupScript, &patterns, &p.FetchedAt, &p.CreatedBy, &p.CreatedAt, &p.Executor, &p.NoCaches, &limits, &network, &p.RunnerID, &checks, &merging, &keep)
 	if err == nil {
-		err = errors.Join(fromJSON(patterns, &p.CopyIgnored), fromJSON(limits, &p.Limits), fromJSON(network, &p.Network))
+		err = errors.Join(fromJSON(patterns, &p.CopyIgnored), fromJSON(limits, &p.Limits), fromJSON(network, &p.Network),
+			fromJSON(checks, &p.Checks), fromJSON(merging, &p.Merging), fromJSON(keep, &p.KeepIgnored))
 	}
 	return p, err
 }
 
 // InsertProject stores a new project.
 func (s *Workspaces) InsertProject(ctx context.Context, p workspaces.Project) error {
-	patterns, limits, network, err := projectJSON(p)
+	j, err := projectJSON(p)
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
+	_, err = s.db.Exec(ctx, `INSERT INTO projects (`+projectColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)`,
 		p.ID, p.TeamID, p.Name, p.SourceKind, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript,
-		patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, limits, network, p.RunnerID)
+		j.patterns, p.FetchedAt, p.CreatedBy, p.CreatedAt, p.Executor, p.NoCaches, j.limits, j.network, p.RunnerID, j.checks, j.merging, j.keep)
 	if err != nil {
 		return fmt.Errorf("inserting project: %w", err)
 	}
@@ -103,24 +104,31 @@ func (s *Workspaces) EditProject(ctx context.Context, id string, fn func(*worksp
 		if err := fn(&p); err != nil {
 			return err
 		}
-		patterns, limits, network, err := projectJSON(p)
+		j, err := projectJSON(p)
 		if err != nil {
 			return err
 		}
 		_, err = s.db.Exec(ctx, `UPDATE projects SET name = ?, source = ?, git_dir = ?, default_branch = ?, state = ?, state_reason = ?,
-			setup_script = ?, copy_ignored = ?, fetched_at = ?, executor = ?, no_caches = ?, limits = ?, network = ? WHERE id = ? AND {team}`,
-			p.Name, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript, patterns, p.FetchedAt,
-			p.Executor, p.NoCaches, limits, network, id)
+			setup_script = ?, copy_ignored = ?, fetched_at = ?, executor = ?, no_caches = ?, limits = ?, network = ?, checks = ?, merging = ?, keep_ignored = ? WHERE id = ? AND {team}`,
+			p.Name, p.Source, p.GitDir, p.DefaultBranch, string(p.State), p.StateReason, p.SetupScript, j.patterns, p.FetchedAt,
+			p.Executor, p.NoCaches, j.limits, j.network, j.checks, j.merging, j.keep, id)
 		return err
 	})
 	return p, err
 }
 
-func projectJSON(p workspaces.Project) (patterns, limits, network string, err error) {
-	patterns, err1 := toJSON(p.CopyIgnored)
-	limits, err2 := toJSON(p.Limits)
-	network, err3 := toJSON(p.Network)
-	return patterns, limits, network, errors.Join(err1, err2, err3)
+// projectTexts are the columns of a project that hold JSON.
+type projectTexts struct{ patterns, limits, network, checks, merging, keep string }
+
+func projectJSON(p workspaces.Project) (t projectTexts, err error) {
+	var errs [6]error
+	t.patterns, errs[0] = toJSON(p.CopyIgnored)
+	t.limits, errs[1] = toJSON(p.Limits)
+	t.network, errs[2] = toJSON(p.Network)
+	t.checks, errs[3] = toJSON(p.Checks)
+	t.merging, errs[4] = toJSON(p.Merging)
+	t.keep, errs[5] = toJSON(p.KeepIgnored)
+	return t, errors.Join(errs[:]...)
 }
 
 // DeleteProject marks a project deleted that has no workspaces left.

@@ -6,6 +6,7 @@ import "context"
 type ProjectLine struct {
 	Name   string
 	Active int // workspaces neither archived nor deleted
+	Checks []Check
 }
 
 // ProjectLines returns a line for every project of a team by its id, deleted ones included: workspaces in the trash still name

@@ -163,6 +163,23 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch Pro
 			return Project{}, err
 		}
 	}
+	if patch.KeepIgnored != nil {
+		if err := checkPatterns(*patch.KeepIgnored); err != nil {
+			return Project{}, err
+		}
+	}
+	if patch.Checks != nil {
+		list, err := checkChecks(*patch.Checks)
+		if err != nil {
+			return Project{}, err
+		}
+		patch.Checks = &list
+	}
+	if patch.Merging != nil {
+		if err := checkMerging(*patch.Merging); err != nil {
+			return Project{}, err
+		}
+	}
 	if patch.Executor != nil && *patch.Executor != p.Executor {
 		if c := s.chooser(); c != nil {
 			if err := c.CheckWish(ctx, p.TeamID, executors.Kind(*patch.Executor)); err != nil {
@@ -178,6 +195,15 @@ func (s *Service) UpdateProject(ctx context.Context, projectID string, patch Pro
 	p, err = s.store.EditProject(ctx, projectID, func(p *Project) error {
 		if patch.Limits != nil {
 			p.Limits = *patch.Limits
+		}
+		if patch.Checks != nil {
+			p.Checks = *patch.Checks
+		}
+		if patch.Merging != nil {
+			p.Merging = *patch.Merging
+		}
+		if patch.KeepIgnored != nil {
+			p.KeepIgnored = *patch.KeepIgnored
 		}
 		if patch.Name != nil {
 			p.Name = *patch.Name

@@ -36,6 +36,9 @@ type ProjectPatch struct {
 	Limits        *executors.Limits
 	Executor      *string // "" = the team's
 	NoCaches      *bool
+	Checks        *[]Check
+	Merging       *Merging
+	KeepIgnored   *[]string
 }
 
 // Branches of a project. FetchError holds git's own words when a wanted fetch failed: the items are then as of FetchedAt.

@@ -31,7 +31,10 @@ type Project struct {
 	NoCaches         bool     // its workspaces do not share the team's caches
 	Limits           executors.Limits
 	Network          executors.Network
-	FetchedAt        int64 // ms UTC; 0 = never
+	Checks           []Check
+	Merging          Merging
+	KeepIgnored      []string // patterns of ignored files that snapshots keep too
+	FetchedAt        int64    // ms UTC; 0 = never
 	CreatedBy        string
 	CreatedAt        int64
 	Progress         string // while cloning: git's last progress line; not stored

@@ -137,6 +137,8 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 			{name: "reviews", run: h.reviews.Run},  // too
 			{name: "forge", run: h.forge.Run},      // brings home what was merged elsewhere
 			{name: "disk", run: h.disk.Run},
+			{name: "checks", run: h.checks.Run},    // has commands run, and lands what they say is good
+			{name: "radar", run: h.radar.Run},
 			{name: "images", run: h.images.Run},
 			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
 			{name: "payments", run: h.payments.Run},     // has mail sent
@@ -183,7 +185,7 @@ func (h *house) recover(ctx context.Context) error {
 	}{
 		{"sealing secrets", h.sealSecrets}, {"sweeping secrets", h.secrets.Sweep}, {"recovering the ledger", h.ledger.Recover}, {"reading the prices", h.prices.Load}, {"recovering tokens", h.recoverTokens}, {"recovering machines", h.machines.Recover}, {"recovering sandboxes", h.places.Recover}, {"recovering sessions", h.sessions.Recover},
 		{"recovering commands", h.commands.Recover}, {"recovering workspaces", h.workspaces.Recover}, {"recovering builds of images", h.images.Recover},
-		{"recovering graces", h.enforcer.Recover},
+		{"recovering graces", h.enforcer.Recover}, {"recovering checks", h.checks.Recover},
 	} {
 		began := time.Now()
 		if err := s.do(ctx); err != nil {

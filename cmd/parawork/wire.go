@@ -22,6 +22,7 @@ import (
 	"github.com/parawork/parawork/billing/stripe"
 	"github.com/parawork/parawork/billing/tokens"
 	spending "github.com/parawork/parawork/billing/usage"
+	"github.com/parawork/parawork/checks"
 	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/disk"
 	"github.com/parawork/parawork/events"
@@ -40,6 +41,7 @@ import (
 	"github.com/parawork/parawork/mail"
 	"github.com/parawork/parawork/network"
 	"github.com/parawork/parawork/notify"
+	"github.com/parawork/parawork/radar"
 	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/runs"
 	"github.com/parawork/parawork/secrets"
@@ -99,6 +101,8 @@ type house struct {
 	reviews    *reviews.Service
 	forge      *forge.Service
 	disk       *disk.Service
+	checks     *checks.Service
+	radar      *radar.Service
 	server     *server.Server
 	web        *ui.Handler
 	outgoing   *egress.Client // for addresses people enter
@@ -178,6 +182,7 @@ func build(ctx context.Context, cfg *config.Config, log *slog.Logger, env func(s
 		Log: log.With("room", "runs")})
 	h.buildReviews(bus)
 	h.buildForge()
+	h.buildQueue(bus, publisher)
 	h.places.OnPlace(h.files.Follow)
 	h.places.OnArrive(h.workspaces.ArriveIgnored)
 	h.places.OnArrive(h.workspaces.ArriveSetup) // last: everything is there by then
@@ -319,7 +324,7 @@ func (h *house) buildServer(bus *events.Bus) error {
 	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
 		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Payments: h.payments, Reports: h.reports, Prices: h.prices, Usage: spending.New(store.NewUsage(h.db), h.ledger.Now), Commands: h.commands,
 		Quota: h.quota, Disk: h.disk,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Forge: h.forge, Reviews: h.reviews, Viewed: h.reviews, Report: h.buildReport(), Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Mail: h.mail, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
+		Files: h.files, Sessions: h.sessions, Runs: h.runs, Forge: h.forge, Reviews: h.reviews, Viewed: h.reviews, Report: h.buildReport(), Checks: h.checks, Radar: h.radar, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Mail: h.mail, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
 		Tokens: h.tokens, Gateway: h.gateway, GatewayEnabled: h.cfg.Gateway.Enabled,
 		Secrets: h.secrets, SSO: h.sso, Graces: h.enforcer,
 		UI: http.Handler(web), Log: h.log.With("room", "server")})

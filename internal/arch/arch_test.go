@@ -67,7 +67,7 @@ type rule struct {
 
 // rooms are the packages that hold the house's rules.
 var rooms = []string{"./accounts/...", "./config/...", "./workspaces/...", "./executors", "./guest/...", "./sessions/...", "./sync/...", "./events/...",
-	"./billing/...", "./gateway/...", "./runner/...", "./runs/...", "./reviews/...", "./images/...", "./network/...", "./settings/...", "./preview/...", "./secrets/...", "./machines", "./mail", "./forge"}
+	"./billing/...", "./gateway/...", "./runner/...", "./runs/...", "./checks/...", "./radar/...", "./reviews/...", "./images/...", "./network/...", "./settings/...", "./preview/...", "./secrets/...", "./machines", "./mail", "./forge"}
 
 // database is what only store (and the event line beside PostgreSQL) may link.
 var database = []string{"database/sql", "github.com/mattn/go-sqlite3/...", "github.com/jackc/pgx/v5/..."}

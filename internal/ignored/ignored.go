@@ -243,3 +243,15 @@ func PlainParents(r *os.Root, name string) bool {
 	}
 	return true
 }
+
+// Wants reports whether one of the patterns wants the file name, a path with slashes.
+func Wants(patterns []string, name string) bool {
+	c := Copier{Patterns: patterns}
+	return c.wanted(name)
+}
+
+// Reaches reports whether one of the patterns can want something below the folder.
+func Reaches(patterns []string, folder string) bool {
+	c := Copier{Patterns: patterns}
+	return c.canMatchBelow(folder)
+}

@@ -135,6 +135,16 @@ const (
 // OfSnapshots lists the points of taking a snapshot.
 var OfSnapshots = []Point{SnapshotWritten, SnapshotKept, SnapshotRestoring}
 
+// The points of checks and the merge queue.
+const (
+	CheckStarted Point = "check.started" // a check's command runs; its row does not name it
+	QueueLanding Point = "queue.landing" // stored as merging; the base has not moved
+	QueueLanded  Point = "queue.landed"  // the base moved; the entry says merging
+)
+
+// OfMerging lists the points of checks and the merge queue.
+var OfMerging = []Point{CheckStarted, QueueLanding, QueueLanded}
+
 // OfLimits lists the points of holding work to its limits.
 var OfLimits = []Point{GraceBegun, GraceStopping, GraceStopped, GraceLifted}
 

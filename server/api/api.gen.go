@@ -371,6 +371,69 @@ func (e ChangeStatus) Valid() bool {
 	}
 }
 
+// Defines values for CheckRunState.
+const (
+	CheckRunStateCancelled CheckRunState = "cancelled"
+	CheckRunStateFailed    CheckRunState = "failed"
+	CheckRunStateLost      CheckRunState = "lost"
+	CheckRunStatePassed    CheckRunState = "passed"
+	CheckRunStateRunning   CheckRunState = "running"
+	CheckRunStateTimedOut  CheckRunState = "timed_out"
+	CheckRunStateWaiting   CheckRunState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the CheckRunState enum.
+func (e CheckRunState) Valid() bool {
+	switch e {
+	case CheckRunStateCancelled:
+		return true
+	case CheckRunStateFailed:
+		return true
+	case CheckRunStateLost:
+		return true
+	case CheckRunStatePassed:
+		return true
+	case CheckRunStateRunning:
+		return true
+	case CheckRunStateTimedOut:
+		return true
+	case CheckRunStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ChecksState.
+const (
+	ChecksStateFailed  ChecksState = "failed"
+	ChecksStateNone    ChecksState = "none"
+	ChecksStatePassed  ChecksState = "passed"
+	ChecksStateRunning ChecksState = "running"
+	ChecksStateStale   ChecksState = "stale"
+	ChecksStateWaiting ChecksState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the ChecksState enum.
+func (e ChecksState) Valid() bool {
+	switch e {
+	case ChecksStateFailed:
+		return true
+	case ChecksStateNone:
+		return true
+	case ChecksStatePassed:
+		return true
+	case ChecksStateRunning:
+		return true
+	case ChecksStateStale:
+		return true
+	case ChecksStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CommandState.
 const (
 	CommandStateCancelled CommandState = "cancelled"
@@ -812,6 +875,27 @@ func (e EnforcedLimitName) Valid() bool {
 	}
 }
 
+// Defines values for EnqueueMergeStrategy.
+const (
+	EnqueueMergeStrategyMerge  EnqueueMergeStrategy = "merge"
+	EnqueueMergeStrategyRebase EnqueueMergeStrategy = "rebase"
+	EnqueueMergeStrategySquash EnqueueMergeStrategy = "squash"
+)
+
+// Valid indicates whether the value is a known member of the EnqueueMergeStrategy enum.
+func (e EnqueueMergeStrategy) Valid() bool {
+	switch e {
+	case EnqueueMergeStrategyMerge:
+		return true
+	case EnqueueMergeStrategyRebase:
+		return true
+	case EnqueueMergeStrategySquash:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for EvidenceSays.
 const (
 	EvidenceSaysFailed  EvidenceSays = "failed"
@@ -1202,6 +1286,48 @@ func (e MergeResultStrategy) Valid() bool {
 	case MergeResultStrategyRebase:
 		return true
 	case MergeResultStrategySquash:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MergingStrategy.
+const (
+	MergingStrategyMerge  MergingStrategy = "merge"
+	MergingStrategyRebase MergingStrategy = "rebase"
+	MergingStrategySquash MergingStrategy = "squash"
+)
+
+// Valid indicates whether the value is a known member of the MergingStrategy enum.
+func (e MergingStrategy) Valid() bool {
+	switch e {
+	case MergingStrategyMerge:
+		return true
+	case MergingStrategyRebase:
+		return true
+	case MergingStrategySquash:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MergingPatchStrategy.
+const (
+	MergingPatchStrategyMerge  MergingPatchStrategy = "merge"
+	MergingPatchStrategyRebase MergingPatchStrategy = "rebase"
+	MergingPatchStrategySquash MergingPatchStrategy = "squash"
+)
+
+// Valid indicates whether the value is a known member of the MergingPatchStrategy enum.
+func (e MergingPatchStrategy) Valid() bool {
+	switch e {
+	case MergingPatchStrategyMerge:
+		return true
+	case MergingPatchStrategyRebase:
+		return true
+	case MergingPatchStrategySquash:
 		return true
 	default:
 		return false
@@ -1955,6 +2081,57 @@ func (e QuestionOptionRole) Valid() bool {
 	case QuestionOptionRoleDeny:
 		return true
 	case QuestionOptionRoleOption:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for QueueEntryState.
+const (
+	QueueEntryStateCancelled QueueEntryState = "cancelled"
+	QueueEntryStateChecking  QueueEntryState = "checking"
+	QueueEntryStateFailed    QueueEntryState = "failed"
+	QueueEntryStateMerged    QueueEntryState = "merged"
+	QueueEntryStateMerging   QueueEntryState = "merging"
+	QueueEntryStateWaiting   QueueEntryState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the QueueEntryState enum.
+func (e QueueEntryState) Valid() bool {
+	switch e {
+	case QueueEntryStateCancelled:
+		return true
+	case QueueEntryStateChecking:
+		return true
+	case QueueEntryStateFailed:
+		return true
+	case QueueEntryStateMerged:
+		return true
+	case QueueEntryStateMerging:
+		return true
+	case QueueEntryStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for QueueEntryStrategy.
+const (
+	QueueEntryStrategyMerge  QueueEntryStrategy = "merge"
+	QueueEntryStrategyRebase QueueEntryStrategy = "rebase"
+	QueueEntryStrategySquash QueueEntryStrategy = "squash"
+)
+
+// Valid indicates whether the value is a known member of the QueueEntryStrategy enum.
+func (e QueueEntryStrategy) Valid() bool {
+	switch e {
+	case QueueEntryStrategyMerge:
+		return true
+	case QueueEntryStrategyRebase:
+		return true
+	case QueueEntryStrategySquash:
 		return true
 	default:
 		return false
@@ -3011,6 +3188,27 @@ func (e WorkspaceLimitsApplied) Valid() bool {
 	}
 }
 
+// Defines values for WorkspaceQueueState.
+const (
+	WorkspaceQueueStateChecking WorkspaceQueueState = "checking"
+	WorkspaceQueueStateMerging  WorkspaceQueueState = "merging"
+	WorkspaceQueueStateWaiting  WorkspaceQueueState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the WorkspaceQueueState enum.
+func (e WorkspaceQueueState) Valid() bool {
+	switch e {
+	case WorkspaceQueueStateChecking:
+		return true
+	case WorkspaceQueueStateMerging:
+		return true
+	case WorkspaceQueueStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WorkspaceSnapshotKind.
 const (
 	WorkspaceSnapshotKindCommit WorkspaceSnapshotKind = "commit"
@@ -3943,6 +4141,41 @@ type ChangesSummary struct {
 	Version   int64 `json:"version"`
 }
 
+// CheckRun defines model for CheckRun.
+type CheckRun struct {
+	// BatchId Runs that were begun together
+	BatchId string `json:"batch_id"`
+	CheckId string `json:"check_id"`
+	Command string `json:"command"`
+
+	// Commit The commit that has these files; empty: none has
+	Commit    string `json:"commit"`
+	CreatedAt int64  `json:"created_at"`
+	EndedAt   *int64 `json:"ended_at"`
+	ExitCode  *int64 `json:"exit_code"`
+	Id        string `json:"id"`
+	Name      string `json:"name"`
+
+	// QueueId The entry of the merge queue it was for
+	QueueId   *string `json:"queue_id"`
+	Reason    string  `json:"reason"`
+	Required  bool    `json:"required"`
+	StartedAt *int64  `json:"started_at"`
+
+	// StartedBy Empty: Parawork itself
+	StartedBy     string        `json:"started_by"`
+	StartedByName string        `json:"started_by_name"`
+	State         CheckRunState `json:"state"`
+
+	// Tree The files it ran on, as git names them; empty: they changed while it ran
+	Tree        string `json:"tree"`
+	Truncated   bool   `json:"truncated"`
+	WorkspaceId string `json:"workspace_id"`
+}
+
+// CheckRunState defines model for CheckRun.State.
+type CheckRunState string
+
 // CheckoutRequest defines model for CheckoutRequest.
 type CheckoutRequest struct {
 	PlanId string `json:"plan_id"`
@@ -3950,6 +4183,19 @@ type CheckoutRequest struct {
 	// Seats At least as many as members, who may come to be more within the period; without it as many as members
 	Seats *int64 `json:"seats,omitempty"`
 }
+
+// Checks defines model for Checks.
+type Checks struct {
+	// History The last runs, newest first
+	History []CheckRun       `json:"history"`
+	Items   []WorkspaceCheck `json:"items"`
+
+	// State stale: they ran, but on other files than those of now
+	State ChecksState `json:"state"`
+}
+
+// ChecksState stale: they ran, but on other files than those of now
+type ChecksState string
 
 // Command defines model for Command.
 type Command struct {
@@ -4460,6 +4706,19 @@ type EnforcedLimit struct {
 
 // EnforcedLimitName defines model for EnforcedLimit.Name.
 type EnforcedLimitName string
+
+// EnqueueMerge defines model for EnqueueMerge.
+type EnqueueMerge struct {
+	// ExpectedHead What the reader saw of the branch; refused when it moved on
+	ExpectedHead *string `json:"expected_head,omitempty"`
+	Message      *string `json:"message,omitempty"`
+
+	// Strategy Left out: the project's
+	Strategy *EnqueueMergeStrategy `json:"strategy,omitempty"`
+}
+
+// EnqueueMergeStrategy Left out: the project's
+type EnqueueMergeStrategy string
 
 // Evidence What one source said last about a running session's state
 type Evidence struct {
@@ -5420,6 +5679,15 @@ type MemberPatch struct {
 	Role Role `json:"role"`
 }
 
+// MergeQueue defines model for MergeQueue.
+type MergeQueue struct {
+	// Ended The last ones, newest first
+	Ended []QueueEntry `json:"ended"`
+
+	// Items In the order in which they are merged
+	Items []QueueEntry `json:"items"`
+}
+
 // MergeRequest defines model for MergeRequest.
 type MergeRequest struct {
 	DryRun *bool `json:"dry_run,omitempty"`
@@ -5464,6 +5732,35 @@ type MergeResult struct {
 
 // MergeResultStrategy defines model for MergeResult.Strategy.
 type MergeResultStrategy string
+
+// Merging defines model for Merging.
+type Merging struct {
+	// Queue Everything goes through the merge queue
+	Queue bool `json:"queue"`
+
+	// RequireApproval Somebody must have approved what is merged
+	RequireApproval bool `json:"require_approval"`
+
+	// RequireChecks The required checks must have passed on what is merged
+	RequireChecks bool `json:"require_checks"`
+
+	// Strategy What is offered first
+	Strategy MergingStrategy `json:"strategy"`
+}
+
+// MergingStrategy What is offered first
+type MergingStrategy string
+
+// MergingPatch What is left out stays as it is
+type MergingPatch struct {
+	Queue           *bool                 `json:"queue,omitempty"`
+	RequireApproval *bool                 `json:"require_approval,omitempty"`
+	RequireChecks   *bool                 `json:"require_checks,omitempty"`
+	Strategy        *MergingPatchStrategy `json:"strategy,omitempty"`
+}
+
+// MergingPatchStrategy defines model for MergingPatch.Strategy.
+type MergingPatchStrategy string
 
 // MeterBill defines model for MeterBill.
 type MeterBill struct {
@@ -6133,6 +6430,45 @@ type OpenWatch struct {
 	Token  *string `json:"token,omitempty"`
 }
 
+// Overlap defines model for Overlap.
+type Overlap struct {
+	Files  []OverlapFile `json:"files"`
+	First  OverlapSide   `json:"first"`
+	Second OverlapSide   `json:"second"`
+}
+
+// OverlapFile defines model for OverlapFile.
+type OverlapFile struct {
+	// Kind content, add/add, modify/delete, and what else git calls it
+	Kind string `json:"kind"`
+	Path string `json:"path"`
+}
+
+// OverlapOrder defines model for OverlapOrder.
+type OverlapOrder struct {
+	Id   string `json:"id"`
+	Key  string `json:"key"`
+	Name string `json:"name"`
+
+	// Overlaps With how many of those before it; 0 = it can be merged as it is
+	Overlaps int `json:"overlaps"`
+}
+
+// OverlapSide defines model for OverlapSide.
+type OverlapSide struct {
+	Id   string `json:"id"`
+	Key  string `json:"key"`
+	Name string `json:"name"`
+}
+
+// Overlaps defines model for Overlaps.
+type Overlaps struct {
+	Items []Overlap `json:"items"`
+
+	// Order Workspaces that overlap with one another
+	Order []OverlapOrder `json:"order"`
+}
+
 // Part A file; with hunks or lines, some of it
 type Part struct {
 	Hunks *[]Hunk `json:"hunks,omitempty"`
@@ -6430,18 +6766,25 @@ type Problem struct {
 // Project defines model for Project.
 type Project struct {
 	// Caches Its workspaces share the team's caches where they live in a place that isolates
-	Caches        *bool    `json:"caches,omitempty"`
-	CopyIgnored   []string `json:"copy_ignored"`
-	CreatedAt     int64    `json:"created_at"`
-	DefaultBranch string   `json:"default_branch"`
+	Caches *bool `json:"caches,omitempty"`
+
+	// Checks Commands that say whether work is good
+	Checks        []ProjectCheck `json:"checks"`
+	CopyIgnored   []string       `json:"copy_ignored"`
+	CreatedAt     int64          `json:"created_at"`
+	DefaultBranch string         `json:"default_branch"`
 
 	// Executor Where its workspaces live that name no place; empty = the team's
 	Executor  *string `json:"executor,omitempty"`
 	FetchedAt *int64  `json:"fetched_at"`
 	Id        string  `json:"id"`
 
+	// KeepIgnored Patterns of ignored files that kept snapshots have too
+	KeepIgnored []string `json:"keep_ignored"`
+
 	// Limits Limits of a sandbox; 0 or absent = none of its own
 	Limits  ResourceLimits `json:"limits"`
+	Merging Merging        `json:"merging"`
 	Name    string         `json:"name"`
 	Network ProjectNetwork `json:"network"`
 
@@ -6460,6 +6803,35 @@ type Project struct {
 
 // ProjectState defines model for Project.State.
 type ProjectState string
+
+// ProjectCheck A command that says whether work is good; it is when it ends with 0
+type ProjectCheck struct {
+	// AfterTurn It runs by itself when an agent's turn ended
+	AfterTurn bool `json:"after_turn"`
+
+	// Command Lines for /bin/sh
+	Command string `json:"command"`
+	Id      string `json:"id"`
+	Name    string `json:"name"`
+
+	// Required Nothing that it fails on is merged by the queue; nor by hand where the project asks for checks
+	Required       bool  `json:"required"`
+	TimeoutSeconds int64 `json:"timeout_seconds"`
+}
+
+// ProjectCheckInput defines model for ProjectCheckInput.
+type ProjectCheckInput struct {
+	AfterTurn *bool  `json:"after_turn,omitempty"`
+	Command   string `json:"command"`
+
+	// Id Of one that is there; left out for a new one
+	Id       *string `json:"id,omitempty"`
+	Name     string  `json:"name"`
+	Required *bool   `json:"required,omitempty"`
+
+	// TimeoutSeconds 600 when it is left out or 0
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+}
 
 // ProjectForge defines model for ProjectForge.
 type ProjectForge struct {
@@ -6542,9 +6914,12 @@ type ProjectNetworkPatch struct {
 
 // ProjectPatch defines model for ProjectPatch.
 type ProjectPatch struct {
-	Caches        *bool     `json:"caches,omitempty"`
-	CopyIgnored   *[]string `json:"copy_ignored,omitempty"`
-	DefaultBranch *string   `json:"default_branch,omitempty"`
+	Caches *bool `json:"caches,omitempty"`
+
+	// Checks All of them; one that is left out is removed
+	Checks        *[]ProjectCheckInput `json:"checks,omitempty"`
+	CopyIgnored   *[]string            `json:"copy_ignored,omitempty"`
+	DefaultBranch *string              `json:"default_branch,omitempty"`
 
 	// Executor Where new workspaces live that name no place; empty = the team's
 	Executor *string `json:"executor,omitempty"`
@@ -6555,9 +6930,15 @@ type ProjectPatch struct {
 	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
 	Image *ImageChoice `json:"image,omitempty"`
 
+	// KeepIgnored Patterns of ignored files that kept snapshots have too
+	KeepIgnored *[]string `json:"keep_ignored,omitempty"`
+
 	// Limits For each of its workspaces that says nothing else
 	Limits *ResourceLimits `json:"limits,omitempty"`
-	Name   *string         `json:"name,omitempty"`
+
+	// Merging What is left out stays as it is
+	Merging *MergingPatch `json:"merging,omitempty"`
+	Name    *string       `json:"name,omitempty"`
 
 	// Network What is left out stays as it is
 	Network     *ProjectNetworkPatch `json:"network,omitempty"`
@@ -6844,6 +7225,49 @@ type QuestionOption struct {
 
 // QuestionOptionRole defines model for QuestionOption.Role.
 type QuestionOptionRole string
+
+// QueueEntry defines model for QueueEntry.
+type QueueEntry struct {
+	AddedBy     string `json:"added_by"`
+	AddedByName string `json:"added_by_name"`
+	Base        string `json:"base"`
+	BaseCommit  string `json:"base_commit"`
+
+	// Commit The merged result
+	Commit    string `json:"commit"`
+	CreatedAt int64  `json:"created_at"`
+	EndedAt   *int64 `json:"ended_at"`
+	Head      string `json:"head"`
+	Id        string `json:"id"`
+	Message   string `json:"message"`
+
+	// Position 1 = the next; 0 = it has ended
+	Position  int    `json:"position"`
+	ProjectId string `json:"project_id"`
+
+	// Reason What it does, or why it failed, in words
+	Reason string `json:"reason"`
+
+	// Runs Checks on the merged result
+	Runs          []CheckRun         `json:"runs"`
+	State         QueueEntryState    `json:"state"`
+	Strategy      QueueEntryStrategy `json:"strategy"`
+	UpdatedAt     int64              `json:"updated_at"`
+	WorkspaceId   string             `json:"workspace_id"`
+	WorkspaceKey  string             `json:"workspace_key"`
+	WorkspaceName string             `json:"workspace_name"`
+}
+
+// QueueEntryState defines model for QueueEntry.State.
+type QueueEntryState string
+
+// QueueEntryStrategy defines model for QueueEntry.Strategy.
+type QueueEntryStrategy string
+
+// Queued defines model for Queued.
+type Queued struct {
+	Entry *QueueEntry `json:"entry"`
+}
 
 // Quota What may be used of metered places; null is without bound
 type Quota struct {
@@ -7236,6 +7660,12 @@ type Run struct {
 	ProjectId   string  `json:"project_id"`
 	ProjectName string  `json:"project_name"`
 	Prompt      string  `json:"prompt"`
+}
+
+// RunChecks defines model for RunChecks.
+type RunChecks struct {
+	// CheckIds Left out: all
+	CheckIds *[]string `json:"check_ids,omitempty"`
 }
 
 // RunList defines model for RunList.
@@ -8968,10 +9398,11 @@ type Workspace struct {
 	BaseCommit string     `json:"base_commit"`
 
 	// Boundary How strongly its place keeps an agent in
-	Boundary     *Boundary      `json:"boundary,omitempty"`
-	BoundaryName *string        `json:"boundary_name,omitempty"`
-	Branch       string         `json:"branch"`
-	Changes      ChangesSummary `json:"changes"`
+	Boundary     *Boundary        `json:"boundary,omitempty"`
+	BoundaryName *string          `json:"boundary_name,omitempty"`
+	Branch       string           `json:"branch"`
+	Changes      ChangesSummary   `json:"changes"`
+	Checks       *WorkspaceChecks `json:"checks,omitempty"`
 
 	// CostNano Null for who may not see costs
 	CostNano  *int64 `json:"cost_nano"`
@@ -8993,6 +9424,9 @@ type Workspace struct {
 	MergedCommit string `json:"merged_commit"`
 	Name         string `json:"name"`
 
+	// Overlaps Workspaces whose work conflicts with this one's
+	Overlaps *[]WorkspaceOverlap `json:"overlaps,omitempty"`
+
 	// Owner Who made it
 	Owner WorkspaceOwner `json:"owner"`
 	Path  string         `json:"path"`
@@ -9013,6 +9447,9 @@ type Workspace struct {
 
 	// PullRequest Absent without one
 	PullRequest *PullRequestSummary `json:"pull_request,omitempty"`
+
+	// Queue Its entry in the merge queue
+	Queue *WorkspaceQueue `json:"queue,omitempty"`
 
 	// Review What reviews say of a workspace in a line. The last verdict counts: approved = these very files; stale = approved, and files changed since; changes = somebody asks for changes
 	Review *ReviewSummary `json:"review,omitempty"`
@@ -9042,6 +9479,24 @@ type Workspace struct {
 
 // WorkspaceState defines model for Workspace.State.
 type WorkspaceState string
+
+// WorkspaceCheck defines model for WorkspaceCheck.
+type WorkspaceCheck struct {
+	// Check A command that says whether work is good; it is when it ends with 0
+	Check ProjectCheck `json:"check"`
+
+	// Run Its newest run
+	Run *CheckRun `json:"run"`
+
+	// State stale: they ran, but on other files than those of now
+	State ChecksState `json:"state"`
+}
+
+// WorkspaceChecks defines model for WorkspaceChecks.
+type WorkspaceChecks struct {
+	// State stale: they ran, but on other files than those of now
+	State ChecksState `json:"state"`
+}
 
 // WorkspaceCost defines model for WorkspaceCost.
 type WorkspaceCost struct {
@@ -9122,6 +9577,14 @@ type WorkspaceList struct {
 	NextCursor *string     `json:"next_cursor"`
 }
 
+// WorkspaceOverlap defines model for WorkspaceOverlap.
+type WorkspaceOverlap struct {
+	Files int    `json:"files"`
+	Id    string `json:"id"`
+	Key   string `json:"key"`
+	Name  string `json:"name"`
+}
+
 // WorkspaceOwner Who made it
 type WorkspaceOwner struct {
 	Id   string `json:"id"`
@@ -9157,6 +9620,15 @@ type WorkspacePlaces struct {
 	// RunnerId Of executor runner: the machine it lives on
 	RunnerId *string `json:"runner_id,omitempty"`
 }
+
+// WorkspaceQueue defines model for WorkspaceQueue.
+type WorkspaceQueue struct {
+	Position int                 `json:"position"`
+	State    WorkspaceQueueState `json:"state"`
+}
+
+// WorkspaceQueueState defines model for WorkspaceQueue.State.
+type WorkspaceQueueState string
 
 // WorkspaceSnapshot defines model for WorkspaceSnapshot.
 type WorkspaceSnapshot struct {
@@ -9698,6 +10170,11 @@ type ListActivityParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// RunChecksParams defines parameters for RunChecks.
+type RunChecksParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // CommitWorkspaceParams defines parameters for CommitWorkspace.
 type CommitWorkspaceParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -9810,6 +10287,11 @@ type WriteFileParamsIfNoneMatch string
 
 // MergeWorkspaceParams defines parameters for MergeWorkspace.
 type MergeWorkspaceParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// EnqueueMergeParams defines parameters for EnqueueMerge.
+type EnqueueMergeParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -10162,6 +10644,9 @@ type RedeliverJSONRequestBody = Redelivery
 // UpdateWorkspaceJSONRequestBody defines body for UpdateWorkspace for application/json ContentType.
 type UpdateWorkspaceJSONRequestBody = WorkspacePatch
 
+// RunChecksJSONRequestBody defines body for RunChecks for application/json ContentType.
+type RunChecksJSONRequestBody = RunChecks
+
 // CommitWorkspaceJSONRequestBody defines body for CommitWorkspace for application/json ContentType.
 type CommitWorkspaceJSONRequestBody = CommitRequest
 
@@ -10176,6 +10661,9 @@ type SetLimitsJSONRequestBody = ResourceLimits
 
 // MergeWorkspaceJSONRequestBody defines body for MergeWorkspace for application/json ContentType.
 type MergeWorkspaceJSONRequestBody = MergeRequest
+
+// EnqueueMergeJSONRequestBody defines body for EnqueueMerge for application/json ContentType.
+type EnqueueMergeJSONRequestBody = EnqueueMerge
 
 // AllowHostJSONRequestBody defines body for AllowHost for application/json ContentType.
 type AllowHostJSONRequestBody = AllowedHost
@@ -10233,6 +10721,12 @@ type ServerInterface interface {
 	// TestAgentAccount Try an agent's account without spending
 	// (POST /agent-accounts/{id}/test)
 	TestAgentAccount(ctx echo.Context, id Id) error
+	// CancelCheckRun End a run of a check; one that ended stays as it ended
+	// (POST /check-runs/{id}/cancel)
+	CancelCheckRun(ctx echo.Context, id Id) error
+	// GetCheckOutput What a run of a check printed, so far or in all
+	// (GET /check-runs/{id}/output)
+	GetCheckOutput(ctx echo.Context, id Id) error
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx echo.Context, id Id) error
@@ -10584,6 +11078,12 @@ type ServerInterface interface {
 	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
 	// (POST /projects/{id}/image-builds)
 	BuildImage(ctx echo.Context, id Id, params BuildImageParams) error
+	// ListMergeQueue What waits to be merged, in order, and what came of the last ones
+	// (GET /projects/{id}/merge-queue)
+	ListMergeQueue(ctx echo.Context, id Id) error
+	// ListOverlaps Workspaces that change the same places, and an order of merging in which the fewest of them meet a conflict
+	// (GET /projects/{id}/overlaps)
+	ListOverlaps(ctx echo.Context, id Id) error
 	// DeletePrompt Cancel a prompt that was not sent
 	// (DELETE /prompts/{id})
 	DeletePrompt(ctx echo.Context, id Id) error
@@ -10935,6 +11435,12 @@ type ServerInterface interface {
 	// GetChanges Files that differ from the base
 	// (GET /workspaces/{id}/changes)
 	GetChanges(ctx echo.Context, id Id) error
+	// GetChecks The project's checks and how they stand for the workspace's files as they are now
+	// (GET /workspaces/{id}/checks)
+	GetChecks(ctx echo.Context, id Id) error
+	// RunChecks Run the project's checks in the workspace's sandbox
+	// (POST /workspaces/{id}/checks/run)
+	RunChecks(ctx echo.Context, id Id, params RunChecksParams) error
 	// CommitWorkspace Commit all changed files, or the named ones
 	// (POST /workspaces/{id}/commit)
 	CommitWorkspace(ctx echo.Context, id Id, params CommitWorkspaceParams) error
@@ -11001,6 +11507,15 @@ type ServerInterface interface {
 	// MergeWorkspace Merge the branch into its base, or see what would happen
 	// (POST /workspaces/{id}/merge)
 	MergeWorkspace(ctx echo.Context, id Id, params MergeWorkspaceParams) error
+	// DequeueMerge Take the workspace out of the merge queue
+	// (DELETE /workspaces/{id}/merge-queue)
+	DequeueMerge(ctx echo.Context, id Id) error
+	// GetQueued The workspace's newest entry in the merge queue
+	// (GET /workspaces/{id}/merge-queue)
+	GetQueued(ctx echo.Context, id Id) error
+	// EnqueueMerge Have the branch merged when its turn comes and the checks pass on the merged result
+	// (POST /workspaces/{id}/merge-queue)
+	EnqueueMerge(ctx echo.Context, id Id, params EnqueueMergeParams) error
 	// GetNetwork What of the network the workspace's agents reach, and what was refused
 	// (GET /workspaces/{id}/network)
 	GetNetwork(ctx echo.Context, id Id) error
@@ -11197,6 +11712,38 @@ func (w *ServerInterfaceWrapper) TestAgentAccount(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.TestAgentAccount(ctx, id)
+	return err
+}
+
+// CancelCheckRun converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelCheckRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelCheckRun(ctx, id)
+	return err
+}
+
+// GetCheckOutput converts echo context to params.
+func (w *ServerInterfaceWrapper) GetCheckOutput(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetCheckOutput(ctx, id)
 	return err
 }
 
@@ -12917,6 +13464,38 @@ func (w *ServerInterfaceWrapper) BuildImage(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.BuildImage(ctx, id, params)
+	return err
+}
+
+// ListMergeQueue converts echo context to params.
+func (w *ServerInterfaceWrapper) ListMergeQueue(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListMergeQueue(ctx, id)
+	return err
+}
+
+// ListOverlaps converts echo context to params.
+func (w *ServerInterfaceWrapper) ListOverlaps(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListOverlaps(ctx, id)
 	return err
 }
 
@@ -15427,6 +16006,58 @@ func (w *ServerInterfaceWrapper) GetChanges(ctx echo.Context) error {
 	return err
 }
 
+// GetChecks converts echo context to params.
+func (w *ServerInterfaceWrapper) GetChecks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetChecks(ctx, id)
+	return err
+}
+
+// RunChecks converts echo context to params.
+func (w *ServerInterfaceWrapper) RunChecks(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RunChecksParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RunChecks(ctx, id, params)
+	return err
+}
+
 // CommitWorkspace converts echo context to params.
 func (w *ServerInterfaceWrapper) CommitWorkspace(ctx echo.Context) error {
 	var err error
@@ -16137,6 +16768,74 @@ func (w *ServerInterfaceWrapper) MergeWorkspace(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.MergeWorkspace(ctx, id, params)
+	return err
+}
+
+// DequeueMerge converts echo context to params.
+func (w *ServerInterfaceWrapper) DequeueMerge(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DequeueMerge(ctx, id)
+	return err
+}
+
+// GetQueued converts echo context to params.
+func (w *ServerInterfaceWrapper) GetQueued(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetQueued(ctx, id)
+	return err
+}
+
+// EnqueueMerge converts echo context to params.
+func (w *ServerInterfaceWrapper) EnqueueMerge(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EnqueueMergeParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.EnqueueMerge(ctx, id, params)
 	return err
 }
 
@@ -17461,6 +18160,15 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/push", wrapper.PushWorkspace, options.OperationMiddlewares["pushWorkspace"]...)
 	router.GET(options.BaseURL+"/projects/:id/git-work", wrapper.ListGitWork, options.OperationMiddlewares["listGitWork"]...)
 	router.POST(options.BaseURL+"/projects/:id/git-work/cancel", wrapper.CancelGitWork, options.OperationMiddlewares["cancelGitWork"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/checks", wrapper.GetChecks, options.OperationMiddlewares["getChecks"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/checks/run", wrapper.RunChecks, options.OperationMiddlewares["runChecks"]...)
+	router.POST(options.BaseURL+"/check-runs/:id/cancel", wrapper.CancelCheckRun, options.OperationMiddlewares["cancelCheckRun"]...)
+	router.GET(options.BaseURL+"/check-runs/:id/output", wrapper.GetCheckOutput, options.OperationMiddlewares["getCheckOutput"]...)
+	router.DELETE(options.BaseURL+"/workspaces/:id/merge-queue", wrapper.DequeueMerge, options.OperationMiddlewares["dequeueMerge"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/merge-queue", wrapper.GetQueued, options.OperationMiddlewares["getQueued"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/merge-queue", wrapper.EnqueueMerge, options.OperationMiddlewares["enqueueMerge"]...)
+	router.GET(options.BaseURL+"/projects/:id/merge-queue", wrapper.ListMergeQueue, options.OperationMiddlewares["listMergeQueue"]...)
+	router.GET(options.BaseURL+"/projects/:id/overlaps", wrapper.ListOverlaps, options.OperationMiddlewares["listOverlaps"]...)
 	router.GET(options.BaseURL+"/projects/:id/forge", wrapper.GetProjectForge, options.OperationMiddlewares["getProjectForge"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/pull-request", wrapper.GetPullRequest, options.OperationMiddlewares["getPullRequest"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/pull-request", wrapper.OpenPullRequest, options.OperationMiddlewares["openPullRequest"]...)
@@ -17652,6 +18360,91 @@ type TestAgentAccountdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response TestAgentAccountdefaultApplicationProblemPlusJSONResponse) VisitTestAgentAccountResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCheckRunRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type CancelCheckRunResponseObject interface {
+	VisitCancelCheckRunResponse(w http.ResponseWriter) error
+}
+
+type CancelCheckRun200JSONResponse CheckRun
+
+func (response CancelCheckRun200JSONResponse) VisitCancelCheckRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCheckRundefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CancelCheckRundefaultApplicationProblemPlusJSONResponse) VisitCancelCheckRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCheckOutputRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetCheckOutputResponseObject interface {
+	VisitGetCheckOutputResponse(w http.ResponseWriter) error
+}
+
+type GetCheckOutput200ResponseHeaders struct {
+	XTruncated *string
+}
+
+type GetCheckOutput200TextResponse struct {
+	Body    string
+	Headers GetCheckOutput200ResponseHeaders
+}
+
+func (response GetCheckOutput200TextResponse) VisitGetCheckOutputResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/plain")
+	if response.Headers.XTruncated != nil {
+		w.Header().Set("X-Truncated", fmt.Sprint(*response.Headers.XTruncated))
+	}
+	w.WriteHeader(200)
+
+	_, err := w.Write([]byte(fmt.Sprint(response.Body)))
+	return err
+}
+
+type GetCheckOutputdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetCheckOutputdefaultApplicationProblemPlusJSONResponse) VisitGetCheckOutputResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -22011,23 +22804,6 @@ func (response CancelGitWork204Response) VisitCancelGitWorkResponse(w http.Respo
 	return nil
 }
 
-type CancelGitWorkdefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	StatusCode int
-}
-
-func (response CancelGitWorkdefaultApplicationProblemPlusJSONResponse) VisitCancelGitWorkResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type GetProjectImageRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -22137,6 +22913,84 @@ type BuildImagedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response BuildImagedefaultApplicationProblemPlusJSONResponse) VisitBuildImageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMergeQueueRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListMergeQueueResponseObject interface {
+	VisitListMergeQueueResponse(w http.ResponseWriter) error
+}
+
+type ListMergeQueue200JSONResponse MergeQueue
+
+func (response ListMergeQueue200JSONResponse) VisitListMergeQueueResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMergeQueuedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListMergeQueuedefaultApplicationProblemPlusJSONResponse) VisitListMergeQueueResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOverlapsRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListOverlapsResponseObject interface {
+	VisitListOverlapsResponse(w http.ResponseWriter) error
+}
+
+type ListOverlaps200JSONResponse Overlaps
+
+func (response ListOverlaps200JSONResponse) VisitListOverlapsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListOverlapsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListOverlapsdefaultApplicationProblemPlusJSONResponse) VisitListOverlapsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -26798,6 +27652,86 @@ func (response GetChangesdefaultApplicationProblemPlusJSONResponse) VisitGetChan
 	return err
 }
 
+type GetChecksRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetChecksResponseObject interface {
+	VisitGetChecksResponse(w http.ResponseWriter) error
+}
+
+type GetChecks200JSONResponse Checks
+
+func (response GetChecks200JSONResponse) VisitGetChecksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChecksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetChecksdefaultApplicationProblemPlusJSONResponse) VisitGetChecksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChecksRequestObject struct {
+	Id     Id `json:"id"`
+	Params RunChecksParams
+	Body   *RunChecksJSONRequestBody
+}
+
+type RunChecksResponseObject interface {
+	VisitRunChecksResponse(w http.ResponseWriter) error
+}
+
+type RunChecks200JSONResponse Checks
+
+func (response RunChecks200JSONResponse) VisitRunChecksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChecksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response RunChecksdefaultApplicationProblemPlusJSONResponse) VisitRunChecksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type CommitWorkspaceRequestObject struct {
 	Id     Id `json:"id"`
 	Params CommitWorkspaceParams
@@ -27769,6 +28703,119 @@ type MergeWorkspacedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response MergeWorkspacedefaultApplicationProblemPlusJSONResponse) VisitMergeWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DequeueMergeRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type DequeueMergeResponseObject interface {
+	VisitDequeueMergeResponse(w http.ResponseWriter) error
+}
+
+type DequeueMerge204Response struct {
+}
+
+func (response DequeueMerge204Response) VisitDequeueMergeResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DequeueMergedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DequeueMergedefaultApplicationProblemPlusJSONResponse) VisitDequeueMergeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetQueuedRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type GetQueuedResponseObject interface {
+	VisitGetQueuedResponse(w http.ResponseWriter) error
+}
+
+type GetQueued200JSONResponse Queued
+
+func (response GetQueued200JSONResponse) VisitGetQueuedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetQueueddefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetQueueddefaultApplicationProblemPlusJSONResponse) VisitGetQueuedResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnqueueMergeRequestObject struct {
+	Id     Id `json:"id"`
+	Params EnqueueMergeParams
+	Body   *EnqueueMergeJSONRequestBody
+}
+
+type EnqueueMergeResponseObject interface {
+	VisitEnqueueMergeResponse(w http.ResponseWriter) error
+}
+
+type EnqueueMerge201JSONResponse QueueEntry
+
+func (response EnqueueMerge201JSONResponse) VisitEnqueueMergeResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnqueueMergedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response EnqueueMergedefaultApplicationProblemPlusJSONResponse) VisitEnqueueMergeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -29593,6 +30640,12 @@ type StrictServerInterface interface {
 	// TestAgentAccount Try an agent's account without spending
 	// (POST /agent-accounts/{id}/test)
 	TestAgentAccount(ctx context.Context, request TestAgentAccountRequestObject) (TestAgentAccountResponseObject, error)
+	// CancelCheckRun End a run of a check; one that ended stays as it ended
+	// (POST /check-runs/{id}/cancel)
+	CancelCheckRun(ctx context.Context, request CancelCheckRunRequestObject) (CancelCheckRunResponseObject, error)
+	// GetCheckOutput What a run of a check printed, so far or in all
+	// (GET /check-runs/{id}/output)
+	GetCheckOutput(ctx context.Context, request GetCheckOutputRequestObject) (GetCheckOutputResponseObject, error)
 	// CancelCommand Cancel a command
 	// (DELETE /commands/{id})
 	CancelCommand(ctx context.Context, request CancelCommandRequestObject) (CancelCommandResponseObject, error)
@@ -29944,6 +30997,12 @@ type StrictServerInterface interface {
 	// BuildImage Build the project's image from its Dockerfile or devcontainer.json
 	// (POST /projects/{id}/image-builds)
 	BuildImage(ctx context.Context, request BuildImageRequestObject) (BuildImageResponseObject, error)
+	// ListMergeQueue What waits to be merged, in order, and what came of the last ones
+	// (GET /projects/{id}/merge-queue)
+	ListMergeQueue(ctx context.Context, request ListMergeQueueRequestObject) (ListMergeQueueResponseObject, error)
+	// ListOverlaps Workspaces that change the same places, and an order of merging in which the fewest of them meet a conflict
+	// (GET /projects/{id}/overlaps)
+	ListOverlaps(ctx context.Context, request ListOverlapsRequestObject) (ListOverlapsResponseObject, error)
 	// DeletePrompt Cancel a prompt that was not sent
 	// (DELETE /prompts/{id})
 	DeletePrompt(ctx context.Context, request DeletePromptRequestObject) (DeletePromptResponseObject, error)
@@ -30295,6 +31354,12 @@ type StrictServerInterface interface {
 	// GetChanges Files that differ from the base
 	// (GET /workspaces/{id}/changes)
 	GetChanges(ctx context.Context, request GetChangesRequestObject) (GetChangesResponseObject, error)
+	// GetChecks The project's checks and how they stand for the workspace's files as they are now
+	// (GET /workspaces/{id}/checks)
+	GetChecks(ctx context.Context, request GetChecksRequestObject) (GetChecksResponseObject, error)
+	// RunChecks Run the project's checks in the workspace's sandbox
+	// (POST /workspaces/{id}/checks/run)
+	RunChecks(ctx context.Context, request RunChecksRequestObject) (RunChecksResponseObject, error)
 	// CommitWorkspace Commit all changed files, or the named ones
 	// (POST /workspaces/{id}/commit)
 	CommitWorkspace(ctx context.Context, request CommitWorkspaceRequestObject) (CommitWorkspaceResponseObject, error)
@@ -30361,6 +31426,15 @@ type StrictServerInterface interface {
 	// MergeWorkspace Merge the branch into its base, or see what would happen
 	// (POST /workspaces/{id}/merge)
 	MergeWorkspace(ctx context.Context, request MergeWorkspaceRequestObject) (MergeWorkspaceResponseObject, error)
+	// DequeueMerge Take the workspace out of the merge queue
+	// (DELETE /workspaces/{id}/merge-queue)
+	DequeueMerge(ctx context.Context, request DequeueMergeRequestObject) (DequeueMergeResponseObject, error)
+	// GetQueued The workspace's newest entry in the merge queue
+	// (GET /workspaces/{id}/merge-queue)
+	GetQueued(ctx context.Context, request GetQueuedRequestObject) (GetQueuedResponseObject, error)
+	// EnqueueMerge Have the branch merged when its turn comes and the checks pass on the merged result
+	// (POST /workspaces/{id}/merge-queue)
+	EnqueueMerge(ctx context.Context, request EnqueueMergeRequestObject) (EnqueueMergeResponseObject, error)
 	// GetNetwork What of the network the workspace's agents reach, and what was refused
 	// (GET /workspaces/{id}/network)
 	GetNetwork(ctx context.Context, request GetNetworkRequestObject) (GetNetworkResponseObject, error)
@@ -30603,6 +31677,56 @@ func (sh *strictHandler) TestAgentAccount(ctx echo.Context, id Id) error {
 		return err
 	} else if validResponse, ok := response.(TestAgentAccountResponseObject); ok {
 		return validResponse.VisitTestAgentAccountResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelCheckRun operation middleware
+func (sh *strictHandler) CancelCheckRun(ctx echo.Context, id Id) error {
+	var request CancelCheckRunRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelCheckRun(ctx.Request().Context(), request.(CancelCheckRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelCheckRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelCheckRunResponseObject); ok {
+		return validResponse.VisitCancelCheckRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetCheckOutput operation middleware
+func (sh *strictHandler) GetCheckOutput(ctx echo.Context, id Id) error {
+	var request GetCheckOutputRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCheckOutput(ctx.Request().Context(), request.(GetCheckOutputRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCheckOutput")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetCheckOutputResponseObject); ok {
+		return validResponse.VisitGetCheckOutputResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -34314,6 +35438,56 @@ func (sh *strictHandler) BuildImage(ctx echo.Context, id Id, params BuildImagePa
 		return err
 	} else if validResponse, ok := response.(BuildImageResponseObject); ok {
 		return validResponse.VisitBuildImageResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListMergeQueue operation middleware
+func (sh *strictHandler) ListMergeQueue(ctx echo.Context, id Id) error {
+	var request ListMergeQueueRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMergeQueue(ctx.Request().Context(), request.(ListMergeQueueRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMergeQueue")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListMergeQueueResponseObject); ok {
+		return validResponse.VisitListMergeQueueResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListOverlaps operation middleware
+func (sh *strictHandler) ListOverlaps(ctx echo.Context, id Id) error {
+	var request ListOverlapsRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListOverlaps(ctx.Request().Context(), request.(ListOverlapsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListOverlaps")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListOverlapsResponseObject); ok {
+		return validResponse.VisitListOverlapsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -38168,6 +39342,80 @@ func (sh *strictHandler) GetChanges(ctx echo.Context, id Id) error {
 	return nil
 }
 
+// GetChecks operation middleware
+func (sh *strictHandler) GetChecks(ctx echo.Context, id Id) error {
+	var request GetChecksRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetChecks(ctx.Request().Context(), request.(GetChecksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetChecks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetChecksResponseObject); ok {
+		return validResponse.VisitGetChecksResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RunChecks operation middleware
+func (sh *strictHandler) RunChecks(ctx echo.Context, id Id, params RunChecksParams) error {
+	var request RunChecksRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body RunChecksJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RunChecks(ctx.Request().Context(), request.(RunChecksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RunChecks")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RunChecksResponseObject); ok {
+		return validResponse.VisitRunChecksResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // CommitWorkspace operation middleware
 func (sh *strictHandler) CommitWorkspace(ctx echo.Context, id Id, params CommitWorkspaceParams) error {
 	var request CommitWorkspaceRequestObject
@@ -38843,6 +40091,105 @@ func (sh *strictHandler) MergeWorkspace(ctx echo.Context, id Id, params MergeWor
 		return err
 	} else if validResponse, ok := response.(MergeWorkspaceResponseObject); ok {
 		return validResponse.VisitMergeWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DequeueMerge operation middleware
+func (sh *strictHandler) DequeueMerge(ctx echo.Context, id Id) error {
+	var request DequeueMergeRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DequeueMerge(ctx.Request().Context(), request.(DequeueMergeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DequeueMerge")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DequeueMergeResponseObject); ok {
+		return validResponse.VisitDequeueMergeResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetQueued operation middleware
+func (sh *strictHandler) GetQueued(ctx echo.Context, id Id) error {
+	var request GetQueuedRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetQueued(ctx.Request().Context(), request.(GetQueuedRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetQueued")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetQueuedResponseObject); ok {
+		return validResponse.VisitGetQueuedResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// EnqueueMerge operation middleware
+func (sh *strictHandler) EnqueueMerge(ctx echo.Context, id Id, params EnqueueMergeParams) error {
+	var request EnqueueMergeRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body EnqueueMergeJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.EnqueueMerge(ctx.Request().Context(), request.(EnqueueMergeRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EnqueueMerge")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(EnqueueMergeResponseObject); ok {
+		return validResponse.VisitEnqueueMergeResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

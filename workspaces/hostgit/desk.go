@@ -53,6 +53,22 @@ func (g *Git) Desk(ctx context.Context, parent, gitDir string) (*Desk, error) {
 	return d, nil
 }
 
+// Scratch makes the desk keep the objects made on it to itself, so that they go when it is closed: for looking at what would be.
+func (d *Desk) Scratch() error {
+	if strings.ContainsAny(d.objects, "\n\"") {
+		return fmt.Errorf("hostgit: %q cannot be an alternate", d.objects)
+	}
+	own := filepath.Join(d.dir, "objects")
+	if err := os.MkdirAll(filepath.Join(own, "pack"), 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(own, "info", "alternates"), []byte(d.objects+"\n"), 0o600); err != nil {
+		return err
+	}
+	d.objects = own
+	return nil
+}
+
 // Dir is the desk's own folder: what lies in it is git's.
 func (d *Desk) Dir() string { return d.dir }
 

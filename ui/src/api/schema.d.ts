@@ -52,6 +52,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/check-runs/{id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End a run of a check; one that ended stays as it ended */
+        post: operations["cancelCheckRun"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/check-runs/{id}/output": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What a run of a check printed, so far or in all
+         * @description The last 256 KiB, known secrets masked. `X-Truncated` says that there was more before.
+         */
+        get: operations["getCheckOutput"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/commands/{id}": {
         parameters: {
             query?: never;
@@ -1777,6 +1818,44 @@ export interface paths {
          * @description Reads the newest commit of the default branch. One build runs at a time for each project. Containers of new sandboxes are made from the image once it is built, when the project's image is set to this file.
          */
         post: operations["buildImage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/merge-queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What waits to be merged, in order, and what came of the last ones */
+        get: operations["listMergeQueue"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/projects/{id}/overlaps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** Workspaces that change the same places, and an order of merging in which the fewest of them meet a conflict */
+        get: operations["listOverlaps"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3773,6 +3852,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/checks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** The project's checks and how they stand for the workspace's files as they are now */
+        get: operations["getChecks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/checks/run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run the project's checks in the workspace's sandbox
+         * @description They run one after the other on the files as they are. What runs already of the same checks is cancelled first.
+         */
+        post: operations["runChecks"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/commit": {
         parameters: {
             query?: never;
@@ -4162,6 +4282,30 @@ export interface paths {
          */
         post: operations["mergeWorkspace"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/merge-queue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** The workspace's newest entry in the merge queue */
+        get: operations["getQueued"];
+        put?: never;
+        /**
+         * Have the branch merged when its turn comes and the checks pass on the merged result
+         * @description The result is computed from the base as it is then, checked out in a folder of its own in the workspace's sandbox and checked there. It lands only if the base is still the one it was computed on; else it is computed and checked anew. An entry whose branch gets further commits meanwhile fails and says so.
+         */
+        post: operations["enqueueMerge"];
+        /** Take the workspace out of the merge queue */
+        delete: operations["dequeueMerge"];
         options?: never;
         head?: never;
         patch?: never;
@@ -5463,6 +5607,48 @@ export interface components {
              */
             seats?: number;
         };
+        CheckRun: {
+            /** @description Runs that were begun together */
+            batch_id: string;
+            check_id: string;
+            command: string;
+            /** @description The commit that has these files; empty: none has */
+            commit: string;
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            ended_at: number | null;
+            /** Format: int64 */
+            exit_code: number | null;
+            id: string;
+            name: string;
+            /** @description The entry of the merge queue it was for */
+            queue_id: string | null;
+            reason: string;
+            required: boolean;
+            /** Format: int64 */
+            started_at: number | null;
+            /** @description Empty: Parawork itself */
+            started_by: string;
+            started_by_name: string;
+            /** @enum {string} */
+            state: "waiting" | "running" | "passed" | "failed" | "timed_out" | "cancelled" | "lost";
+            /** @description The files it ran on, as git names them; empty: they changed while it ran */
+            tree: string;
+            truncated: boolean;
+            workspace_id: string;
+        };
+        Checks: {
+            /** @description The last runs, newest first */
+            history: components["schemas"]["CheckRun"][];
+            items: components["schemas"]["WorkspaceCheck"][];
+            state: components["schemas"]["ChecksState"];
+        };
+        /**
+         * @description stale: they ran, but on other files than those of now
+         * @enum {string}
+         */
+        ChecksState: "none" | "waiting" | "running" | "passed" | "failed" | "stale";
         Command: {
             command_id: string;
             /** Format: int64 */
@@ -5851,6 +6037,16 @@ export interface components {
             how: string;
             /** @enum {string} */
             name: "cpus" | "memory_mb" | "processes" | "disk_mb" | "wall_minutes";
+        };
+        EnqueueMerge: {
+            /** @description What the reader saw of the branch; refused when it moved on */
+            expected_head?: string;
+            message?: string;
+            /**
+             * @description Left out: the project's
+             * @enum {string}
+             */
+            strategy?: "merge" | "squash" | "rebase";
         };
         /** @description What one source said last about a running session's state */
         Evidence: {
@@ -6687,6 +6883,12 @@ export interface components {
         MemberPatch: {
             role: components["schemas"]["Role"];
         };
+        MergeQueue: {
+            /** @description The last ones, newest first */
+            ended: components["schemas"]["QueueEntry"][];
+            /** @description In the order in which they are merged */
+            items: components["schemas"]["QueueEntry"][];
+        };
         MergeRequest: {
             dry_run?: boolean;
             /** @description The commit the base was at when you looked: 409 base_moved when it is not any more */
@@ -6717,6 +6919,27 @@ export interface components {
             /** @description Nothing to merge */
             up_to_date: boolean;
             warnings: string[];
+        };
+        Merging: {
+            /** @description Everything goes through the merge queue */
+            queue: boolean;
+            /** @description Somebody must have approved what is merged */
+            require_approval: boolean;
+            /** @description The required checks must have passed on what is merged */
+            require_checks: boolean;
+            /**
+             * @description What is offered first
+             * @enum {string}
+             */
+            strategy: "merge" | "squash" | "rebase";
+        };
+        /** @description What is left out stays as it is */
+        MergingPatch: {
+            queue?: boolean;
+            require_approval?: boolean;
+            require_checks?: boolean;
+            /** @enum {string} */
+            strategy?: "merge" | "squash" | "rebase";
         };
         MeterBill: {
             /** Format: int64 */
@@ -7257,6 +7480,33 @@ export interface components {
             link_id?: string;
             token?: string;
         };
+        Overlap: {
+            files: components["schemas"]["OverlapFile"][];
+            first: components["schemas"]["OverlapSide"];
+            second: components["schemas"]["OverlapSide"];
+        };
+        OverlapFile: {
+            /** @description content, add/add, modify/delete, and what else git calls it */
+            kind: string;
+            path: string;
+        };
+        OverlapOrder: {
+            id: string;
+            key: string;
+            name: string;
+            /** @description With how many of those before it; 0 = it can be merged as it is */
+            overlaps: number;
+        };
+        Overlaps: {
+            items: components["schemas"]["Overlap"][];
+            /** @description Workspaces that overlap with one another */
+            order: components["schemas"]["OverlapOrder"][];
+        };
+        OverlapSide: {
+            id: string;
+            key: string;
+            name: string;
+        };
         /** @description A file; with hunks or lines, some of it */
         Part: {
             hunks?: components["schemas"]["Hunk"][];
@@ -7562,6 +7812,8 @@ export interface components {
         Project: {
             /** @description Its workspaces share the team's caches where they live in a place that isolates */
             caches?: boolean;
+            /** @description Commands that say whether work is good */
+            checks: components["schemas"]["ProjectCheck"][];
             copy_ignored: string[];
             /** Format: int64 */
             created_at: number;
@@ -7571,7 +7823,10 @@ export interface components {
             /** Format: int64 */
             fetched_at: number | null;
             id: string;
+            /** @description Patterns of ignored files that kept snapshots have too */
+            keep_ignored: string[];
             limits: components["schemas"]["ResourceLimits"];
+            merging: components["schemas"]["Merging"];
             name: string;
             network: components["schemas"]["ProjectNetwork"];
             /** @description Git's last progress line while cloning */
@@ -7584,6 +7839,32 @@ export interface components {
             state_reason: string;
             /** @description How many are active */
             workspaces: number;
+        };
+        /** @description A command that says whether work is good; it is when it ends with 0 */
+        ProjectCheck: {
+            /** @description It runs by itself when an agent's turn ended */
+            after_turn: boolean;
+            /** @description Lines for /bin/sh */
+            command: string;
+            id: string;
+            name: string;
+            /** @description Nothing that it fails on is merged by the queue; nor by hand where the project asks for checks */
+            required: boolean;
+            /** Format: int64 */
+            timeout_seconds: number;
+        };
+        ProjectCheckInput: {
+            after_turn?: boolean;
+            command: string;
+            /** @description Of one that is there; left out for a new one */
+            id?: string;
+            name: string;
+            required?: boolean;
+            /**
+             * Format: int64
+             * @description 600 when it is left out or 0
+             */
+            timeout_seconds?: number;
         };
         ProjectForge: {
             api_url: string;
@@ -7641,14 +7922,19 @@ export interface components {
         };
         ProjectPatch: {
             caches?: boolean;
+            /** @description All of them; one that is left out is removed */
+            checks?: components["schemas"]["ProjectCheckInput"][];
             copy_ignored?: string[];
             default_branch?: string;
             /** @description Where new workspaces live that name no place; empty = the team's */
             executor?: string;
             forge?: components["schemas"]["ForgeSettings"];
             image?: components["schemas"]["ImageChoice"];
+            /** @description Patterns of ignored files that kept snapshots have too */
+            keep_ignored?: string[];
             /** @description For each of its workspaces that says nothing else */
             limits?: components["schemas"]["ResourceLimits"];
+            merging?: components["schemas"]["MergingPatch"];
             name?: string;
             network?: components["schemas"]["ProjectNetworkPatch"];
             setup_script?: string;
@@ -7860,6 +8146,40 @@ export interface components {
             label: string;
             /** @enum {string} */
             role: "allow" | "allow_session" | "deny" | "option";
+        };
+        Queued: {
+            entry: components["schemas"]["QueueEntry"] | null;
+        };
+        QueueEntry: {
+            added_by: string;
+            added_by_name: string;
+            base: string;
+            base_commit: string;
+            /** @description The merged result */
+            commit: string;
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            ended_at: number | null;
+            head: string;
+            id: string;
+            message: string;
+            /** @description 1 = the next; 0 = it has ended */
+            position: number;
+            project_id: string;
+            /** @description What it does, or why it failed, in words */
+            reason: string;
+            /** @description Checks on the merged result */
+            runs: components["schemas"]["CheckRun"][];
+            /** @enum {string} */
+            state: "waiting" | "checking" | "merging" | "merged" | "failed" | "cancelled";
+            /** @enum {string} */
+            strategy: "merge" | "squash" | "rebase";
+            /** Format: int64 */
+            updated_at: number;
+            workspace_id: string;
+            workspace_key: string;
+            workspace_name: string;
         };
         /** @description What may be used of metered places; null is without bound */
         Quota: {
@@ -8233,6 +8553,10 @@ export interface components {
             project_id: string;
             project_name: string;
             prompt: string;
+        };
+        RunChecks: {
+            /** @description Left out: all */
+            check_ids?: string[];
         };
         RunList: {
             items: components["schemas"]["Run"][];
@@ -9720,6 +10044,7 @@ export interface components {
             boundary_name?: string;
             branch: string;
             changes: components["schemas"]["ChangesSummary"];
+            checks?: components["schemas"]["WorkspaceChecks"];
             /**
              * Format: int64
              * @description Null for who may not see costs
@@ -9742,6 +10067,8 @@ export interface components {
             merged_at: number | null;
             merged_commit: string;
             name: string;
+            /** @description Workspaces whose work conflicts with this one's */
+            overlaps?: components["schemas"]["WorkspaceOverlap"][];
             owner: components["schemas"]["WorkspaceOwner"];
             path: string;
             /** @description Nothing new can start there: it is to be moved, or its place to be mended */
@@ -9756,6 +10083,8 @@ export interface components {
             project_name: string;
             /** @description Absent without one */
             pull_request?: components["schemas"]["PullRequestSummary"] | null;
+            /** @description Its entry in the merge queue */
+            queue?: components["schemas"]["WorkspaceQueue"] | null;
             review?: components["schemas"]["ReviewSummary"];
             /** @description The run it is an attempt of */
             run_id?: string;
@@ -9782,6 +10111,15 @@ export interface components {
             tokens_unknown?: number;
             /** Format: int64 */
             updated_at: number;
+        };
+        WorkspaceCheck: {
+            check: components["schemas"]["ProjectCheck"];
+            /** @description Its newest run */
+            run: components["schemas"]["CheckRun"] | null;
+            state: components["schemas"]["ChecksState"];
+        };
+        WorkspaceChecks: {
+            state: components["schemas"]["ChecksState"];
         };
         WorkspaceCost: {
             /** Format: int64 */
@@ -9851,6 +10189,12 @@ export interface components {
             items: components["schemas"]["Workspace"][];
             next_cursor: string | null;
         };
+        WorkspaceOverlap: {
+            files: number;
+            id: string;
+            key: string;
+            name: string;
+        };
         /** @description Who made it */
         WorkspaceOwner: {
             id: string;
@@ -9876,6 +10220,11 @@ export interface components {
             reason: string;
             /** @description Of executor runner: the machine it lives on */
             runner_id?: string;
+        };
+        WorkspaceQueue: {
+            position: number;
+            /** @enum {string} */
+            state: "waiting" | "checking" | "merging";
         };
         WorkspaceSnapshot: {
             actor?: components["schemas"]["SnapshotActor"];
@@ -10033,6 +10382,53 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentAccountTest"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    cancelCheckRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckRun"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getCheckOutput: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The output */
+            200: {
+                headers: {
+                    "X-Truncated"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
                 };
             };
             default: components["responses"]["Problem"];
@@ -12721,7 +13117,6 @@ export interface operations {
                 };
                 content?: never;
             };
-            default: components["responses"]["Problem"];
         };
     };
     getProjectImage: {
@@ -12797,6 +13192,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImageBuild"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listMergeQueue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The queue */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MergeQueue"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listOverlaps: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The overlaps */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overlaps"];
                 };
             };
             default: components["responses"]["Problem"];
@@ -15942,6 +16383,58 @@ export interface operations {
             default: components["responses"]["Problem"];
         };
     };
+    getChecks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The checks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Checks"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    runChecks: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunChecks"];
+            };
+        };
+        responses: {
+            /** @description Under way */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Checks"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
     commitWorkspace: {
         parameters: {
             query?: never;
@@ -16562,6 +17055,79 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["MergeResult"];
                 };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getQueued: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The entry */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Queued"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    enqueueMerge: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EnqueueMerge"];
+            };
+        };
+        responses: {
+            /** @description In the queue */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueEntry"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    dequeueMerge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Out of it */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Problem"];
         };

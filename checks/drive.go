@@ -1,0 +1,229 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// inFolder runs the lines of $2 in the folder $1, with what they print to standard error among the rest.
+const inFolder = `cd -- "$1" || exit 126
+exec 2>&1
+exec /bin/sh -c "$2"`
+
+// batch brings runs that were begun together through, one after the other.
+func (s *Service) batch(runs []Run) {
+	ctx := s.life
+	unlock, err := s.lock(ctx, runs[0].WorkspaceID)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	for _, r := range runs {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := s.one(ctx, r); err != nil && s.life.Err() == nil {
+			s.fail(r.ID, err)
+		}
+	}
+}
+
+// one brings a run on the workspace's own files through.
+func (s *Service) one(ctx context.Context, r Run) error {
+	ctx, done := s.cancellable(ctx, r.ID)
+	defer done()
+	r, err := s.cfg.Store.CheckRun(ctx, r.ID)
+	if err != nil || r.State.Ended() {
+		return err
+	}
+	if r.State == RunWaiting {
+		at, err := s.cfg.Workspaces.FilesNow(s.by(ctx, r.StartedBy), r.WorkspaceID)
+		if err != nil {
+			return err
+		}
+		r, err = s.edit(ctx, r.ID, func(r *Run) error {
+			if r.State == RunWaiting {
+				r.State, r.StartedAt, r.Tree = RunRunning, s.now(), at.Tree
+				if at.Clean {
+					r.Commit = at.Head
+				}
+			}
+			return nil
+		})
+		if err != nil || r.State.Ended() {
+			return err
+		}
+	}
+	cmd, err := s.run(ctx, r, ".")
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return s.conclude(r.ID, cmd, "")
+	}
+	after, err := s.cfg.Workspaces.FilesNow(s.by(ctx, r.StartedBy), r.WorkspaceID)
+	changed := ""
+	switch {
+	case err != nil:
+		changed = "Whether files changed while it ran could not be seen, so it says nothing of those of now: " + words(err)
+	case after.Tree == "" || r.Tree == "":
+		changed = "What its files were could not be seen, so it says nothing certain of those of now. Run it again."
+	case after.Tree != r.Tree:
+		changed = "Files changed while it ran, so it says nothing certain of those of now. Run it again."
+	}
+	return s.conclude(r.ID, cmd, changed)
+}
+
+// run starts the run's command in a folder of the sandbox, or finds it running, and waits for its end. A run that is cancelled has its
+// command ended; a server that stops lets go of it.
+func (s *Service) run(ctx context.Context, r Run, dir string) (executors.Command, error) {
+	if r.CommandID == "" {
+		env, err := s.cfg.Workspaces.CheckEnv(ctx, r.WorkspaceID)
+		if err != nil {
+			return executors.Command{}, err
+		}
+		env = maps.Clone(env)
+		env["PARAWORK_CHECK"] = r.Name
+		cmd, err := s.cfg.Commands.Exec(s.by(ctx, r.StartedBy), executors.ExecRequest{WorkspaceID: r.WorkspaceID, ActorID: r.StartedBy, Background: true, Env: env,
+			Argv: []string{"/bin/sh", "-c", inFolder, "check", dir, r.Command}, TimeoutMs: s.timeout(ctx, r) * 1000})
+		if err != nil {
+			return cmd, err
+		}
+		killpoint.Reach(killpoint.CheckStarted)
+		r.CommandID = cmd.ID
+		if _, err := s.edit(context.WithoutCancel(ctx), r.ID, func(r *Run) error { r.CommandID = cmd.ID; return nil }); err != nil {
+			_, _ = s.cfg.Commands.Cancel(s.life, cmd.ID)
+			return cmd, err
+		}
+	}
+	cmd, err := s.cfg.Commands.Wait(ctx, r.CommandID)
+	if err != nil && s.life.Err() != nil {
+		return cmd, errStopping
+	}
+	if err != nil && ctx.Err() != nil {
+		cmd, err = s.cfg.Commands.Cancel(s.life, r.CommandID)
+		if err == nil && !cmd.State.Ended() { // its place is away: it is ended once that is back
+			cmd.State = executors.CommandCancelled
+		}
+		return cmd, err
+	}
+	if fault.Is(err, fault.NotFound) {
+		err = errLost
+	}
+	return cmd, err
+}
+
+var errLost = errors.New("nobody knows how it ended: its sandbox is gone")
+
+// timeout is how many seconds the run may take.
+func (s *Service) timeout(ctx context.Context, r Run) int64 {
+	if p, err := s.cfg.Workspaces.Project(ctx, r.ProjectID); err == nil {
+		for _, c := range p.Checks {
+			if c.ID == r.CheckID && c.TimeoutSeconds > 0 {
+				return c.TimeoutSeconds
+			}
+		}
+	}
+	if r.CheckID == setupID {
+		return workspaces.MaxCheckSeconds
+	}
+	return workspaces.DefaultCheckSeconds
+}
+
+// by is a context in which the place is asked for by who started the run.
+func (s *Service) by(ctx context.Context, userID string) context.Context {
+	if userID == "" {
+		return ctx
+	}
+	return executors.By(ctx, userID)
+}
+
+// conclude stores how a run's command ended. changed says why the result is not of the files it was begun on, "" = it is.
+func (s *Service) conclude(runID string, cmd executors.Command, changed string) error {
+	ctx := context.WithoutCancel(s.life)
+	_, err := s.edit(ctx, runID, func(r *Run) error {
+		r.Output, r.Truncated = ending(cmd.Stdout)
+		r.Truncated = r.Truncated || cmd.Truncated
+		if cmd.ExitCode != nil {
+			code := int64(*cmd.ExitCode)
+			r.ExitCode = &code
+		}
+		if r.State.Ended() { // cancelled: only what it had printed is added
+			return nil
+		}
+		r.EndedAt, r.Reason = s.now(), cmd.Reason
+		switch {
+		case cmd.State == executors.CommandCompleted && cmd.ExitCode != nil && *cmd.ExitCode == 0:
+			r.State = RunPassed
+		case cmd.State == executors.CommandCompleted && cmd.ExitCode != nil:
+			r.State, r.Reason = RunFailed, fmt.Sprintf("It ended with exit code %d.", *cmd.ExitCode)
+		case cmd.State == executors.CommandTimedOut:
+			r.State = RunTimedOut
+		case cmd.State == executors.CommandCancelled:
+			r.State = RunCancelled
+		default:
+			r.State = RunLost
+		}
+		if changed != "" {
+			r.Tree, r.Commit = "", ""
+			r.Reason = strings.TrimSpace(r.Reason + " " + changed)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("storing how a check ended: %w", err)
+	}
+	return nil
+}
+
+// fail ends a run that could not be brought through.
+func (s *Service) fail(runID string, err error) {
+	ctx := context.WithoutCancel(s.life)
+	_, serr := s.edit(ctx, runID, func(r *Run) error {
+		if r.State.Ended() {
+			return nil
+		}
+		r.EndedAt, r.Reason, r.State = s.now(), words(err), RunFailed
+		if errors.Is(err, errLost) {
+			r.State = RunLost
+		}
+		if errors.Is(err, errCancelled) || errors.Is(err, errDequeued) {
+			r.State, r.Reason = RunCancelled, ""
+		}
+		return nil
+	})
+	if serr != nil {
+		s.cfg.Log.Warn("how a check ended could not be stored", "run_id", runID, "error", serr)
+	}
+}
+
+// words is what a person is told of an error.
+func words(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Message
+	}
+	if errors.Is(err, errLost) {
+		return "Nobody knows how it ended: its sandbox is gone."
+	}
+	return "Something went wrong on the server. Its log says more."
+}
+
+// ending is the end of an output as text.
+func ending(b []byte) (text string, cut bool) {
+	if len(b) > MaxOutput {
+		b, cut = b[len(b)-MaxOutput:], true
+		for len(b) > 0 && !utf8.RuneStart(b[0]) {
+			b = b[1:]
+		}
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", ""), cut
+}

@@ -1,0 +1,319 @@
+package checks
+
+import (
+	"context"
+	"slices"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Standing is how one check stands.
+type Standing struct {
+	Check workspaces.Check
+	State State
+	Run   *Run // its newest
+}
+
+// Overview is what there is to say of a workspace's checks.
+type Overview struct {
+	State   State
+	Items   []Standing
+	History []Run // the newest first
+}
+
+// historyShown is how many runs an Overview has.
+const historyShown = 30
+
+// Start runs checks of the workspace's project on its files as they are; those named, or all. What runs already of them is cancelled.
+func (s *Service) Start(ctx context.Context, userID, workspaceID string, checkIDs []string) error {
+	w, p, err := s.of(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	if w.DeletedAt != 0 || w.State != workspaces.Ready && w.State != workspaces.Paused {
+		return fault.New(fault.Conflict, "workspace_not_ready", "%s is not ready: checks run in its sandbox.", w.Key())
+	}
+	var list []workspaces.Check
+	for _, c := range p.Checks {
+		if len(checkIDs) == 0 || slices.Contains(checkIDs, c.ID) {
+			list = append(list, c)
+		}
+	}
+	switch {
+	case len(p.Checks) == 0:
+		return fault.New(fault.Conflict, "no_checks", "The project has no checks. An admin adds them in the project's settings.")
+	case len(checkIDs) > 0 && len(list) < len(slices.Compact(slices.Sorted(slices.Values(checkIDs)))):
+		return fault.New(fault.NotFound, "check_not_found", "The project has no such check any more. Load the page again.").With("field", "check_ids")
+	}
+	return s.begin(ctx, userID, w, list)
+}
+
+// AfterTurn runs the checks that are to run when an agent's turn ended.
+func (s *Service) AfterTurn(workspaceID string) {
+	s.start(func() {
+		w, p, err := s.of(s.life, workspaceID)
+		if err != nil || w.DeletedAt != 0 || w.State != workspaces.Ready {
+			return
+		}
+		list := slices.DeleteFunc(slices.Clone(p.Checks), func(c workspaces.Check) bool { return !c.AfterTurn })
+		if len(list) == 0 {
+			return
+		}
+		if err := s.begin(s.life, "", w, list); err != nil {
+			s.cfg.Log.Warn("checks could not be begun after a turn", "workspace_id", workspaceID, "error", err)
+		}
+	})
+}
+
+func (s *Service) of(ctx context.Context, workspaceID string) (workspaces.Workspace, workspaces.Project, error) {
+	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
+	if err != nil {
+		return w, workspaces.Project{}, err
+	}
+	p, err := s.cfg.Workspaces.Project(ctx, w.ProjectID)
+	return w, p, err
+}
+
+// begin stores runs of these checks and has them worked on.
+func (s *Service) begin(ctx context.Context, userID string, w workspaces.Workspace, list []workspaces.Check) error {
+	open, err := s.cfg.Store.CheckRuns(ctx, w.ID, keepRuns)
+	if err != nil {
+		return err
+	}
+	for _, r := range open {
+		if r.QueueID == "" && !r.State.Ended() && slices.ContainsFunc(list, func(c workspaces.Check) bool { return c.ID == r.CheckID }) {
+			if _, err := s.Cancel(ctx, r.ID); err != nil {
+				return err
+			}
+		}
+	}
+	batch, now := id.New("bat"), s.now()
+	runs := make([]Run, 0, len(list))
+	for i, c := range list {
+		runs = append(runs, Run{ID: id.New("cru"), TeamID: w.TeamID, WorkspaceID: w.ID, ProjectID: w.ProjectID, BatchID: batch, CheckID: c.ID, Name: c.Name,
+			Command: c.Command, Required: c.Required, State: RunWaiting, StartedBy: userID, CreatedAt: now + int64(i)}) // their order
+	}
+	if err := s.cfg.Store.InsertCheckRuns(ctx, runs); err != nil {
+		return err
+	}
+	if err := s.cfg.Store.DropCheckRuns(ctx, w.ID, keepRuns); err != nil {
+		s.cfg.Log.WarnContext(ctx, "old runs of checks could not be forgotten", "workspace_id", w.ID, "error", err)
+	}
+	s.publish(ctx, "checks.updated", w.ID, w.ID, w.TeamID)
+	s.start(func() { s.batch(runs) })
+	return nil
+}
+
+// Get returns a run with its output as it is stored.
+func (s *Service) Get(ctx context.Context, id string) (Run, error) {
+	return s.cfg.Store.CheckRun(ctx, id)
+}
+
+// Output returns what a run printed so far, at most MaxOutput bytes: its end. cut says that there was more.
+func (s *Service) Output(ctx context.Context, runID string) (text string, cut bool, err error) {
+	r, err := s.Get(ctx, runID)
+	if err != nil || r.State.Ended() || r.CommandID == "" {
+		return r.Output, r.Truncated, err
+	}
+	c, err := s.cfg.Commands.Command(ctx, r.CommandID)
+	if fault.Is(err, fault.NotFound) {
+		return r.Output, r.Truncated, nil
+	}
+	text, cut = ending(c.Stdout)
+	return text, cut || c.Truncated, err
+}
+
+// Cancel ends a run. One that has ended stays as it ended.
+func (s *Service) Cancel(ctx context.Context, runID string) (Run, error) {
+	r, err := s.edit(ctx, runID, func(r *Run) error {
+		if !r.State.Ended() {
+			r.State, r.Reason, r.EndedAt = RunCancelled, "", s.now()
+		}
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	s.cancel(runID, errCancelled) // its command is ended by whoever follows it
+	return r, nil
+}
+
+// Overview says how the workspace's checks stand for its files as they are, as far as that is known without asking its sandbox.
+func (s *Service) Overview(ctx context.Context, workspaceID string) (Overview, error) {
+	w, p, err := s.of(ctx, workspaceID)
+	if err != nil {
+		return Overview{}, err
+	}
+	runs, err := s.cfg.Store.CheckRuns(ctx, workspaceID, keepRuns)
+	if err != nil {
+		return Overview{}, err
+	}
+	now, err := s.cfg.Store.FilesNow(ctx, w.TeamID, w.ID)
+	if err != nil {
+		return Overview{}, err
+	}
+	o := Overview{History: runs[:min(len(runs), historyShown)]}
+	o.Items = stand(p.Checks, runs, now[w.ID].Tree)
+	o.State = sum(o.Items)
+	return o, nil
+}
+
+// Standing says how the project's checks stand for a tree, or a commit, of the workspace.
+func (s *Service) Standing(ctx context.Context, workspaceID, tree string) (State, []Standing, error) {
+	_, p, err := s.of(ctx, workspaceID)
+	if err != nil {
+		return None, nil, err
+	}
+	runs, err := s.cfg.Store.CheckRuns(ctx, workspaceID, keepRuns)
+	if err != nil {
+		return None, nil, err
+	}
+	items := stand(p.Checks, runs, tree)
+	return sum(items), items, nil
+}
+
+// States says, for each workspace of the team that has runs of checks, how they stand.
+func (s *Service) States(ctx context.Context, teamID string, checks func(projectID string) []workspaces.Check) (map[string]State, error) {
+	runs, err := s.cfg.Store.LatestRuns(ctx, teamID)
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	now, err := s.cfg.Store.FilesNow(ctx, teamID, "")
+	if err != nil {
+		return nil, err
+	}
+	by := map[string][]Run{}
+	for _, r := range runs {
+		by[r.WorkspaceID] = append(by[r.WorkspaceID], r)
+	}
+	out := make(map[string]State, len(by))
+	for id, runs := range by {
+		out[id] = sum(stand(checks(runs[0].ProjectID), runs, now[id].Tree))
+	}
+	return out, nil
+}
+
+// stand says how each check stands for a tree or commit; "" = that nobody knows, and the newest runs count. runs are the newest first.
+func stand(list []workspaces.Check, runs []Run, tree string) []Standing {
+	out := make([]Standing, 0, len(list))
+	for _, c := range list {
+		st := Standing{Check: c, State: None}
+		for i := range runs {
+			r := &runs[i]
+			if r.CheckID != c.ID || r.QueueID != "" {
+				continue
+			}
+			if st.Run == nil {
+				st.Run = r
+			}
+			if s := standsFor(*r, c, tree); st.State == None || st.State == Stale && s != Stale {
+				st.State = s
+			}
+			if st.State != Stale {
+				break
+			}
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
+// standsFor says what one run tells of a check for a tree.
+func standsFor(r Run, c workspaces.Check, tree string) State {
+	switch {
+	case r.State == RunWaiting:
+		return Waiting
+	case r.State == RunRunning:
+		return Running
+	case r.Command != c.Command, r.Tree == "", tree != "" && r.Tree != tree && r.Commit != tree:
+		return Stale
+	case r.State == RunPassed:
+		return Passed
+	case r.State == RunFailed, r.State == RunTimedOut:
+		return Failed
+	}
+	return Stale // cancelled, lost
+}
+
+// sum is how all of them stand.
+func sum(items []Standing) State {
+	has := map[State]bool{}
+	for _, i := range items {
+		has[i.State] = true
+	}
+	for _, s := range [...]State{Running, Waiting, Failed} {
+		if has[s] {
+			return s
+		}
+	}
+	switch {
+	case has[Stale] || has[Passed] && has[None]:
+		return Stale
+	case has[Passed]:
+		return Passed
+	}
+	return None
+}
+
+// Gate says why the workspace's branch must not be merged by hand now, nil when it may.
+func (s *Service) Gate(ctx context.Context, w workspaces.Workspace) error {
+	p, err := s.cfg.Workspaces.Project(ctx, w.ProjectID)
+	if err != nil {
+		return err
+	}
+	m := p.Merging
+	if m.Queue {
+		return fault.New(fault.Conflict, "merge_queue_required", "The project merges through its queue. Add the workspace to the queue: it is merged when its turn comes.")
+	}
+	if !m.RequireChecks && !m.RequireApproval {
+		return nil
+	}
+	commit, tree, err := s.cfg.Workspaces.BranchNow(ctx, w.ID)
+	if err != nil {
+		return err
+	}
+	if m.RequireChecks {
+		runs, err := s.cfg.Store.CheckRuns(ctx, w.ID, keepRuns)
+		if err != nil {
+			return err
+		}
+		byTree, byCommit := stand(p.Checks, runs, tree), stand(p.Checks, runs, commit)
+		for i, st := range byTree {
+			if st.Check.Required && st.State != Passed && byCommit[i].State != Passed {
+				return notPassed(st)
+			}
+		}
+	}
+	return s.approved(ctx, p, w, tree)
+}
+
+func (s *Service) approved(ctx context.Context, p workspaces.Project, w workspaces.Workspace, tree string) error {
+	if !p.Merging.RequireApproval {
+		return nil
+	}
+	if s.cfg.Approved != nil {
+		if ok, err := s.cfg.Approved(ctx, w.ID, tree); err != nil || ok {
+			return err
+		}
+	}
+	return fault.New(fault.Conflict, "approval_required", "The project asks for an approval of exactly what is merged. Commit everything, then have somebody approve it in Changes.")
+}
+
+func notPassed(st Standing) error {
+	what := "did not run on exactly what is merged. Commit everything, then run the checks"
+	switch st.State {
+	case Failed:
+		what = "failed. Look at its output, have it mended, commit and run the checks again"
+	case Running, Waiting:
+		what = "has not ended yet. Wait for it"
+	}
+	return fault.New(fault.Conflict, "checks_required", "The check %q %s.", st.Check.Name, what).With("check", st.Check.Name).With("state", string(st.State))
+}
+
+// mayMerge reports whether a person may still have the workspace merged.
+func mayMerge(a accounts.Actor, w workspaces.Workspace) error {
+	return accounts.Can(a, accounts.MergeWorkspace, accounts.Object{TeamID: w.TeamID, OwnerID: w.CreatedBy, Private: w.Private})
+}

@@ -1,0 +1,126 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/parawork/parawork/radar"
+)
+
+// Overlaps keeps which workspaces conflict with one another.
+type Overlaps struct{ db *DB }
+
+var _ radar.Store = (*Overlaps)(nil)
+
+// NewOverlaps returns the storage of overlaps in db.
+func NewOverlaps(db *DB) *Overlaps { return &Overlaps{db} }
+
+const overlapColumns = `team_id, project_id, first_id, second_id, first_tree, second_tree, files, at`
+
+func scanOverlap(s scanner, more func(*radar.Overlap) []any) (radar.Overlap, error) {
+	var o radar.Overlap
+	var files string
+	err := s.Scan(append([]any{&o.TeamID, &o.ProjectID, &o.FirstID, &o.SecondID, &o.FirstTree, &o.SecondTree, &files, &o.At}, more(&o)...)...)
+	if err == nil {
+		err = fromJSON(files, &o.Files)
+	}
+	return o, err
+}
+
+func (s *Overlaps) list(ctx context.Context, query string, args ...any) ([]radar.Overlap, error) {
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading overlaps: %w", err)
+	}
+	return readRows(rows, func() (radar.Overlap, error) {
+		return scanOverlap(rows, func(*radar.Overlap) []any { return nil })
+	})
+}
+
+// ReplaceOverlaps makes list all there is of overlaps of the workspace.
+func (s *Overlaps) ReplaceOverlaps(ctx context.Context, workspaceID string, list []radar.Overlap) ([]string, error) {
+	var changed []string
+	err := s.db.Tx(ctx, func(ctx context.Context) error {
+		was, err := s.list(ctx, `SELECT `+overlapColumns+` FROM overlaps WHERE (first_id = ? OR second_id = ?) AND {team}`, workspaceID, workspaceID)
+		if err != nil {
+			return err
+		}
+		before := map[string][]radar.File{}
+		for _, o := range was {
+			before[o.Other(workspaceID)] = o.Files
+		}
+		if _, err := s.db.Exec(ctx, `DELETE FROM overlaps WHERE (first_id = ? OR second_id = ?) AND {team}`, workspaceID, workspaceID); err != nil {
+			return err
+		}
+		for _, o := range list {
+			files, err := toJSON(o.Files)
+			if err != nil {
+				return err
+			}
+			if _, err := s.db.Exec(ctx, `INSERT INTO overlaps (`+overlapColumns+`) VALUES ({team?},?,?,?,?,?,?,?)`, o.TeamID, o.ProjectID, o.FirstID, o.SecondID,
+				o.FirstTree, o.SecondTree, files, o.At); err != nil {
+				return err
+			}
+			other := o.Other(workspaceID)
+			if had, ok := before[other]; !ok || !slices.Equal(had, o.Files) {
+				changed = append(changed, other)
+			}
+			delete(before, other)
+		}
+		for other := range before {
+			changed = append(changed, other)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("storing overlaps: %w", err)
+	}
+	if len(changed) > 0 {
+		changed = append(changed, workspaceID)
+	}
+	return changed, nil
+}
+
+// Of workspaces that are put away nothing is shown, even before they are looked at again.
+const overlapsShown = `SELECT o.team_id, o.project_id, o.first_id, o.second_id, o.first_tree, o.second_tree, o.files, o.at, a.num, a.name, b.num, b.name FROM overlaps o
+	JOIN workspaces a ON a.id = o.first_id AND a.deleted_at = 0 AND a.archived_at = 0 JOIN workspaces b ON b.id = o.second_id AND b.deleted_at = 0 AND b.archived_at = 0`
+
+// ProjectOverlaps returns the overlaps of a project's workspaces.
+func (s *Overlaps) ProjectOverlaps(ctx context.Context, projectID string) ([]radar.Overlap, error) {
+	return s.shown(ctx, overlapsShown+` WHERE o.project_id = ? AND {team:o} ORDER BY a.num, b.num`, projectID)
+}
+
+// TeamOverlaps returns the overlaps of a team's workspaces.
+func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string) ([]radar.Overlap, error) {
+	return s.shown(ctx, overlapsShown+` WHERE o.team_id = {team?} ORDER BY a.num, b.num`, teamID)
+}
+
+func (s *Overlaps) shown(ctx context.Context, query string, args ...any) ([]radar.Overlap, error) {
+	rows, err := s.db.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading overlaps: %w", err)
+	}
+	return readRows(rows, func() (radar.Overlap, error) {
+		return scanOverlap(rows, func(o *radar.Overlap) []any { return []any{&o.First.Num, &o.First.Name, &o.Second.Num, &o.Second.Name} })
+	})
+}
+
+// NewestTrees returns the tree of the newest snapshot of each workspace of a project.
+func (s *Overlaps) NewestTrees(ctx context.Context, projectID string) (map[string]string, error) {
+	rows, err := s.db.Query(ctx, `SELECT s.workspace_id, s.tree_id FROM snapshots s JOIN workspaces w ON w.id = s.workspace_id WHERE w.project_id = ? AND {team:w}
+		AND NOT EXISTS (SELECT 1 FROM snapshots n /* every team: of the same workspace */ WHERE n.workspace_id = s.workspace_id AND (n.at > s.at OR n.at = s.at AND n.id > s.id))`, projectID)
+	if err != nil {
+		return nil, fmt.Errorf("reading the newest snapshots: %w", err)
+	}
+	defer rows.Close()
+	out := map[string]string{}
+	for rows.Next() {
+		var id, tree string
+		if err := rows.Scan(&id, &tree); err != nil {
+			return nil, fmt.Errorf("reading the newest snapshots: %w", err)
+		}
+		out[id] = tree
+	}
+	return out, rows.Err()
+}

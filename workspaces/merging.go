@@ -1,0 +1,104 @@
+package workspaces
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// Check is one command of a project that says whether work is good: it is, when it ends with 0. It runs in the workspace's sandbox.
+type Check struct {
+	ID             string `json:"id"` // within the project; stays when the rest is changed
+	Name           string `json:"name"`
+	Command        string `json:"command"`         // lines for /bin/sh
+	TimeoutSeconds int64  `json:"timeout_seconds"` // 0 = DefaultCheckSeconds
+	Required       bool   `json:"required"`        // nothing is merged by the queue, nor by hand where the project says so, before it passed
+	AfterTurn      bool   `json:"after_turn"`      // it runs by itself when an agent's turn ended
+}
+
+// Bounds of a project's checks.
+const (
+	MaxChecks           = 30
+	DefaultCheckSeconds = 600
+	MaxCheckSeconds     = 6 * 3600
+	maxCheckCommand     = 64 << 10
+	maxCheckName        = 100
+)
+
+// Merging says how a project's workspaces come home.
+type Merging struct {
+	Strategy        string `json:"strategy,omitempty"`         // what is offered first: merge, squash, rebase; "" = merge
+	Queue           bool   `json:"queue,omitempty"`            // everything goes through the merge queue
+	RequireChecks   bool   `json:"require_checks,omitempty"`   // the required checks must have passed on what is merged
+	RequireApproval bool   `json:"require_approval,omitempty"` // somebody must have approved what is merged
+}
+
+// checkChecks checks what a person says about a project's checks, and gives those that are new their ids.
+func checkChecks(list []Check) ([]Check, error) {
+	bad := func(format string, args ...any) ([]Check, error) {
+		return nil, fault.New(fault.Invalid, "check_invalid", format, args...).With("field", "checks")
+	}
+	if len(list) > MaxChecks {
+		return bad("A project has at most %d checks.", MaxChecks)
+	}
+	list = slices.Clone(list)
+	ids, names := map[string]bool{}, map[string]bool{}
+	for i := range list {
+		c := &list[i]
+		c.Name = strings.TrimSpace(c.Name)
+		switch {
+		case c.Name == "" || utf8.RuneCountInString(c.Name) > maxCheckName || !plainText(c.Name, false):
+			return bad("A check's name is one line of 1 to %d characters.", maxCheckName)
+		case names[strings.ToLower(c.Name)]:
+			return bad("Two checks have the name %q.", c.Name)
+		case strings.TrimSpace(c.Command) == "":
+			return bad("The check %q has no command.", c.Name)
+		case len(c.Command) > maxCheckCommand || !plainText(c.Command, true):
+			return bad("The command of the check %q must be text of at most 64 KiB.", c.Name)
+		case c.TimeoutSeconds < 0 || c.TimeoutSeconds > MaxCheckSeconds:
+			return bad("The check %q may take from 1 second to %d hours.", c.Name, MaxCheckSeconds/3600)
+		case len(c.ID) > 64 || !plainWord(c.ID) || c.ID != "" && ids[c.ID]:
+			return bad("The id of the check %q is none that this server gave. Leave it out for a new check.", c.Name)
+		}
+		if c.TimeoutSeconds == 0 {
+			c.TimeoutSeconds = DefaultCheckSeconds
+		}
+		if c.ID == "" {
+			c.ID = id.New("chk")
+		}
+		ids[c.ID], names[strings.ToLower(c.Name)] = true, true
+	}
+	return list, nil
+}
+
+// plainText reports whether s is valid text without control characters; lines allows tabs and line ends.
+func plainText(s string, lines bool) bool {
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool {
+		return r < ' ' && (!lines || r != '\n' && r != '\t' && r != '\r') || r == 0x7f
+	}) < 0
+}
+
+// plainWord reports whether s has nothing but what ids are made of.
+func plainWord(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
+	}) < 0
+}
+
+func checkMerging(m Merging) error {
+	if m.Strategy != "" && !slices.Contains([]string{StrategyMerge, StrategySquash, StrategyRebase}, m.Strategy) {
+		return fault.New(fault.Invalid, "strategy_invalid", "The strategy is merge, squash or rebase.").With("field", "merging")
+	}
+	return nil
+}
+
+// HowToMerge is the strategy a project offers first.
+func (m Merging) HowToMerge() string {
+	if m.Strategy == "" {
+		return StrategyMerge
+	}
+	return m.Strategy
+}
