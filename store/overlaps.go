@@ -42,7 +42,7 @@ func (s *Overlaps) list(ctx context.Context, query string, args ...any) ([]radar
 func (s *Overlaps) ReplaceOverlaps(ctx context.Context, workspaceID string, list []radar.Overlap) ([]string, error) {
 	var changed []string
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		was, err := s.list(ctx, `SELECT `+overlapColumns+` FROM overlaps WHERE (first_id = ? OR second_id = ?) AND {team}`, workspaceID, workspaceID)
+		was, err := s.list(ctx, `SELECT `+overlapColumns+` FROM "overlaps" WHERE (first_id = ? OR second_id = ?) AND {team}`, workspaceID, workspaceID)
 		if err != nil {
 			return err
 		}
@@ -50,7 +50,7 @@ func (s *Overlaps) ReplaceOverlaps(ctx context.Context, workspaceID string, list
 		for _, o := range was {
 			before[o.Other(workspaceID)] = o.Files
 		}
-		if _, err := s.db.Exec(ctx, `DELETE FROM overlaps WHERE (first_id = ? OR second_id = ?) AND {team}`, workspaceID, workspaceID); err != nil {
+		if _, err := s.db.Exec(ctx, `DELETE FROM "overlaps" WHERE (first_id = ? OR second_id = ?) AND {team}`, workspaceID, workspaceID); err != nil {
 			return err
 		}
 		for _, o := range list {
@@ -58,7 +58,7 @@ func (s *Overlaps) ReplaceOverlaps(ctx context.Context, workspaceID string, list
 			if err != nil {
 				return err
 			}
-			if _, err := s.db.Exec(ctx, `INSERT INTO overlaps (`+overlapColumns+`) VALUES ({team?},?,?,?,?,?,?,?)`, o.TeamID, o.ProjectID, o.FirstID, o.SecondID,
+			if _, err := s.db.Exec(ctx, `INSERT INTO "overlaps" (`+overlapColumns+`) VALUES ({team?},?,?,?,?,?,?,?)`, o.TeamID, o.ProjectID, o.FirstID, o.SecondID,
 				o.FirstTree, o.SecondTree, files, o.At); err != nil {
 				return err
 			}
@@ -83,17 +83,17 @@ func (s *Overlaps) ReplaceOverlaps(ctx context.Context, workspaceID string, list
 }
 
 // Of workspaces that are put away nothing is shown, even before they are looked at again.
-const overlapsShown = `SELECT o.team_id, o.project_id, o.first_id, o.second_id, o.first_tree, o.second_tree, o.files, o.at, a.num, a.name, b.num, b.name FROM overlaps o
+const overlapsShown = `SELECT o.team_id, o.project_id, o.first_id, o.second_id, o.first_tree, o.second_tree, o.files, o.at, a.num, a.name, b.num, b.name FROM "overlaps" o
 	JOIN workspaces a ON a.id = o.first_id AND a.deleted_at = 0 AND a.archived_at = 0 JOIN workspaces b ON b.id = o.second_id AND b.deleted_at = 0 AND b.archived_at = 0`
 
 // ProjectOverlaps returns the overlaps of a project's workspaces.
 func (s *Overlaps) ProjectOverlaps(ctx context.Context, projectID string) ([]radar.Overlap, error) {
-	return s.shown(ctx, overlapsShown+` WHERE o.project_id = ? AND {team:o} ORDER BY a.num, b.num`, projectID)
+	return s.shown(ctx, overlapsShown+` WHERE o.project_id = ? AND {team:o} AND {team:a} AND {team:b} ORDER BY a.num, b.num`, projectID)
 }
 
 // TeamOverlaps returns the overlaps of a team's workspaces.
 func (s *Overlaps) TeamOverlaps(ctx context.Context, teamID string) ([]radar.Overlap, error) {
-	return s.shown(ctx, overlapsShown+` WHERE o.team_id = {team?} ORDER BY a.num, b.num`, teamID)
+	return s.shown(ctx, overlapsShown+` WHERE o.team_id = {team?} AND {team:a} AND {team:b} ORDER BY a.num, b.num`, teamID)
 }
 
 func (s *Overlaps) shown(ctx context.Context, query string, args ...any) ([]radar.Overlap, error) {

@@ -19,7 +19,7 @@ func treeNow(t *testing.T, h *house, w workspaces.Workspace) string {
 	return now.Tree
 }
 
-func lines(n int, change map[int]string) string {
+func numbered(n int, change map[int]string) string {
 	var b strings.Builder
 	for i := 1; i <= n; i++ {
 		text := fmt.Sprintf("line %d", i)
@@ -36,8 +36,8 @@ func TestOverlaps(t *testing.T) {
 	ctx := context.Background()
 	h := sqliteHouse(t)
 	dir := h.repo("o")
-	write(t, dir, "long.txt", lines(60, nil))
-	write(t, dir, "old.txt", lines(5, nil))
+	write(t, dir, "long.txt", numbered(60, nil))
+	write(t, dir, "old.txt", numbered(5, nil))
 	must(t, os.WriteFile(filepath.Join(dir, "pic"), []byte("a\x00b"), 0o644))
 	commitAll(t, dir, "more")
 	p := h.pathProject(dir)
@@ -48,10 +48,10 @@ func TestOverlaps(t *testing.T) {
 		must(t, err)
 		return f
 	}
-	top := make1("top", func(d string) { write(t, d, "long.txt", lines(60, map[int]string{10: "TOP"})) })
-	bottom := make1("bottom", func(d string) { write(t, d, "long.txt", lines(60, map[int]string{50: "BOTTOM"})) })
-	near := make1("near", func(d string) { write(t, d, "long.txt", lines(60, map[int]string{11: "NEAR"})) })
-	same := make1("same", func(d string) { write(t, d, "long.txt", lines(60, map[int]string{10: "TOP"})) })
+	top := make1("top", func(d string) { write(t, d, "long.txt", numbered(60, map[int]string{10: "TOP"})) })
+	bottom := make1("bottom", func(d string) { write(t, d, "long.txt", numbered(60, map[int]string{50: "BOTTOM"})) })
+	near := make1("near", func(d string) { write(t, d, "long.txt", numbered(60, map[int]string{11: "NEAR"})) })
+	same := make1("same", func(d string) { write(t, d, "long.txt", numbered(60, map[int]string{10: "TOP"})) })
 	gone := make1("gone", func(d string) { must(t, os.Remove(filepath.Join(d, "long.txt"))) })
 	odd := make1("odd", func(d string) {
 		write(t, d, "new \"one\"\n.txt", "x\n")
@@ -98,10 +98,10 @@ func TestOverlaps(t *testing.T) {
 	}
 
 	// What conflicts only because one of the two is behind its base is no overlap.
-	behind := make1("behind", func(d string) { write(t, d, "old.txt", lines(5, map[int]string{2: "MINE"})) })
-	write(t, dir, "old.txt", lines(5, map[int]string{2: "BASE"}))
+	behind := make1("behind", func(d string) { write(t, d, "old.txt", numbered(5, map[int]string{2: "MINE"})) })
+	write(t, dir, "old.txt", numbered(5, map[int]string{2: "BASE"}))
 	commitAll(t, dir, "on")
-	ahead := make1("ahead", func(d string) { write(t, d, "old.txt", lines(5, map[int]string{2: "BASE", 5: "END"})) })
+	ahead := make1("ahead", func(d string) { write(t, d, "old.txt", numbered(5, map[int]string{2: "BASE", 5: "END"})) })
 	found, err := h.s.Collide(ctx, p.ID, behind, []workspaces.Footprint{ahead})
 	must(t, err)
 	if behind.Base == ahead.Base || !behind.Meets(ahead) || len(found[0]) > 0 {
