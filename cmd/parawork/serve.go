@@ -137,7 +137,7 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 			{name: "reviews", run: h.reviews.Run},  // too
 			{name: "forge", run: h.forge.Run},      // brings home what was merged elsewhere
 			{name: "disk", run: h.disk.Run},
-			{name: "checks", run: h.checks.Run},    // has commands run, and lands what they say is good
+			{name: "checks", run: h.checks.Run}, // has commands run, and lands what they say is good
 			{name: "radar", run: h.radar.Run},
 			{name: "images", run: h.images.Run},
 			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up

@@ -171,6 +171,12 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [keys.inbox(team)];
     case "changes":
       return [...lists, keys.changes(workspace), keys.commits(workspace), keys.compared(workspace)];
+    case "checks":
+      return [["workspace", workspace, "checks"], ["workspace", workspace, "queued"], ["project"], ...lists];
+    case "queue":
+      return [["workspace", workspace, "queued"], ["project", e.id], keys.workspace(workspace), ...lists];
+    case "overlaps":
+      return [["project"], keys.workspace(workspace), ...lists];
     case "reviews":
       return [keys.reviews(workspace), keys.inbox(team), ...lists];
     case "activity":

@@ -6,6 +6,7 @@ import { Shape } from "@/kit/mark";
 import { Counts, Failure, Skeleton } from "@/kit/states";
 import { Danger, onDangerous } from "@/machines/danger";
 import { costOf } from "@/workspaces/cost";
+import { OverlapMark } from "@/workspaces/overlap-mark";
 import { PrivateMark } from "@/workspaces/private-mark";
 import { GROUP_NAMES, type Group, type Grouped, grouped } from "@/workspaces/standing";
 import { useTeam } from "./team";
@@ -79,6 +80,7 @@ function GroupRows({ group, items, team, many }: Grouped & { team: string; many:
                     {SAYS_WHY.has(s.group) && s.text ? s.text : many ? w.project_name : w.key}
                   </span>
                   {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
+                  <OverlapMark workspace={w} short />
                   {costOf(w) && <span className="tabular-nums">{costOf(w)}</span>}
                 </span>
               </span>

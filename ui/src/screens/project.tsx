@@ -15,6 +15,7 @@ import { toast } from "@/state/toasts";
 import { Page } from "./page";
 import { ToProjects } from "./projects";
 
+const ProjectMerging = lazy(() => import("./project/merging"));
 const ProjectPlaces = lazy(() => import("./project/places"));
 const ProjectSecrets = lazy(() => import("./project/secrets"));
 
@@ -46,6 +47,7 @@ export function ProjectScreen() {
     >
       <ProjectForm key={project.id} project={project} readOnly={!team.can("project.manage")} />
       <Suspense fallback={<Skeleton rows={4} label="Loading the places" />}>
+        <ProjectMerging key={`${project.id} merging`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectPlaces key={`${project.id} places`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectSecrets key={`${project.id} secrets`} project={project.id} />
       </Suspense>

@@ -16,6 +16,7 @@ import { Danger, onDangerous } from "@/machines/danger";
 import { toast, toastError } from "@/state/toasts";
 import { costOf } from "@/workspaces/cost";
 import { keptWords } from "@/workspaces/kept";
+import { OverlapMark } from "@/workspaces/overlap-mark";
 import { PrivateMark } from "@/workspaces/private-mark";
 import { GROUP_NAMES, grouped, type Standing } from "@/workspaces/standing";
 import { Page } from "./page";
@@ -168,6 +169,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
         </span>
         <Mark kind={s.mark} word={s.word} />
         <span className="hidden text-right md:block">
+          <OverlapMark workspace={w} short />{" "}
           {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
         </span>
         <span className="hidden text-right text-fg2 tabular-nums md:block" title="What it cost so far">

@@ -19,7 +19,10 @@ export interface Slot {
 export const SLOTS: readonly Slot[] = [
   { id: "standing", place: "first", Card: lazy(() => import("./standing")) },
   { id: "update", place: "before", Card: lazy(() => import("./update")) },
+  { id: "overlaps", place: "first", Card: lazy(() => import("./overlaps")) },
+  { id: "checks", place: "beside", Card: lazy(() => import("./checks")) },
   { id: "merge", place: "beside", Card: lazy(() => import("./merge")) },
   { id: "report", place: "beside", Card: lazy(() => import("./report")) },
+  { id: "queue", place: "beside", Card: lazy(() => import("./queue")) },
   { id: "push", place: "after", Card: lazy(() => import("./push")) },
 ];

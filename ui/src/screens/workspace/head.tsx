@@ -14,6 +14,7 @@ import { Counts, copyText } from "@/kit/states";
 import { Danger, onDangerous } from "@/machines/danger";
 import { findPlace } from "@/places/which";
 import { toastError } from "@/state/toasts";
+import { OverlapMark } from "@/workspaces/overlap-mark";
 import { PrivateMark } from "@/workspaces/private-mark";
 import { hasEnded, isShell, SETUP } from "@/workspaces/sessions";
 import { standing } from "@/workspaces/standing";
@@ -118,6 +119,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
               <Counts additions={w.changes.additions} deletions={w.changes.deletions} />
             </>
           )}
+          <OverlapMark workspace={w} />
         </p>
       </div>
       <div className="flex flex-wrap items-center gap-2">
