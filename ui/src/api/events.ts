@@ -179,6 +179,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [["project"], keys.workspace(workspace), ...lists];
     case "reviews":
       return [keys.reviews(workspace), keys.inbox(team), ...lists];
+    case "snapshots.updated":
+      return [keys.timeline(workspace)];
     case "activity":
       return [keys.activity(workspace)];
     case "sandbox":

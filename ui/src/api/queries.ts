@@ -28,6 +28,7 @@ export const keys = {
   changes: (id: string) => ["workspace", id, "changes"] as const,
   commits: (id: string) => ["workspace", id, "commits"] as const,
   activity: (id: string) => ["workspace", id, "activity"] as const,
+  timeline: (id: string) => ["workspace", id, "activity", "timeline"] as const,
   loss: (id: string) => ["workspace", id, "loss"] as const,
   costs: (id: string) => ["workspace", id, "costs"] as const,
   reviews: (id: string) => ["workspace", id, "reviews"] as const,

@@ -140,9 +140,9 @@ const workspacesRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/workspaces"), "WorkspacesScreen"),
 });
 
-export type Tab = "terminal" | "conversation" | "changes" | "merge" | "shell" | "history" | "activity";
+export type Tab = "terminal" | "conversation" | "changes" | "merge" | "shell" | "history" | "timeline";
 
-const TABS = ["conversation", "changes", "merge", "shell", "history", "activity"] as const;
+const TABS = ["conversation", "changes", "merge", "shell", "history", "timeline"] as const;
 
 export interface WorkspaceSearch {
   tab?: Exclude<Tab, "terminal">;
@@ -169,7 +169,7 @@ const workspaceRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/w/$key",
   validateSearch: (s: Record<string, unknown>): WorkspaceSearch => ({
-    tab: s.dialog === "merge" ? "merge" : TABS.find((t) => t === s.tab),
+    tab: s.dialog === "merge" ? "merge" : TABS.find((t) => t === (s.tab === "activity" ? "timeline" : s.tab)),
     session: text(s.session),
     file: text(s.file),
     line: text(s.line),

@@ -113,7 +113,7 @@ export const ACTIONS = [
   { id: "tab.merge", label: "Merge", keys: ["g b"], scope: "workspace", group: "Workspace" },
   { id: "tab.shell", label: "Shell", keys: ["g h"], scope: "workspace", group: "Workspace" },
   { id: "tab.history", label: "History", keys: ["g y"], scope: "workspace", group: "Workspace" },
-  { id: "tab.activity", label: "Activity", keys: ["g a"], scope: "workspace", group: "Workspace" },
+  { id: "tab.timeline", label: "Timeline", keys: ["g a"], scope: "workspace", group: "Workspace" },
   { id: "session.new", label: "Start a session", keys: ["o s"], scope: "workspace", group: "Workspace" },
   { id: "session.stop", label: "Stop the session", keys: ["e s"], scope: "workspace", group: "Workspace" },
   { id: "session.interrupt", label: "Interrupt the agent", keys: ["e i"], scope: "workspace", group: "Workspace" },

@@ -23,7 +23,7 @@ const ConversationTab = lazy(() => import("./conversation/tab"));
 const { Part: ChangesTab, preload: preloadChanges } = preloadable(() => import("./changes/tab"));
 const AskingElsewhere = lazy(() => import("@/attention/asking-elsewhere"));
 const HistoryTab = lazy(() => import("./history/tab"));
-const ActivityTab = lazy(() => import("./workspace/activity-tab"));
+const TimelineTab = lazy(() => import("./timeline/tab"));
 const MergeTab = lazy(() => import("./merge/tab"));
 const PlaceDialog = lazy(() => import("./place/dialog"));
 const GraceBar = lazy(() => import("@/limits/grace-bar"));
@@ -95,7 +95,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   useAction("tab.merge", () => go("merge"));
   useAction("tab.shell", () => go("shell"));
   useAction("tab.history", () => go("history"));
-  useAction("tab.activity", () => go("activity"));
+  useAction("tab.timeline", () => go("timeline"));
   const closeDialog = () => void navigate({ search: (s) => ({ ...s, dialog: undefined }) });
 
   return (
@@ -117,8 +117,8 @@ function Open({ workspace: w }: { workspace: Workspace }) {
       </Suspense>
       <div className="min-h-0 flex-1">
         <Suspense fallback={<Skeleton label="Loading" />}>
-          {tab === "activity" ? (
-            <ActivityTab workspace={w} />
+          {tab === "timeline" ? (
+            <TimelineTab workspace={w} />
           ) : tab === "conversation" ? (
             <ConversationTab workspace={w} />
           ) : tab === "history" ? (

@@ -27,7 +27,7 @@ export function WorkspaceTabs({ tab, files, sessions }: { tab: Tab; files: numbe
     { tab: "merge", label: "Merge" },
     { tab: "shell", label: "Shell", after: shells > 0 && <span className="text-fg3">{shells}</span> },
     { tab: "history", label: "History" },
-    { tab: "activity", label: "Activity" },
+    { tab: "timeline", label: "Timeline" },
   ];
   return (
     <nav

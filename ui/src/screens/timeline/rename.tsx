@@ -1,0 +1,53 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { Button } from "@/kit/button";
+import { Dialog } from "@/kit/dialog";
+import { FormError } from "@/kit/states";
+
+interface Props {
+  workspace: Workspace;
+  snapshot: Schemas["WorkspaceSnapshot"];
+  onClose: () => void;
+}
+
+/** Gives a snapshot a name. */
+export default function Rename({ workspace: w, snapshot: s, onClose }: Props) {
+  const [title, setTitle] = useState(s.title);
+  const client = useQueryClient();
+  const save = useMutation({
+    mutationFn: () => data(api.PATCH("/snapshots/{id}", { params: { path: { id: s.id } }, body: { title } })),
+    onSuccess: () => {
+      void client.invalidateQueries({ queryKey: keys.timeline(w.id) });
+      onClose();
+    },
+  });
+  return (
+    <Dialog open onClose={onClose} title="Name the snapshot">
+      <form
+        className="flex flex-col gap-3 p-4 md:p-5"
+        onSubmit={(e) => {
+          e.preventDefault();
+          save.mutate();
+        }}
+      >
+        <label className="flex flex-col gap-1">
+          Name
+          <input
+            className="min-h-9 rounded-sm border border-hairline bg-bg1 px-2"
+            value={title}
+            maxLength={200}
+            onChange={(e) => setTitle(e.target.value)}
+          />
+        </label>
+        <FormError error={save.error} />
+        <div className="flex justify-end">
+          <Button type="submit" look="primary" busy={save.isPending && "Saving"}>
+            Save
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,136 @@
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, data, type Schemas, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { visible } from "@/format/text";
+import { Button } from "@/kit/button";
+import { Dialog } from "@/kit/dialog";
+import { Busy, FormError } from "@/kit/states";
+import { toast } from "@/state/toasts";
+
+interface Props {
+  workspace: Workspace;
+  snapshot: Schemas["WorkspaceSnapshot"];
+  name: string;
+  onClose: () => void;
+}
+
+const SHOWN = 200;
+
+/** Brings files back as they were: all or some into this workspace, or all into a new one. */
+export default function Restore({ workspace: w, snapshot: s, name, onClose }: Props) {
+  const [into, setInto] = useState<"same" | "new">("same");
+  const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
+  const [force, setForce] = useState(false);
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const path = { params: { path: { id: s.id } } };
+  const plan = useQuery({
+    queryKey: ["snapshot", s.id, "plan"],
+    queryFn: () =>
+      data(
+        api.POST("/snapshots/{id}/restore", {
+          ...path,
+          body: { into: "same", dry_run: true, even_while_working: false },
+        }),
+      ),
+    staleTime: 0,
+  });
+  const changed = plan.data?.changed ?? [];
+  const paths = changed.filter((p) => !left.has(p));
+  const run = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/snapshots/{id}/restore", {
+          ...path,
+          body:
+            into === "new"
+              ? { into, dry_run: false, even_while_working: true }
+              : { into, dry_run: false, even_while_working: force, ...(left.size > 0 ? { paths } : {}) },
+        }),
+      ),
+    onSuccess: (r) => {
+      void client.invalidateQueries({ queryKey: keys.timeline(w.id) });
+      onClose();
+      if (into === "new") {
+        toast({ kind: "good", title: `${r.workspace.key} has the files of this snapshot` });
+        void navigate({ params: (p) => ({ ...p, key: r.workspace.key }), search: {} });
+        return;
+      }
+      toast({
+        kind: r.conflicts.length > 0 ? "note" : "good",
+        title: r.changed.length === 1 ? "1 file is as it was" : `${r.changed.length} files are as they were`,
+        text:
+          r.conflicts.length > 0
+            ? `Somebody was writing these, they were left alone: ${r.conflicts.map(visible).join(", ")}`
+            : "What was there before is kept in the timeline.",
+      });
+    },
+  });
+  const working = run.error && (run.error as { code?: string }).code === "agent_working";
+  return (
+    <Dialog open onClose={onClose} title="Restore" about={name}>
+      <form
+        className="flex min-h-0 flex-col gap-3 overflow-y-auto p-4 md:p-5"
+        onSubmit={(e) => {
+          e.preventDefault();
+          run.mutate();
+        }}
+      >
+        <fieldset className="flex flex-col gap-1">
+          <legend className="sr-only">Where to</legend>
+          <label className="flex min-h-9 items-center gap-2">
+            <input type="radio" name="into" checked={into === "same"} onChange={() => setInto("same")} />
+            Into this workspace; what is there now is kept first
+          </label>
+          <label className="flex min-h-9 items-center gap-2">
+            <input type="radio" name="into" checked={into === "new"} onChange={() => setInto("new")} />
+            Into a new workspace with a branch of its own
+          </label>
+        </fieldset>
+        {into === "same" && plan.isPending && <Busy>Looking what would change…</Busy>}
+        {into === "same" && <FormError error={plan.error} />}
+        {into === "same" && plan.data && changed.length === 0 && <p>The files are as in the snapshot already.</p>}
+        {into === "same" && changed.length > 0 && (
+          <fieldset className="max-h-64 overflow-y-auto border border-hairline p-2">
+            <legend className="text-meta text-fg3">Files that change</legend>
+            {changed.slice(0, SHOWN).map((p) => (
+              <label key={p} className="flex min-h-8 items-center gap-2 break-all font-mono text-[12px]">
+                <input
+                  type="checkbox"
+                  checked={!left.has(p)}
+                  onChange={(e) => {
+                    const next = new Set(left);
+                    if (e.target.checked) next.delete(p);
+                    else next.add(p);
+                    setLeft(next);
+                  }}
+                />
+                {visible(p)}
+              </label>
+            ))}
+            {changed.length > SHOWN && <p className="text-fg3">and {changed.length - SHOWN} more</p>}
+          </fieldset>
+        )}
+        <FormError error={run.error} />
+        {working && (
+          <label className="flex min-h-9 items-center gap-2">
+            <input type="checkbox" checked={force} onChange={(e) => setForce(e.target.checked)} />
+            Restore although an agent is working
+          </label>
+        )}
+        <div className="flex justify-end">
+          <Button
+            type="submit"
+            look="primary"
+            disabled={into === "same" && paths.length === 0}
+            busy={run.isPending && "Restoring"}
+          >
+            Restore
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,114 @@
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { api, data, type Workspace } from "@/api/client";
+import { keys } from "@/api/queries";
+import { useNow } from "@/format/now";
+import { bytes } from "@/format/text";
+import { day } from "@/format/time";
+import { Button } from "@/kit/button";
+import { Empty, Failure, Skeleton } from "@/kit/states";
+import { toast, toastError } from "@/state/toasts";
+import { ActivityRow, type Moment, SnapshotRow } from "./row";
+
+const WITHOUT_POLLS = "turn,commit,kept,manual,activity";
+
+/** Snapshots of the files and what happened in the workspace, newest first. */
+export default function TimelineTab({ workspace: w }: { workspace: Workspace }) {
+  const [all, setAll] = useState(false);
+  const [picked, setPicked] = useState<{ id: string; label: string }>();
+  const client = useQueryClient();
+  const list = useInfiniteQuery({
+    queryKey: [...keys.timeline(w.id), all],
+    queryFn: ({ pageParam }) =>
+      data(
+        api.GET("/workspaces/{id}/timeline", {
+          params: {
+            path: { id: w.id },
+            query: { limit: 50, ...(all ? {} : { kind: WITHOUT_POLLS }), ...(pageParam ? { cursor: pageParam } : {}) },
+          },
+        }),
+      ),
+    initialPageParam: "",
+    getNextPageParam: (last) => last.next_cursor ?? undefined,
+  });
+  const keep = useMutation({
+    mutationFn: () => data(api.POST("/workspaces/{id}/snapshots", { params: { path: { id: w.id } }, body: {} })),
+    onSuccess: () => {
+      toast({ kind: "good", title: "All files are kept as they are now" });
+      void client.invalidateQueries({ queryKey: keys.timeline(w.id) });
+    },
+    onError: (error) => toastError("The files were not kept", error, () => keep.mutate()),
+  });
+  const now = useNow();
+  if (list.isPending) return <Skeleton rows={6} label="Loading the timeline" />;
+  if (list.isError && !list.data)
+    return (
+      <Failure
+        className="m-4"
+        what="The timeline could not be loaded."
+        error={list.error}
+        retry={() => void list.refetch()}
+      />
+    );
+  const items = list.data.pages.flatMap((p) => p.items);
+  const held = list.data.pages[0]?.kept_bytes;
+  const days = new Map<string, Moment[]>();
+  for (const m of items) {
+    const d = day(m.at, now);
+    days.set(d, [...(days.get(d) ?? []), m]);
+  }
+  return (
+    <div className="h-full overflow-y-auto px-4 py-4 md:px-6">
+      <div className="max-w-3xl">
+        <div className="mb-3 flex flex-wrap items-center gap-x-4 gap-y-2">
+          <Button busy={keep.isPending && "Keeping"} onClick={() => keep.mutate()}>
+            Keep files now
+          </Button>
+          <label className="flex min-h-9 items-center gap-2">
+            <input type="checkbox" checked={all} onChange={(e) => setAll(e.target.checked)} />
+            Every change of a file
+          </label>
+          {typeof held === "number" && held > 0 && (
+            <span className="text-meta text-fg3">Older states take {bytes(held)}</span>
+          )}
+        </div>
+        {picked && (
+          <p role="status" className="mb-3 flex flex-wrap items-center gap-3 text-fg2">
+            Choose a second state to compare with “{picked.label}”.
+            <Button onClick={() => setPicked(undefined)}>Cancel</Button>
+          </p>
+        )}
+        {items.length === 0 && (
+          <Empty title="Nothing happened yet">
+            Turns of agents, commits, snapshots and what people do are listed here.
+          </Empty>
+        )}
+        {[...days].map(([d, rows]) => (
+          <section key={d} aria-label={d} className="mb-4">
+            <h2 className="mb-1 text-meta text-fg3">{d}</h2>
+            <ol className="divide-y divide-hairline border-y border-hairline">
+              {rows.map((m) =>
+                m.snapshot ? (
+                  <SnapshotRow
+                    key={m.snapshot.id}
+                    workspace={w}
+                    snapshot={m.snapshot}
+                    picked={picked}
+                    onPick={setPicked}
+                  />
+                ) : (
+                  m.activity && <ActivityRow key={m.activity.id} activity={m.activity} />
+                ),
+              )}
+            </ol>
+          </section>
+        ))}
+        {list.hasNextPage && (
+          <Button busy={list.isFetchingNextPage && "Loading"} onClick={() => void list.fetchNextPage()}>
+            Show older
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}
