@@ -9,7 +9,12 @@ const ORDER = ["first", "before", "beside", "after"] as const;
 /** Everything on the way from "it is done" to "it is merged", from top to bottom. */
 export default function MergeTab({ workspace }: { workspace: Workspace }) {
   return (
-    <div className="h-full overflow-y-auto">
+    <section
+      aria-label="On the way home"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
+      tabIndex={0}
+      className="h-full overflow-y-auto -outline-offset-2"
+    >
       <div className="mx-auto flex max-w-3xl flex-col gap-4 p-4">
         <GitWork workspace={workspace} />
         {ORDER.flatMap((place) => SLOTS.filter((s) => s.place === place)).map(({ id, Card }) => (
@@ -18,6 +23,6 @@ export default function MergeTab({ workspace }: { workspace: Workspace }) {
           </Suspense>
         ))}
       </div>
-    </div>
+    </section>
   );
 }
