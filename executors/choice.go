@@ -403,7 +403,7 @@ func Differences(from, to Capabilities) []string {
 		say("It costs nothing by the hour.")
 	}
 	if to.Isolated != from.Isolated {
-		say("Agents have another home folder: what they keep there, such as logins and earlier conversations, stays behind.")
+		say("Agents have another home folder: what they keep there, such as logins, stays behind. Conversations of Claude Code and Codex come along when they are resumed.")
 	}
 	say("The worktree and all commits stay; processes, /tmp and programs installed in the old place do not.")
 	return out

@@ -156,6 +156,7 @@ type Manager struct {
 	hooks     hooks
 	recovered bool
 	gone      map[string]int64  // sandboxes found gone by this process: ms UTC
+	trials    map[string]bool   // by id: sandboxes made only to try their place
 	ends      map[string]string // in words: why sandboxes were ended that people did not end themselves
 	meters    *Meters
 	metering  metering
@@ -237,7 +238,7 @@ func NewManager(cfg ManagerConfig) *Manager {
 		panic(err)
 	}
 	m := &Manager{cfg: cfg, byKind: make(map[Kind]Executor), families: make(map[Kind]Family), probes: make(map[Kind]*probe), rooms: make(map[string]*room),
-		gone: make(map[string]int64), ends: make(map[string]string), worries: make(chan string, 64), looks: make(chan look, 256)}
+		gone: make(map[string]int64), trials: make(map[string]bool), ends: make(map[string]string), worries: make(chan string, 64), looks: make(chan look, 256)}
 	m.SetRules(Rules{Default: cfg.Default, Fixed: cfg.Fixed})
 	for _, e := range cfg.Executors {
 		m.byKind[e.Kind()] = e

@@ -84,6 +84,9 @@ func (m *Manager) reapPlace(ctx context.Context, kind Kind, e Executor) {
 	for _, r := range open {
 		known[r.Handle.ID] = true
 	}
+	m.mu.Lock()
+	maps.Copy(known, m.trials)
+	m.mu.Unlock()
 	for _, h := range handles {
 		if !known[h.ID] && !m.fresh(h.ID) && ctx.Err() == nil {
 			if kind.Member() != "" {

@@ -31,6 +31,7 @@ type parts struct {
 	outlook   func(kind string, running bool) outlook
 	machine   func(executors.Kind) (machines.Machine, bool)
 	grace     func(workspaceID string) *api.Grace
+	moves     func(workspaceID string) *api.Move
 	reviews   map[string]reviews.Summary
 	merging   merging
 }
@@ -56,6 +57,7 @@ func (h handlers) parts(ctx context.Context, teamID string) (parts, error) {
 	}
 	p.outlook = outlooks(all)
 	p.grace = h.graceOf
+	p.moves = func(id string) *api.Move { return h.moveNow(ctx, id) }
 	p.machine = func(k executors.Kind) (machines.Machine, bool) { return h.machineOf(ctx, k) }
 	if p.names, err = h.names(ctx, teamID); err != nil {
 		return p, fmt.Errorf("reading members: %w", err)
@@ -138,6 +140,7 @@ func (p parts) workspace(w workspaces.Workspace) api.Workspace {
 	look := p.outlook(w.Executor, p.sandboxes[w.ID].State == executors.Running)
 	out.Boundary, out.BoundaryName = new(api.Boundary(look.boundary)), new(boundaryName(look.boundary))
 	out.RunnerFolder = &w.Folder
+	out.Move = p.moves(w.ID)
 	out.PlaceWarning, out.PlaceBlocked = &look.warning, &look.blocked
 	if sb, ok := p.sandboxes[w.ID]; ok {
 		out.Sandbox = &api.SandboxSummary{Id: sb.Handle.ID, State: api.SandboxState(sb.State)}

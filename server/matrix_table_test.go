@@ -249,6 +249,10 @@ dequeueMerge            member    write
 listMergeQueue          viewer    read
 listOverlaps            viewer    read
 deliverWorkspace        member    write
+planMove                viewer    read
+moveWorkspace           member    write
+cancelMove              member    write
+listMoves               viewer    read
 listViewed              viewer    read
 setViewed               viewer    write
 listReviews             viewer    read

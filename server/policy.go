@@ -354,6 +354,12 @@ var policy = map[string]rule{
 	"listGitWork":        of(accounts.ViewProject, byProject),
 	"cancelGitWork":      of(accounts.CreateWorkspace, byProject), // its handler asks for EditWorkspace where it is a workspace's
 
+	// move
+	"planMove":      of(accounts.ViewWorkspace, byWorkspace),
+	"moveWorkspace": of(accounts.EditWorkspace, byWorkspace),
+	"cancelMove":    of(accounts.EditWorkspace, byWorkspace),
+	"listMoves":     of(accounts.ViewWorkspace, byWorkspace),
+
 	// reviews
 	"listViewed":    of(accounts.ViewWorkspace, byWorkspace),
 	"setViewed":     of(accounts.ViewWorkspace, byWorkspace).needing(accounts.ScopeWrite), // a user's own view of it

@@ -52,6 +52,11 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 	if err := s.checkAgent(ctx, req.Agent, executors.Kind(w.Executor)); err != nil {
 		return Session{}, err
 	}
+	if m, ok := s.cfg.Workspaces.(mover); ok {
+		if err := m.Moving(ctx, w.ID); err != nil {
+			return Session{}, err
+		}
+	}
 	account, err := s.account(ctx, actor, w.TeamID, req, resumed != nil)
 	if err != nil {
 		return Session{}, err
@@ -88,6 +93,9 @@ func (s *Service) start(ctx context.Context, actor accounts.Actor, workspaceID s
 		Brief: s.brief(ctx, place)}
 	if l.Resume = resumed != nil; l.Resume && resumed.Conversation != "" {
 		l.Conversation, l.Known = resumed.Conversation, true
+		if err := s.carry(ctx, *resumed, actor.User.ID, place, in, l.Worktree); err != nil {
+			s.cfg.Log.Warn("the record of a conversation could not be brought along", "session_id", resumed.ID, "workspace_id", w.ID, "error", err)
+		}
 	}
 	plan, err := s.cfg.Agents.Plan(req.Agent, l)
 	if err != nil {

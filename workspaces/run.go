@@ -34,11 +34,12 @@ type Service struct {
 	names *keyed // by project id: choosing a branch name and reserving it
 	busy  *keyed // by workspace id: commit, merge, archive, delete, restore exclude each other
 	// homing is by workspace id: one bringing home at a time. It is taken after busy and before repos.
-	homing *keyed
-	moved  moved
-	packs  *packs
-	works  *works
-	keeps  *keeps
+	homing  *keyed
+	moved   moved
+	packs   *packs
+	works   *works
+	keeps   *keeps
+	movings movings
 
 	mu       sync.Mutex
 	gate     Gate // of merges; nil = none
@@ -62,7 +63,8 @@ func New(cfg Config) *Service {
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector}),
 		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
 		places: cfg.Places, sessions: cfg.Sessions,
-		bases: make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
+		movings: movings{jobs: make(map[string]*moveJob)},
+		bases:   make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
 }
 
@@ -108,7 +110,7 @@ func (s *Service) Recover(ctx context.Context) error {
 		s.failCreate(ctx, w.ID, errShutdown)
 	}
 	s.sweep(ctx)
-	return nil
+	return s.recoverMoves(ctx)
 }
 
 // leftovers are patterns of folders below the data folder that nothing needs any more.

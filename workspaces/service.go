@@ -66,6 +66,7 @@ type Store interface {
 	WorkspaceStore
 	ActivityStore
 	SnapshotStore
+	MoveStore
 }
 
 // Places is what the room needs of the sandboxes.

@@ -132,6 +132,18 @@ const (
 	SnapshotRestoring Point = "snapshot.restoring" // some files are what they were in a snapshot, others not yet
 )
 
+// The points of moving a workspace to another place.
+const (
+	MoveStored   Point = "move.stored"   // that it is to move is stored; nothing is done
+	MoveStopped  Point = "move.stopped"  // its agents are stopped; its sandbox stands
+	MoveLeft     Point = "move.left"     // the old sandbox has ended; the row still names its place
+	MoveSwitched Point = "move.switched" // the row names the new place; there is no sandbox
+	MoveStarted  Point = "move.started"  // the new sandbox runs; no agent goes on in it
+)
+
+// OfMoves lists the points of moving a workspace.
+var OfMoves = []Point{MoveStored, MoveStopped, MoveLeft, MoveSwitched, MoveStarted}
+
 // OfSnapshots lists the points of taking a snapshot.
 var OfSnapshots = []Point{SnapshotWritten, SnapshotKept, SnapshotRestoring}
 

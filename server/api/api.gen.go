@@ -1352,6 +1352,78 @@ func (e MeterBillMeter) Valid() bool {
 	}
 }
 
+// Defines values for MoveState.
+const (
+	MoveStateCancelled MoveState = "cancelled"
+	MoveStateDone      MoveState = "done"
+	MoveStateFailed    MoveState = "failed"
+	MoveStateRunning   MoveState = "running"
+)
+
+// Valid indicates whether the value is a known member of the MoveState enum.
+func (e MoveState) Valid() bool {
+	switch e {
+	case MoveStateCancelled:
+		return true
+	case MoveStateDone:
+		return true
+	case MoveStateFailed:
+		return true
+	case MoveStateRunning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MovedSessionHow.
+const (
+	Ends     MovedSessionHow = "ends"
+	Restarts MovedSessionHow = "restarts"
+	Resumes  MovedSessionHow = "resumes"
+)
+
+// Valid indicates whether the value is a known member of the MovedSessionHow enum.
+func (e MovedSessionHow) Valid() bool {
+	switch e {
+	case Ends:
+		return true
+	case Restarts:
+		return true
+	case Resumes:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MovedSessionState.
+const (
+	MovedSessionStateEnded   MovedSessionState = "ended"
+	MovedSessionStateFailed  MovedSessionState = "failed"
+	MovedSessionStateResumed MovedSessionState = "resumed"
+	MovedSessionStateRunning MovedSessionState = "running"
+	MovedSessionStateStopped MovedSessionState = "stopped"
+)
+
+// Valid indicates whether the value is a known member of the MovedSessionState enum.
+func (e MovedSessionState) Valid() bool {
+	switch e {
+	case MovedSessionStateEnded:
+		return true
+	case MovedSessionStateFailed:
+		return true
+	case MovedSessionStateResumed:
+		return true
+	case MovedSessionStateRunning:
+		return true
+	case MovedSessionStateStopped:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NetworkMode.
 const (
 	NetworkModeAllow NetworkMode = "allow"
@@ -5913,6 +5985,103 @@ type ModelRequestList struct {
 	NextCursor *string        `json:"next_cursor"`
 }
 
+// Move defines model for Move.
+type Move struct {
+	ActorId   string         `json:"actor_id"`
+	CreatedAt int64          `json:"created_at"`
+	EndedAt   *int64         `json:"ended_at"`
+	From      MovePlace      `json:"from"`
+	Id        string         `json:"id"`
+	Reason    string         `json:"reason"`
+	Sessions  []MovedSession `json:"sessions"`
+	State     MoveState      `json:"state"`
+	Steps     []Step         `json:"steps"`
+	To        MovePlace      `json:"to"`
+}
+
+// MoveState defines model for Move.State.
+type MoveState string
+
+// MoveItem defines model for MoveItem.
+type MoveItem struct {
+	Bytes  *int64 `json:"bytes"`
+	Detail string `json:"detail"`
+
+	// What A stable word: branch, files, refs, ignored, copied_files, scrollback, shells, conversations, processes, ports, logins, temp, unseen
+	What string `json:"what"`
+}
+
+// MoveList defines model for MoveList.
+type MoveList struct {
+	Items []Move `json:"items"`
+}
+
+// MovePlace defines model for MovePlace.
+type MovePlace struct {
+	// Boundary How strongly a place keeps an agent in, weakest first; empty = not known, or not said
+	Boundary     Boundary `json:"boundary"`
+	BoundaryName string   `json:"boundary_name"`
+	Executor     string   `json:"executor"`
+	Name         string   `json:"name"`
+	RunnerId     *string  `json:"runner_id"`
+}
+
+// MovePlan defines model for MovePlan.
+type MovePlan struct {
+	Carried []MoveItem `json:"carried"`
+
+	// Changes What else is different there, a sentence each
+	Changes []string `json:"changes"`
+
+	// Code The code of the error that moving would be; empty when it can be
+	Code     string     `json:"code"`
+	From     MovePlace  `json:"from"`
+	Lost     []MoveItem `json:"lost"`
+	Possible bool       `json:"possible"`
+
+	// PriceNano nano-USD an hour there while it runs; 0: free
+	PriceNano int64 `json:"price_nano"`
+
+	// Reason Why it cannot be, in words
+	Reason   string         `json:"reason"`
+	Sessions []MovedSession `json:"sessions"`
+	To       MovePlace      `json:"to"`
+}
+
+// MoveRequest defines model for MoveRequest.
+type MoveRequest struct {
+	Folder   *string `json:"folder,omitempty"`
+	RunnerId *string `json:"runner_id,omitempty"`
+
+	// To The place, as in executor of a new workspace
+	To string `json:"to"`
+}
+
+// MovedSession defines model for MovedSession.
+type MovedSession struct {
+	Agent     string `json:"agent"`
+	AgentName string `json:"agent_name"`
+
+	// Busy It is at work: it is told to go on
+	Busy bool `json:"busy"`
+
+	// How resumes: with its conversation; restarts: the agent begins anew
+	How MovedSessionHow `json:"how"`
+	Id  string          `json:"id"`
+
+	// NextId The session it went on in
+	NextId *string           `json:"next_id"`
+	Reason string            `json:"reason"`
+	State  MovedSessionState `json:"state"`
+	Title  string            `json:"title"`
+}
+
+// MovedSessionHow resumes: with its conversation; restarts: the agent begins anew
+type MovedSessionHow string
+
+// MovedSessionState defines model for MovedSession.State.
+type MovedSessionState string
+
 // MyQuota defines model for MyQuota.
 type MyQuota struct {
 	// ByHand What was said of one user. A name that is absent is the plan's; null is without bound
@@ -9422,7 +9591,10 @@ type Workspace struct {
 	Key          string `json:"key"`
 	MergedAt     *int64 `json:"merged_at"`
 	MergedCommit string `json:"merged_commit"`
-	Name         string `json:"name"`
+
+	// Move The move to another place that is under way
+	Move *Move  `json:"move,omitempty"`
+	Name string `json:"name"`
 
 	// Overlaps Workspaces whose work conflicts with this one's
 	Overlaps *[]WorkspaceOverlap `json:"overlaps,omitempty"`
@@ -10295,6 +10467,18 @@ type EnqueueMergeParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// PlanMoveParams defines parameters for PlanMove.
+type PlanMoveParams struct {
+	// To The place, as in executor of a new workspace
+	To string `form:"to" json:"to"`
+
+	// RunnerId Which machine, with to=runner
+	RunnerId *string `form:"runner_id,omitempty" json:"runner_id,omitempty"`
+
+	// Folder On a machine: the folder there whose repository it borrows
+	Folder *string `form:"folder,omitempty" json:"folder,omitempty"`
+}
+
 // DisallowHostParams defines parameters for DisallowHost.
 type DisallowHostParams struct {
 	Host string `form:"host" json:"host"`
@@ -10664,6 +10848,9 @@ type MergeWorkspaceJSONRequestBody = MergeRequest
 
 // EnqueueMergeJSONRequestBody defines body for EnqueueMerge for application/json ContentType.
 type EnqueueMergeJSONRequestBody = EnqueueMerge
+
+// MoveWorkspaceJSONRequestBody defines body for MoveWorkspace for application/json ContentType.
+type MoveWorkspaceJSONRequestBody = MoveRequest
 
 // AllowHostJSONRequestBody defines body for AllowHost for application/json ContentType.
 type AllowHostJSONRequestBody = AllowedHost
@@ -11516,6 +11703,18 @@ type ServerInterface interface {
 	// EnqueueMerge Have the branch merged when its turn comes and the checks pass on the merged result
 	// (POST /workspaces/{id}/merge-queue)
 	EnqueueMerge(ctx echo.Context, id Id, params EnqueueMergeParams) error
+	// PlanMove What moving the workspace to another place would carry and lose; nothing is changed
+	// (GET /workspaces/{id}/move)
+	PlanMove(ctx echo.Context, id Id, params PlanMoveParams) error
+	// MoveWorkspace Move the workspace to another place; its agents are stopped, and go on there with their conversations
+	// (POST /workspaces/{id}/move)
+	MoveWorkspace(ctx echo.Context, id Id) error
+	// CancelMove Go back to where the workspace was; one that has left its old place goes on
+	// (POST /workspaces/{id}/move/cancel)
+	CancelMove(ctx echo.Context, id Id) error
+	// ListMoves The newest moves of the workspace, newest first
+	// (GET /workspaces/{id}/moves)
+	ListMoves(ctx echo.Context, id Id) error
 	// GetNetwork What of the network the workspace's agents reach, and what was refused
 	// (GET /workspaces/{id}/network)
 	GetNetwork(ctx echo.Context, id Id) error
@@ -16839,6 +17038,93 @@ func (w *ServerInterfaceWrapper) EnqueueMerge(ctx echo.Context) error {
 	return err
 }
 
+// PlanMove converts echo context to params.
+func (w *ServerInterfaceWrapper) PlanMove(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PlanMoveParams
+	// ------------- Required query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "to", ctx.QueryParams(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter to: %s", err))
+	}
+
+	// ------------- Optional query parameter "runner_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "runner_id", ctx.QueryParams(), &params.RunnerId, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter runner_id: %s", err))
+	}
+
+	// ------------- Optional query parameter "folder" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "folder", ctx.QueryParams(), &params.Folder, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter folder: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PlanMove(ctx, id, params)
+	return err
+}
+
+// MoveWorkspace converts echo context to params.
+func (w *ServerInterfaceWrapper) MoveWorkspace(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.MoveWorkspace(ctx, id)
+	return err
+}
+
+// CancelMove converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelMove(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelMove(ctx, id)
+	return err
+}
+
+// ListMoves converts echo context to params.
+func (w *ServerInterfaceWrapper) ListMoves(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListMoves(ctx, id)
+	return err
+}
+
 // GetNetwork converts echo context to params.
 func (w *ServerInterfaceWrapper) GetNetwork(ctx echo.Context) error {
 	var err error
@@ -18116,6 +18402,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/workspaces/:id/archive", wrapper.ArchiveWorkspace, options.OperationMiddlewares["archiveWorkspace"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/restore", wrapper.RestoreWorkspace, options.OperationMiddlewares["restoreWorkspace"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/activity", wrapper.ListActivity, options.OperationMiddlewares["listActivity"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/move", wrapper.PlanMove, options.OperationMiddlewares["planMove"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/move", wrapper.MoveWorkspace, options.OperationMiddlewares["moveWorkspace"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/move/cancel", wrapper.CancelMove, options.OperationMiddlewares["cancelMove"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/moves", wrapper.ListMoves, options.OperationMiddlewares["listMoves"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/viewed", wrapper.ListViewed, options.OperationMiddlewares["listViewed"]...)
 	router.PUT(options.BaseURL+"/workspaces/:id/viewed", wrapper.SetViewed, options.OperationMiddlewares["setViewed"]...)
 	router.GET(options.BaseURL+"/workspaces/:id/reviews", wrapper.ListReviews, options.OperationMiddlewares["listReviews"]...)
@@ -28827,6 +29117,164 @@ func (response EnqueueMergedefaultApplicationProblemPlusJSONResponse) VisitEnque
 	return err
 }
 
+type PlanMoveRequestObject struct {
+	Id     Id `json:"id"`
+	Params PlanMoveParams
+}
+
+type PlanMoveResponseObject interface {
+	VisitPlanMoveResponse(w http.ResponseWriter) error
+}
+
+type PlanMove200JSONResponse MovePlan
+
+func (response PlanMove200JSONResponse) VisitPlanMoveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PlanMovedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response PlanMovedefaultApplicationProblemPlusJSONResponse) VisitPlanMoveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type MoveWorkspaceRequestObject struct {
+	Id   Id `json:"id"`
+	Body *MoveWorkspaceJSONRequestBody
+}
+
+type MoveWorkspaceResponseObject interface {
+	VisitMoveWorkspaceResponse(w http.ResponseWriter) error
+}
+
+type MoveWorkspace200JSONResponse Workspace
+
+func (response MoveWorkspace200JSONResponse) VisitMoveWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type MoveWorkspacedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response MoveWorkspacedefaultApplicationProblemPlusJSONResponse) VisitMoveWorkspaceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelMoveRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type CancelMoveResponseObject interface {
+	VisitCancelMoveResponse(w http.ResponseWriter) error
+}
+
+type CancelMove200JSONResponse Workspace
+
+func (response CancelMove200JSONResponse) VisitCancelMoveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelMovedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response CancelMovedefaultApplicationProblemPlusJSONResponse) VisitCancelMoveResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMovesRequestObject struct {
+	Id Id `json:"id"`
+}
+
+type ListMovesResponseObject interface {
+	VisitListMovesResponse(w http.ResponseWriter) error
+}
+
+type ListMoves200JSONResponse MoveList
+
+func (response ListMoves200JSONResponse) VisitListMovesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListMovesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ListMovesdefaultApplicationProblemPlusJSONResponse) VisitListMovesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetNetworkRequestObject struct {
 	Id Id `json:"id"`
 }
@@ -31435,6 +31883,18 @@ type StrictServerInterface interface {
 	// EnqueueMerge Have the branch merged when its turn comes and the checks pass on the merged result
 	// (POST /workspaces/{id}/merge-queue)
 	EnqueueMerge(ctx context.Context, request EnqueueMergeRequestObject) (EnqueueMergeResponseObject, error)
+	// PlanMove What moving the workspace to another place would carry and lose; nothing is changed
+	// (GET /workspaces/{id}/move)
+	PlanMove(ctx context.Context, request PlanMoveRequestObject) (PlanMoveResponseObject, error)
+	// MoveWorkspace Move the workspace to another place; its agents are stopped, and go on there with their conversations
+	// (POST /workspaces/{id}/move)
+	MoveWorkspace(ctx context.Context, request MoveWorkspaceRequestObject) (MoveWorkspaceResponseObject, error)
+	// CancelMove Go back to where the workspace was; one that has left its old place goes on
+	// (POST /workspaces/{id}/move/cancel)
+	CancelMove(ctx context.Context, request CancelMoveRequestObject) (CancelMoveResponseObject, error)
+	// ListMoves The newest moves of the workspace, newest first
+	// (GET /workspaces/{id}/moves)
+	ListMoves(ctx context.Context, request ListMovesRequestObject) (ListMovesResponseObject, error)
 	// GetNetwork What of the network the workspace's agents reach, and what was refused
 	// (GET /workspaces/{id}/network)
 	GetNetwork(ctx context.Context, request GetNetworkRequestObject) (GetNetworkResponseObject, error)
@@ -40190,6 +40650,130 @@ func (sh *strictHandler) EnqueueMerge(ctx echo.Context, id Id, params EnqueueMer
 		return err
 	} else if validResponse, ok := response.(EnqueueMergeResponseObject); ok {
 		return validResponse.VisitEnqueueMergeResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PlanMove operation middleware
+func (sh *strictHandler) PlanMove(ctx echo.Context, id Id, params PlanMoveParams) error {
+	var request PlanMoveRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PlanMove(ctx.Request().Context(), request.(PlanMoveRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PlanMove")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PlanMoveResponseObject); ok {
+		return validResponse.VisitPlanMoveResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// MoveWorkspace operation middleware
+func (sh *strictHandler) MoveWorkspace(ctx echo.Context, id Id) error {
+	var request MoveWorkspaceRequestObject
+
+	request.Id = id
+
+	var body MoveWorkspaceJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.MoveWorkspace(ctx.Request().Context(), request.(MoveWorkspaceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "MoveWorkspace")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(MoveWorkspaceResponseObject); ok {
+		return validResponse.VisitMoveWorkspaceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelMove operation middleware
+func (sh *strictHandler) CancelMove(ctx echo.Context, id Id) error {
+	var request CancelMoveRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelMove(ctx.Request().Context(), request.(CancelMoveRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelMove")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelMoveResponseObject); ok {
+		return validResponse.VisitCancelMoveResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListMoves operation middleware
+func (sh *strictHandler) ListMoves(ctx echo.Context, id Id) error {
+	var request ListMovesRequestObject
+
+	request.Id = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListMoves(ctx.Request().Context(), request.(ListMovesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListMoves")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListMovesResponseObject); ok {
+		return validResponse.VisitListMovesResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

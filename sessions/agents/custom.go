@@ -54,6 +54,9 @@ func (c custom) facts() facts {
 	return facts{name: c.name, install: c.s.Install, accounts: c.s.AccountEnv != "", permissions: len(c.s.PermissionArgs) > 0}
 }
 
+// resumes reports whether config.json says how a conversation goes on.
+func (c custom) resumes() bool { return len(c.s.ResumeArgs) > 0 }
+
 func (c custom) plan(l Launch) (Plan, error) {
 	p := Plan{Argv: append([]string{l.program}, l.args...), Prompt: PromptNone, Env: map[string]string{}}
 	if l.Account.keyed() && c.s.AccountEnv != "" {

@@ -4311,6 +4311,67 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** What moving the workspace to another place would carry and lose; nothing is changed */
+        get: operations["planMove"];
+        put?: never;
+        /**
+         * Move the workspace to another place; its agents are stopped, and go on there with their conversations
+         * @description The answer names the move, whose steps are told by workspace.updated. Whatever fails, or is cancelled, has the workspace go on where it was.
+         */
+        post: operations["moveWorkspace"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/move/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Go back to where the workspace was; one that has left its old place goes on */
+        post: operations["cancelMove"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/moves": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** The newest moves of the workspace, newest first */
+        get: operations["listMoves"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/network": {
         parameters: {
             query?: never;
@@ -7100,6 +7161,81 @@ export interface components {
         ModelRequestList: {
             items: components["schemas"]["ModelRequest"][];
             next_cursor: string | null;
+        };
+        Move: {
+            actor_id: string;
+            /** Format: int64 */
+            created_at: number;
+            /** Format: int64 */
+            ended_at: number | null;
+            from: components["schemas"]["MovePlace"];
+            id: string;
+            reason: string;
+            sessions: components["schemas"]["MovedSession"][];
+            /** @enum {string} */
+            state: "running" | "done" | "failed" | "cancelled";
+            steps: components["schemas"]["Step"][];
+            to: components["schemas"]["MovePlace"];
+        };
+        MovedSession: {
+            agent: string;
+            agent_name: string;
+            /** @description It is at work: it is told to go on */
+            busy: boolean;
+            /**
+             * @description resumes: with its conversation; restarts: the agent begins anew
+             * @enum {string}
+             */
+            how: "resumes" | "restarts" | "ends";
+            id: string;
+            /** @description The session it went on in */
+            next_id: string | null;
+            reason: string;
+            /** @enum {string} */
+            state: "running" | "stopped" | "resumed" | "ended" | "failed";
+            title: string;
+        };
+        MoveItem: {
+            /** Format: int64 */
+            bytes: number | null;
+            detail: string;
+            /** @description A stable word: branch, files, refs, ignored, copied_files, scrollback, shells, conversations, processes, ports, logins, temp, unseen */
+            what: string;
+        };
+        MoveList: {
+            items: components["schemas"]["Move"][];
+        };
+        MovePlace: {
+            boundary: components["schemas"]["Boundary"];
+            boundary_name: string;
+            executor: string;
+            name: string;
+            runner_id: string | null;
+        };
+        MovePlan: {
+            carried: components["schemas"]["MoveItem"][];
+            /** @description What else is different there, a sentence each */
+            changes: string[];
+            /** @description The code of the error that moving would be; empty when it can be */
+            code: string;
+            from: components["schemas"]["MovePlace"];
+            lost: components["schemas"]["MoveItem"][];
+            possible: boolean;
+            /**
+             * Format: int64
+             * @description nano-USD an hour there while it runs; 0: free
+             */
+            price_nano: number;
+            /** @description Why it cannot be, in words */
+            reason: string;
+            sessions: components["schemas"]["MovedSession"][];
+            to: components["schemas"]["MovePlace"];
+        };
+        MoveRequest: {
+            folder?: string;
+            runner_id?: string;
+            /** @description The place, as in executor of a new workspace */
+            to: string;
         };
         MyQuota: {
             by_hand: components["schemas"]["QuotaByHand"];
@@ -10066,6 +10202,8 @@ export interface components {
             /** Format: int64 */
             merged_at: number | null;
             merged_commit: string;
+            /** @description The move to another place that is under way */
+            move?: components["schemas"]["Move"] | null;
             name: string;
             /** @description Workspaces whose work conflicts with this one's */
             overlaps?: components["schemas"]["WorkspaceOverlap"][];
@@ -17128,6 +17266,109 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    planMove: {
+        parameters: {
+            query: {
+                /** @description On a machine: the folder there whose repository it borrows */
+                folder?: string;
+                /** @description Which machine, with to=runner */
+                runner_id?: string;
+                /** @description The place, as in executor of a new workspace */
+                to: string;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The plan */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MovePlan"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    moveWorkspace: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MoveRequest"];
+            };
+        };
+        responses: {
+            /** @description The workspace */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Workspace"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    cancelMove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The workspace */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Workspace"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    listMoves: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Moves */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MoveList"];
+                };
             };
             default: components["responses"]["Problem"];
         };

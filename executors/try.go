@@ -1,0 +1,119 @@
+package executors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/id"
+)
+
+// tryRun bounds the program that shows that a place works.
+const tryRun = 30 * time.Second
+
+type trying struct{}
+
+// Trying reports whether a sandbox is made only to see that its place works: nothing of its workspace is to be handed over to it.
+func Trying(ctx context.Context) bool { return ctx.Value(trying{}) != nil }
+
+// Try sees that a workspace could work in another place, while it goes on in its own: a sandbox is made there, with the image, size and
+// network the workspace would get, over the folder root instead of its worktree; its guest is spoken to, a program runs in it, and it is
+// ended. What the place, its quotas and its budgets refuse is the error. It is charged like any other.
+func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root string) error {
+	ctx = context.WithValue(ctx, trying{}, true)
+	spec, _, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
+	if err != nil {
+		return fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
+	}
+	pol, err := m.policy(ctx, spec.TeamID)
+	if err != nil {
+		return err
+	}
+	e, caps, err := m.pick(ctx, pol, kind)
+	if err != nil {
+		return err
+	}
+	who := askerOf(ctx)
+	if err := m.Admit(ctx, e.Kind(), who.userID); err != nil {
+		return err
+	}
+	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New("sbx"), workspaceID, who.userID, root
+	spec.GitDirs, spec.Folder = nil, ""
+	k := m.newMaking(Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID, State: Starting,
+		StartedAt: m.now(), UserID: or(who.userID, spec.UserID), Purpose: who.purpose}, caps)
+	m.mu.Lock()
+	m.trials[spec.ID] = true // the reaper leaves it alone
+	m.mu.Unlock()
+	defer func() {
+		for _, fn := range m.registered().ended { // what was made for it is given back
+			fn(k.record())
+		}
+		m.mu.Lock()
+		delete(m.trials, spec.ID)
+		m.mu.Unlock()
+	}()
+	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
+	defer cancel()
+	if err := m.tryMaking(mctx, e, caps, spec, k); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if fault.KindOf(err) != fault.Internal {
+			return err
+		}
+		m.cfg.Log.Warn("a place was tried and does not work", "workspace_id", workspaceID, "executor", e.Kind(), "error", err)
+		return fault.Wrap(err, fault.Unavailable, "place_does_not_work", "A sandbox was made in %s to try it, and it does not work. See the server's log, or choose another place.", caps.Name)
+	}
+	return nil
+}
+
+func (m *Manager) tryMaking(ctx context.Context, e Executor, caps Capabilities, spec Spec, k *making) (err error) {
+	if err := m.outfit(ctx, caps, &spec); err != nil {
+		return err
+	}
+	who, err := m.forWhom(ctx, spec.TeamID, k.record().UserID, caps)
+	if err != nil {
+		return err
+	}
+	if spec.Size, err = fit(who, spec.Limits); err != nil {
+		return err
+	}
+	k.change(func(r *Record) { r.CPUs, r.MemoryMB, r.PriceNano = m.sized(who, spec.Size, spec.Limits) })
+	if err := m.afford(ctx, m.stretch(k.record())); err != nil {
+		return err
+	}
+	sb, err := e.Create(ctx, spec)
+	if err != nil {
+		m.release(ctx, spec.ID)
+		m.doubt(e)
+		return err
+	}
+	k.change(func(r *Record) { r.Handle = sb.Handle() })
+	defer func() {
+		m.remove(ctx, sb) // what could not be removed is the reaper's
+		m.stood(context.WithoutCancel(ctx), m.stretch(k.record()), 0, ByServer)
+	}()
+	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
+		m.release(ctx, spec.ID)
+		return err
+	}
+	p, err := m.connect(ctx, sb, k.record())
+	if err != nil {
+		return err
+	}
+	defer p.Guest.Close()
+	argv := []string{"git", "init", "--quiet", "--template=", "tried"}
+	if p.OwnDisk { // its folder comes with the repository
+		argv = []string{"git", "--version"}
+	}
+	res, err := p.Run(ctx, BoxCommand{Argv: argv, TimeoutMs: tryRun.Milliseconds(), Env: map[string]string{"GIT_CONFIG_NOSYSTEM": "1"}})
+	switch {
+	case err != nil:
+		return fmt.Errorf("running git there: %w", err)
+	case res.ExitCode != 0:
+		return errors.Join(fmt.Errorf("git ended there with exit code %d", res.ExitCode), errors.New(cleanReason(string(res.Stderr))))
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func movePlaceOf(c executors.Capabilities) api.MovePlace {
+	out := api.MovePlace{Name: c.Name, Boundary: api.Boundary(c.Boundary), BoundaryName: boundaryName(c.Boundary)}
+	out.Executor, out.RunnerId = placeOf(c.Kind)
+	if out.Name == "" {
+		out.Name = out.Executor
+	}
+	if out.Boundary == "" {
+		out.Boundary = api.Boundary(executors.NoBoundary)
+	}
+	return out
+}
+
+func movedSessionOf(m workspaces.MovedSession) api.MovedSession {
+	out := api.MovedSession{Id: m.ID, Agent: m.Agent, AgentName: m.Name, Title: m.Title, How: api.MovedSessionHow(m.How), Busy: m.Busy, State: api.MovedSessionState(m.State),
+		NextId: text(m.Next), Reason: m.Reason}
+	if out.State == "" {
+		out.State = "running" // of a plan
+	}
+	return out
+}
+
+func moveItemOf(i workspaces.MoveItem) api.MoveItem {
+	return api.MoveItem{What: i.What, Detail: i.Detail, Bytes: ptr(i.Bytes)}
+}
+
+// placeNow is a place as it is known now; one that is gone has its kind for a name.
+func (h handlers) placeNow(ctx context.Context, kind string) api.MovePlace {
+	c, _ := h.cfg.Places.Place(ctx, executors.Kind(kind))
+	c.Kind = executors.Kind(kind)
+	return movePlaceOf(c)
+}
+
+func (h handlers) moveOf(ctx context.Context, m workspaces.Moving) api.Move {
+	return api.Move{Id: m.ID, From: h.placeNow(ctx, m.From), To: h.placeNow(ctx, m.To), State: api.MoveState(m.State), Reason: m.Reason, Steps: list(m.Steps, stepOf),
+		Sessions: list(m.Sessions, movedSessionOf), ActorId: m.ActorID, CreatedAt: m.CreatedAt, EndedAt: ptr(m.EndedAt)}
+}
+
+// moveNow is the move of a workspace that is under way, nil when there is none.
+func (h handlers) moveNow(ctx context.Context, workspaceID string) *api.Move {
+	m, ok := h.cfg.Workspaces.MoveOf(workspaceID)
+	if !ok {
+		return nil
+	}
+	out := h.moveOf(ctx, m)
+	return &out
+}
+
+func (h handlers) PlanMove(ctx context.Context, req api.PlanMoveRequestObject) (api.PlanMoveResponseObject, error) {
+	kind, err := placeKind(&req.Params.To, req.Params.RunnerId)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.cfg.Workspaces.PlanMove(ctx, callOf(ctx).actor, req.Id, string(kind), val(req.Params.Folder))
+	if err != nil {
+		return nil, err
+	}
+	return api.PlanMove200JSONResponse{From: movePlaceOf(p.From), To: movePlaceOf(p.To), Possible: p.Possible, Reason: p.Reason, Code: p.Code, Carried: list(p.Carried, moveItemOf),
+		Lost: list(p.Lost, moveItemOf), Changes: list(p.Changes, func(s string) string { return s }), Sessions: list(p.Sessions, movedSessionOf), PriceNano: p.PriceNano}, nil
+}
+
+func (h handlers) MoveWorkspace(ctx context.Context, req api.MoveWorkspaceRequestObject) (api.MoveWorkspaceResponseObject, error) {
+	kind, err := placeKind(&req.Body.To, req.Body.RunnerId)
+	if err != nil {
+		return nil, err
+	}
+	audit.Note(ctx, "to", string(kind))
+	w, err := h.cfg.Workspaces.MoveLive(ctx, callOf(ctx).actor, req.Id, string(kind), val(req.Body.Folder))
+	if err != nil {
+		return nil, err
+	}
+	h.remember(ctx, w.ProjectID, kind)
+	one, err := h.one(ctx, w)
+	return api.MoveWorkspace200JSONResponse(one), err
+}
+
+func (h handlers) CancelMove(ctx context.Context, req api.CancelMoveRequestObject) (api.CancelMoveResponseObject, error) {
+	w, err := h.cfg.Workspaces.CancelMove(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	one, err := h.one(ctx, w)
+	return api.CancelMove200JSONResponse(one), err
+}
+
+func (h handlers) ListMoves(ctx context.Context, req api.ListMovesRequestObject) (api.ListMovesResponseObject, error) {
+	all, err := h.cfg.Workspaces.Moves(ctx, req.Id)
+	if err != nil {
+		return nil, err
+	}
+	return api.ListMoves200JSONResponse{Items: list(all, func(m workspaces.Moving) api.Move { return h.moveOf(ctx, m) })}, nil
+}

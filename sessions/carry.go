@@ -1,0 +1,176 @@
+package sessions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/homedir"
+)
+
+// record is a file of a conversation's record, and where it is to lie.
+type record struct {
+	name, to string
+	info     homedir.Info
+}
+
+// carry brings the record of a session's conversation to where its agent, which goes on in this place, looks for it: into another home
+// when the session ran in another kind of place, and under another folder's name when the worktree lies elsewhere there. Nothing else
+// of a home goes along. What lies there of an earlier time gives way: a conversation only grows.
+func (s *Service) carry(ctx context.Context, old Session, userID string, place *executors.Place, in *inside, worktree string) error {
+	if !s.cfg.Agents.Carries(old.Agent) || len(s.cfg.Key) == 0 { // without a key nobody knows where it ran
+		return nil
+	}
+	kept, err := s.recall(old.ID)
+	if err != nil {
+		return err
+	}
+	dir := s.cfg.Agents.BoxHere(old.WorkspaceID)
+	if !kept.Inside {
+		dir, _ = s.cfg.Agents.HomeHere(old.CreatedBy)
+	}
+	same := kept.Inside && in != nil && !in.own || !kept.Inside && in == nil && old.CreatedBy == userID
+	if dir == "" {
+		return nil
+	}
+	src, err := homedir.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	files, err := s.records(src, old, worktree)
+	if err != nil {
+		return err
+	}
+	if same {
+		files = slices.DeleteFunc(files, func(r record) bool { return r.name == r.to })
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	if in != nil {
+		return sendRecords(ctx, src, files, place)
+	}
+	dir, ok := s.cfg.Agents.HomeHere(userID)
+	if !ok {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	dst, err := homedir.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer dst.Close()
+	for _, r := range files {
+		if err := copyRecord(src, dst, r); err != nil {
+			return fmt.Errorf("copying %s: %w", r.name, err)
+		}
+	}
+	return nil
+}
+
+// records finds the newest record of the session's conversation in a home.
+func (s *Service) records(src *homedir.Dir, old Session, worktree string) ([]record, error) {
+	rec, ok := s.cfg.Agents.Record(old.Agent, old.Conversation)
+	if !ok {
+		return nil, nil
+	}
+	var out []record
+	look := func(pattern string) ([]record, error) {
+		if pattern == "" {
+			return nil, nil
+		}
+		names, err := src.Glob(pattern)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		var found []record
+		for _, n := range names {
+			i, err := src.Stat(n)
+			if err != nil || !i.Regular() || i.Size == 0 || i.Size > guest.MaxPacked {
+				continue
+			}
+			found = append(found, record{n, s.cfg.Agents.Carried(old.Agent, n, worktree), i})
+		}
+		return found, err
+	}
+	main, err := look(rec.Name)
+	if err != nil || len(main) == 0 {
+		return nil, err
+	}
+	newest := slices.MaxFunc(main, func(a, b record) int { return cmp.Compare(a.info.ModTime.UnixNano(), b.info.ModTime.UnixNano()) })
+	out = append(out, newest)
+	subs, err := look(rec.Subs)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range subs {
+		if path.Dir(path.Dir(path.Dir(r.name))) == path.Dir(newest.name) { // beside the newest, not beside a copy of before
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+func copyRecord(src, dst *homedir.Dir, r record) error {
+	f, _, err := src.OpenFile(r.name)
+	if err != nil {
+		return err
+	}
+	if f == nil {
+		return nil // it is a link by now
+	}
+	defer f.Close()
+	if err := dst.Mkdir(path.Dir(r.to)); err != nil {
+		return err
+	}
+	if err := dst.Write(r.to, f, 0o600); err != nil {
+		return err
+	}
+	return dst.Chtimes(r.to, r.info.ModTime)
+}
+
+// sendRecords brings them into the home of a place.
+func sendRecords(ctx context.Context, src *homedir.Dir, files []record, place *executors.Place) error {
+	var open *os.File
+	defer func() {
+		if open != nil {
+			open.Close()
+		}
+	}()
+	return place.Guest.FillHome(ctx, func() (guest.Packed, io.Reader, error) {
+		if open != nil {
+			open.Close()
+			open = nil
+		}
+		for len(files) > 0 {
+			r := files[0]
+			files = files[1:]
+			f, _, err := src.OpenFile(r.name)
+			if err != nil || f == nil {
+				continue // it went away
+			}
+			st, err := f.Stat()
+			if err != nil {
+				f.Close()
+				return guest.Packed{}, nil, err
+			}
+			open = f
+			return guest.Packed{Path: guest.EncodePath(r.to), Perm: 0o600, Mtime: r.info.ModTime.UnixMilli(), Length: st.Size()}, f, nil
+		}
+		return guest.Packed{}, nil, io.EOF
+	})
+}

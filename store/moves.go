@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/parawork/parawork/workspaces"
+)
+
+const moveColumns = `id, team_id, workspace_id, from_executor, to_executor, folder, state, reason, steps, sessions, actor_id, created_at, ended_at`
+
+func scanMove(r scanner) (workspaces.Moving, error) {
+	var m workspaces.Moving
+	var steps, sessions string
+	err := r.Scan(&m.ID, &m.TeamID, &m.WorkspaceID, &m.From, &m.To, &m.Folder, &m.State, &m.Reason, &steps, &sessions, &m.ActorID, &m.CreatedAt, &m.EndedAt)
+	if err == nil {
+		err = fromJSON(steps, &m.Steps)
+	}
+	if err == nil {
+		err = fromJSON(sessions, &m.Sessions)
+	}
+	return m, err
+}
+
+func moveJSON(m workspaces.Moving) (steps, sessions string, err error) {
+	if steps, err = toJSON(m.Steps); err == nil {
+		sessions, err = toJSON(m.Sessions)
+	}
+	return steps, sessions, err
+}
+
+// InsertMove stores a move; fault.Conflict when the workspace has one that has not ended.
+func (s *Workspaces) InsertMove(ctx context.Context, m workspaces.Moving) error {
+	steps, sessions, err := moveJSON(m)
+	if err != nil {
+		return err
+	}
+	_, err = s.db.Exec(ctx, `INSERT INTO moves (`+moveColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?)`,
+		m.ID, m.TeamID, m.WorkspaceID, m.From, m.To, m.Folder, m.State, m.Reason, steps, sessions, m.ActorID, m.CreatedAt, m.EndedAt)
+	if err != nil {
+		return fmt.Errorf("inserting a move: %w", err)
+	}
+	return nil
+}
+
+// UpdateMove stores state, reason, steps, sessions and end of a move.
+func (s *Workspaces) UpdateMove(ctx context.Context, m workspaces.Moving) error {
+	steps, sessions, err := moveJSON(m)
+	if err != nil {
+		return err
+	}
+	_, err = s.db.Exec(ctx, `UPDATE moves SET state = ?, reason = ?, steps = ?, sessions = ?, ended_at = ? WHERE id = ? AND {team}`,
+		m.State, m.Reason, steps, sessions, m.EndedAt, m.ID)
+	if err != nil {
+		return fmt.Errorf("changing a move: %w", err)
+	}
+	return nil
+}
+
+// Moves returns the newest moves of a workspace, the newest first, at most n.
+func (s *Workspaces) Moves(ctx context.Context, workspaceID string, n int) ([]workspaces.Moving, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+moveColumns+` FROM moves WHERE workspace_id = ? AND {team} ORDER BY created_at DESC, id DESC LIMIT ?`, workspaceID, n)
+	if err != nil {
+		return nil, fmt.Errorf("reading moves: %w", err)
+	}
+	return readRows(rows, func() (workspaces.Moving, error) { return scanMove(rows) })
+}
+
+// OpenMoves returns the moves of any workspace that have not ended.
+func (s *Workspaces) OpenMoves(ctx context.Context) ([]workspaces.Moving, error) {
+	rows, err := s.db.Query(ctx, `SELECT `+moveColumns+` FROM moves WHERE ended_at = 0 AND {team}`)
+	if err != nil {
+		return nil, fmt.Errorf("reading open moves: %w", err)
+	}
+	return readRows(rows, func() (workspaces.Moving, error) { return scanMove(rows) })
+}

@@ -1,0 +1,182 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// moveBack has a workspace go on where it was.
+func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause error) {
+	was := ctx
+	ctx, stop := unlessStopped(ctx)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, moveEndTime)
+	defer cancel()
+	m := j.of(s)
+	state := MoveFailed
+	if errors.Is(context.Cause(was), errCancelled) {
+		state = MoveCancelled
+	}
+	stopped := switched
+	for _, one := range m.Sessions {
+		stopped = stopped || one.How != MoveEnds
+	}
+	if !stopped {
+		s.endMove(ctx, j, state, cause)
+		return
+	}
+	name := s.placeTitle(ctx, s.chooser(), executors.Kind(m.From))
+	_ = s.changeMove(ctx, j, func(m *Moving) {
+		for i := range m.Sessions {
+			if m.Sessions[i].State != "ended" {
+				m.Sessions[i].State, m.Sessions[i].Next, m.Sessions[i].Reason = "stopped", "", ""
+			}
+		}
+		for i := range m.Steps {
+			if m.Steps[i].State == stepPending {
+				m.Steps[i].State = stepSkipped
+			}
+		}
+		m.Steps = append(m.Steps, Step{Name: moveBack, Title: "Go on in " + name, State: stepPending})
+	})
+	err := s.moveStep(ctx, j, moveBack, func(ctx context.Context) (outcome, error) {
+		w, err := s.store.Workspace(ctx, m.WorkspaceID)
+		if err != nil {
+			return outcome{}, err
+		}
+		if w.Executor != m.From {
+			if err := s.shift(ctx, w, m.From, ""); err != nil {
+				return outcome{}, err
+			}
+		}
+		return s.moveGoOn(ctx, j, m.From)
+	})
+	if errors.Is(context.Cause(ctx), errShutdown) {
+		s.letGoMove(j)
+		return
+	}
+	if err != nil {
+		cause = fault.Wrap(cause, fault.Unavailable, "move_back_failed", "%s It could not go on in %s either: %s", reason(cause), name, reason(err))
+	}
+	s.endMove(ctx, j, state, cause)
+}
+
+// endMove stores how a move ended and lets go of the workspace.
+func (s *Service) endMove(ctx context.Context, j *moveJob, state string, cause error) {
+	ctx = context.WithoutCancel(ctx)
+	s.movings.mu.Lock()
+	j.m.State, j.m.EndedAt = state, s.now()
+	if cause != nil {
+		j.m.Reason = reason(cause)
+	}
+	for i := range j.m.Steps {
+		if j.m.Steps[i].State == stepPending {
+			j.m.Steps[i].State = stepSkipped
+		}
+	}
+	m := j.m.clone()
+	s.movings.mu.Unlock()
+	if err := s.store.UpdateMove(ctx, m); err != nil {
+		s.cfg.Log.ErrorContext(ctx, "the end of a move could not be stored: the next start looks at it again", "workspace_id", m.WorkspaceID, "error", err)
+	}
+	s.movings.mu.Lock()
+	delete(s.movings.jobs, m.WorkspaceID)
+	s.movings.mu.Unlock()
+	j.release()
+	w, err := s.store.Workspace(ctx, m.WorkspaceID)
+	if err != nil {
+		return
+	}
+	c := s.chooser()
+	a := Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: m.ActorID, Kind: "workspace.moved", Data: map[string]any{"from": m.From, "to": m.To, "move_id": m.ID}}
+	from, to := s.placeWords(ctx, c, executors.Kind(m.From)), s.placeWords(ctx, c, executors.Kind(m.To))
+	switch state {
+	case MoveDone:
+		a.Text = fmt.Sprintf("Moved from %s to %s. %s", from, to, strings.Join(s.changes(ctx, c, executors.Kind(m.From), executors.Kind(m.To)), " "))
+	case MoveCancelled:
+		a.Kind, a.Text = "workspace.move_failed", fmt.Sprintf("The move from %s to %s was cancelled: it goes on in %s.", from, to, from)
+	default:
+		a.Kind, a.Text = "workspace.move_failed", fmt.Sprintf("The move from %s to %s failed: it goes on in %s. %s", from, to, from, m.Reason)
+	}
+	s.note(ctx, a)
+	s.publishWorkspace(ctx, w)
+}
+
+// recoverMoves takes up the moves a server died over: on to the new place where the row names that, else back to the old one.
+func (s *Service) recoverMoves(ctx context.Context) error {
+	open, err := s.store.OpenMoves(ctx)
+	if err != nil {
+		return fmt.Errorf("listing cut moves: %w", err)
+	}
+	for _, m := range open {
+		release, ok := s.busy.try(m.WorkspaceID)
+		if !ok {
+			return fmt.Errorf("workspace %s of a cut move is busy", m.WorkspaceID)
+		}
+		j := &moveJob{m: m, release: release}
+		s.movings.mu.Lock()
+		s.movings.jobs[m.WorkspaceID] = j
+		s.movings.mu.Unlock()
+		if err := s.jobs.add(m.ID, func(ctx context.Context) { s.takeUpMove(ctx, j) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
+	m := j.of(s)
+	ctx = executors.As(context.WithValue(ctx, movingCtx{}, true), executors.ForAgent, m.ActorID)
+	w, err := s.store.Workspace(ctx, m.WorkspaceID)
+	if err != nil || w.DeletedAt != 0 || w.State != Ready && w.State != Paused {
+		s.endMove(ctx, j, MoveFailed, errShutdown)
+		return
+	}
+	if _, sessions, err := s.rooms(); err == nil {
+		if movers, ok := sessions.(Movers); ok {
+			for _, one := range m.Sessions {
+				if err := movers.Halted(ctx, one.ID); err != nil {
+					s.cfg.Log.WarnContext(ctx, "a session that was being stopped did not end", "session_id", one.ID, "error", err)
+				}
+			}
+		}
+	}
+	err = error(fault.New(fault.Unavailable, "move_cut", "The server was stopped in the middle of it. It is where it was: move it again."))
+	_ = s.changeMove(ctx, j, func(m *Moving) {
+		m.Steps = withoutStep(m.Steps, moveBack)
+		for i := range m.Steps {
+			switch st := &m.Steps[i]; {
+			case w.Executor == m.To && st.Name == moveSwitch:
+				st.State = stepDone
+			case st.State == stepRunning && w.Executor != m.To:
+				st.State, st.Detail, st.EndedAt = stepFailed, "The server was stopped.", s.now()
+			}
+		}
+	})
+	if w.Executor == m.To {
+		if err = s.moveIn(ctx, j); err == nil {
+			s.endMove(ctx, j, MoveDone, nil)
+			return
+		}
+		if errors.Is(context.Cause(ctx), errShutdown) {
+			s.letGoMove(j)
+			return
+		}
+	}
+	s.moveBack(ctx, j, w.Executor == m.To, err)
+}
+
+func withoutStep(steps []Step, name string) []Step {
+	var out []Step
+	for _, st := range steps {
+		if st.Name != name {
+			out = append(out, st)
+		}
+	}
+	return out
+}

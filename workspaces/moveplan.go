@@ -1,0 +1,192 @@
+package workspaces
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// MoveItem is something that a move carries, loses or changes.
+type MoveItem struct {
+	What   string // a stable word: branch, files, refs, scrollback, copied_files, home; processes, ignored, ports, temp, logins
+	Detail string // in words
+	Bytes  int64  // 0 = not known
+}
+
+// MovePlan is what a move would do, worked out without changing anything.
+type MovePlan struct {
+	From, To      executors.Capabilities
+	Possible      bool
+	Reason        string // why not, in words
+	Code          string // the stable code of the refusal
+	Carried, Lost []MoveItem
+	Changes       []string // what else is different there, a sentence each
+	Sessions      []MovedSession
+	PriceNano     int64 // nano-USD an hour there; 0 = free
+}
+
+// PlanMove says what moving a workspace to another place would carry and lose. What refuses the move is in the plan, not an error.
+func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceID, to, folder string) (MovePlan, error) {
+	w, err := s.store.Workspace(ctx, workspaceID)
+	if err != nil {
+		return MovePlan{}, err
+	}
+	p, err := s.store.Project(ctx, w.ProjectID)
+	if err != nil {
+		return MovePlan{}, err
+	}
+	c := s.chooser()
+	if c == nil {
+		return MovePlan{}, fault.New(fault.Unsupported, "executor_fixed", "Places are not chosen on this server.")
+	}
+	from, known := c.Place(ctx, executors.Kind(w.Executor))
+	if !known {
+		from = executors.Capabilities{Kind: executors.Kind(w.Executor), Name: s.placeWords(ctx, c, executors.Kind(w.Executor))}
+	}
+	plan := MovePlan{From: from, Possible: true}
+	kind, _, err := s.mayMove(ctx, actor, w, to, folder)
+	if err == nil {
+		err = s.Moving(ctx, w.ID)
+	}
+	if err != nil {
+		if fault.KindOf(err) == fault.Internal {
+			return MovePlan{}, err
+		}
+		plan.Possible, plan.Reason, plan.Code = false, reason(err), fault.CodeOf(err)
+		if kind = executors.Kind(to); kind == "" {
+			kind = executors.Auto
+		}
+	}
+	if plan.To, known = c.Place(ctx, kind); !known {
+		plan.To = executors.Capabilities{Kind: kind}
+		return plan, nil // there is nothing to compare with
+	}
+	plan.PriceNano = plan.To.PriceNano
+	if _, sessions, err := s.rooms(); err == nil {
+		if movers, ok := sessions.(Movers); ok {
+			if plan.Sessions, err = movers.MovePlan(ctx, w.ID, from, plan.To); err != nil {
+				return MovePlan{}, err
+			}
+		}
+	}
+	lost := c.Lost(ctx, w.ID)
+	if err := s.planCarried(ctx, p, w, &plan, lost); err != nil {
+		return MovePlan{}, err
+	}
+	s.planLost(p, w, &plan, lost)
+	plan.Changes = executors.Differences(from, plan.To)
+	return plan, nil
+}
+
+// planCarried lists what comes along.
+func (s *Service) planCarried(ctx context.Context, p Project, w Workspace, plan *MovePlan, lost bool) error {
+	add := func(what string, bytes int64, format string, args ...any) {
+		plan.Carried = append(plan.Carried, MoveItem{what, fmt.Sprintf(format, args...), bytes})
+	}
+	tip, err := s.commitOf(ctx, p.GitDir, headsPrefix+w.Branch)
+	if err != nil {
+		return err
+	}
+	switch {
+	case tip == "":
+		add("branch", 0, "The branch %s.", w.Branch)
+	default:
+		add("branch", 0, "The branch %s with all its commits, at %s.", w.Branch, tip[:12])
+	}
+	if s.hasFiles(w) && !lost {
+		paths, err := s.planFiles(ctx, p, w)
+		if err != nil {
+			s.cfg.Log.WarnContext(ctx, "what differs in a workspace's files could not be read for the plan of a move", "workspace_id", w.ID, "error", err)
+			add("files", 0, "All uncommitted files: changed, staged and untracked ones.")
+		} else if len(paths) > 0 {
+			add("files", sizeBelow(w.Path, paths), "%s: changed, staged and untracked ones.", plural(len(paths), "uncommitted file", "uncommitted files"))
+		}
+	}
+	if lost {
+		add("files", 0, "Files and commits as they came to this server last: the old place cannot be reached.")
+	}
+	add("refs", 0, "Other branches, tags and stashes.")
+	if plan.To.OwnDisk && len(p.CopyIgnored) > 0 {
+		add("copied_files", 0, "Ignored files that the project copies into each workspace: %s.", strings.Join(p.CopyIgnored, ", "))
+	}
+	if !plan.From.OwnDisk && !plan.To.OwnDisk {
+		add("ignored", 0, "Ignored files such as installed packages: both places work on the same folder.")
+	}
+	add("scrollback", 0, "The history of every terminal, readable as before.")
+	return nil
+}
+
+// planFiles names what differs from the commit the worktree is at.
+func (s *Service) planFiles(ctx context.Context, p Project, w Workspace) ([]string, error) {
+	if a := s.sandboxes(); a == nil || a.Awake(w.ID) {
+		seen, err := s.lookAround(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		if seen != nil && seen.Stale == "" {
+			return seen.Paths, nil
+		}
+	}
+	return s.hostChanges(ctx, p, w)
+}
+
+// sizeBelow adds up the regular files among paths.
+func sizeBelow(dir string, paths []string) (sum int64) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0
+	}
+	defer root.Close()
+	for _, p := range paths {
+		if fi, err := root.Lstat(p); err == nil && fi.Mode().IsRegular() {
+			sum += fi.Size()
+		}
+	}
+	return sum
+}
+
+// planLost lists what stays behind or ends.
+func (s *Service) planLost(p Project, w Workspace, plan *MovePlan, lost bool) {
+	add := func(what, format string, args ...any) {
+		plan.Lost = append(plan.Lost, MoveItem{What: what, Detail: fmt.Sprintf(format, args...)})
+	}
+	ends, restarts := 0, 0
+	for _, m := range plan.Sessions {
+		switch m.How {
+		case MoveEnds:
+			ends++
+		case MoveRestarts:
+			restarts++
+		}
+	}
+	if ends > 0 {
+		add("shells", "%s: what runs in it ends.", plural(ends, "shell or command", "shells and commands"))
+	}
+	if restarts > 0 {
+		add("conversations", "%s anew: the record of the conversation stays behind.", plural(restarts, "agent begins", "agents begin"))
+	}
+	add("processes", "Everything that runs in the old place: servers, watchers, what agents started in the background.")
+	add("ports", "Previews of ports until their programs run again.")
+	switch {
+	case plan.From.OwnDisk && plan.To.OwnDisk, plan.From.OwnDisk:
+		add("ignored", "Files that git ignores, such as installed packages and build results: they stay on the other machine.")
+	case plan.To.OwnDisk:
+		words := "Files that git ignores are not sent there"
+		if strings.TrimSpace(p.SetupScript) != "" {
+			words += "; the setup script runs there again"
+		}
+		add("ignored", "%s. They stay on this server.", words)
+	}
+	if lost {
+		add("unseen", "What the old place holds and this server does not: it cannot be reached.")
+	}
+	if plan.From.Isolated != plan.To.Isolated || plan.From.SharedHome || plan.To.SharedHome {
+		add("logins", "Logins and settings that agents keep in their home: they have another one there. Accounts chosen in Parawork come along.")
+	}
+	add("temp", "/tmp and programs that were installed in the old place.")
+}

@@ -1,0 +1,142 @@
+package workspaces
+
+import (
+	"context"
+	"sync"
+
+	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// A workspace moves live: while its agents still work a snapshot is kept and the other place is tried; then they are asked to stop, files
+// and commits come home, the old sandbox ends, the row names the new place, and the agents go on there with their conversations. Until
+// the new sandbox runs whatever fails, or whoever cancels, has it go on where it was. The row of the move is stored first, so that the
+// next server goes on, or back, where one was killed.
+
+// States of a move.
+const (
+	MoveRunning   = "running"
+	MoveDone      = "done"
+	MoveFailed    = "failed"    // the workspace is where it was
+	MoveCancelled = "cancelled" // likewise
+)
+
+// What becomes of a session in a move.
+const (
+	MoveResumes  = "resumes"  // it goes on with its conversation
+	MoveRestarts = "restarts" // the agent is started again and begins anew: its record stays behind
+	MoveEnds     = "ends"     // a shell, or a command
+)
+
+// MovedSession is a session that ran when its workspace was moved.
+type MovedSession struct {
+	ID     string `json:"id"`
+	Agent  string `json:"agent"`
+	Name   string `json:"name"` // of the agent, for people
+	Title  string `json:"title,omitempty"`
+	How    string `json:"how"`
+	Busy   bool   `json:"busy,omitempty"` // it was at work: it is told to go on
+	State  string `json:"state"`          // running, stopped, resumed, ended, failed
+	Next   string `json:"next,omitempty"` // the session it goes on in
+	Reason string `json:"reason,omitempty"`
+}
+
+// Moving is one move of a workspace.
+type Moving struct {
+	ID, TeamID, WorkspaceID string
+	From, To                string // kinds of places
+	Folder                  string // on a member's machine
+	State                   string
+	Reason                  string // why it failed, or what did not go on, in words
+	Steps                   []Step
+	Sessions                []MovedSession
+	ActorID                 string
+	CreatedAt, EndedAt      int64 // ms UTC; EndedAt 0 = it goes on
+}
+
+// MoveStore keeps the rows of moves.
+type MoveStore interface {
+	// InsertMove stores a move; fault.Conflict when the workspace has one that has not ended.
+	InsertMove(ctx context.Context, m Moving) error
+	// UpdateMove stores state, reason, steps, sessions and end of a move.
+	UpdateMove(ctx context.Context, m Moving) error
+	// Moves returns the newest of a workspace, the newest first, at most n.
+	Moves(ctx context.Context, workspaceID string, n int) ([]Moving, error)
+	// OpenMoves returns those of any workspace that have not ended.
+	OpenMoves(ctx context.Context) ([]Moving, error)
+}
+
+// Trier is an optional ability of Places: it sees that a place works for a workspace, over a folder that is not its worktree, while the
+// workspace goes on in its own place.
+type Trier interface {
+	Try(ctx context.Context, workspaceID string, kind executors.Kind, root string) error
+}
+
+// Movers is an optional ability of Sessions, without which those that run keep a workspace from moving.
+type Movers interface {
+	// MovePlan says of each session that runs what becomes of it, the oldest first.
+	MovePlan(ctx context.Context, workspaceID string, from, to executors.Capabilities) ([]MovedSession, error)
+	// Halt ends a session so that it can go on, and waits for its end.
+	Halt(ctx context.Context, sessionID, reason string) error
+	// Halted waits for the end of one that a server died over stopping.
+	Halted(ctx context.Context, sessionID string) error
+	// GoOn resumes one that has ended, as who started it, and tells it words when it was at work. Doing it again does nothing more.
+	GoOn(ctx context.Context, m MovedSession, words string) (nextID string, err error)
+}
+
+// movings are the moves under way, by workspace id.
+type movings struct {
+	mu   sync.Mutex
+	jobs map[string]*moveJob
+}
+
+type moveJob struct {
+	m       Moving // under movings.mu
+	release func() // of the workspace's busy lock
+}
+
+type movingCtx struct{}
+
+// Moving says why nothing may start in a workspace that is on its way to another place.
+func (s *Service) Moving(ctx context.Context, workspaceID string) error {
+	if ctx.Value(movingCtx{}) != nil {
+		return nil
+	}
+	m, ok := s.MoveOf(workspaceID)
+	if !ok {
+		return nil
+	}
+	return fault.New(fault.Conflict, "workspace_moving", "The workspace is being moved to another place. Wait until that is done, or cancel it.").With("move_id", m.ID)
+}
+
+// MoveOf returns the move of a workspace that is under way.
+func (s *Service) MoveOf(workspaceID string) (Moving, bool) {
+	s.movings.mu.Lock()
+	defer s.movings.mu.Unlock()
+	j := s.movings.jobs[workspaceID]
+	if j == nil {
+		return Moving{}, false
+	}
+	return j.m.clone(), true
+}
+
+func (m Moving) clone() Moving {
+	m.Steps, m.Sessions = append([]Step{}, m.Steps...), append([]MovedSession{}, m.Sessions...)
+	return m
+}
+
+// shownMoves bounds a list of moves.
+const shownMoves = 20
+
+// Moves returns the newest moves of a workspace, the newest first.
+func (s *Service) Moves(ctx context.Context, workspaceID string) ([]Moving, error) {
+	all, err := s.store.Moves(ctx, workspaceID, shownMoves)
+	if now, ok := s.MoveOf(workspaceID); ok && err == nil {
+		for i := range all {
+			if all[i].ID == now.ID {
+				all[i] = now
+			}
+		}
+	}
+	return all, err
+}
