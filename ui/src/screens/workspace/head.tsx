@@ -160,6 +160,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
               Place, limits, network
             </MenuItem>
           )}
+          {!away && edit && <MenuItem onSelect={() => dialog("place")}>Move to another place…</MenuItem>}
           {edit && (
             <MenuItem onSelect={() => setRenaming(true)} keys="e r">
               Rename
