@@ -89,7 +89,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
     await row(/^src/).waitFor();
     assert.equal(await page.getByRole("treeitem").count(), 8); // src and src/app among them
     await until("the changed word is marked", async () =>
-      (await diff().locator(".word-add").allTextContents()).includes("compute("),
+      (await diff().locator(".word-add").allTextContents()).join("").includes("compute("),
     );
     await diff().getByText("900 changed lines.").waitFor();
     await diff().getByText("A lock file, written by a tool.").waitFor();

@@ -394,8 +394,9 @@ export class Reading {
     if (this.publishing) return;
     this.publishing = true;
     this.later(() => {
-      if (this.publishing && !this.dead) this.publishNow();
-      this.publishing = false;
+      const wanted = this.publishing;
+      this.publishing = false; // before: what is asked for meanwhile comes next
+      if (wanted && !this.dead) this.publishNow();
     });
   }
 

@@ -59,6 +59,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
       void navigate({
         search: (s) => ({ ...s, file: range?.path ?? s.file, line: range && lineText(range) }),
         replace: true,
+        resetScroll: false, // the router would put the lines back to where they were a moment ago
       }),
     [navigate],
   );
@@ -148,7 +149,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
         onViewed={setViewed}
         onOpen={(path) => {
           if (wide) diff.current?.show(path);
-          void navigate({ search: (s) => ({ ...s, file: path, line: undefined }), replace: wide });
+          void navigate({ search: (s) => ({ ...s, file: path, line: undefined }), replace: wide, resetScroll: false });
         }}
       />
       {added.foot}
