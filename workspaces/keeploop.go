@@ -263,7 +263,7 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID string, old []Snap)
 func (s *Service) dayNeeded(ctx context.Context, sn Snap, old []Snap) (bool, error) {
 	kinds := []string{SnapPoll}
 	if sn.Kind != SnapPoll {
-		kinds = slices.DeleteFunc(slices.Clone(snapKinds), func(k string) bool { return k == SnapPoll })
+		kinds = kindsBesidePolls()
 	}
 	end := time.UnixMilli(sn.At).UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).UnixMilli()
 	for cursor := page.Encode(page.Key{At: end}); cursor != ""; {

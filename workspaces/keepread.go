@@ -192,8 +192,8 @@ func blobName(like string, data []byte) string {
 func diskIsFull(err error) bool { return fault.Is(diskFault(err, ""), fault.DiskFull) }
 
 // write makes the snapshot's commit: the tree it begins with, changed by the edits, on the snapshot before and the head.
-func (t *taking) write(ctx context.Context, sn *Snap, start, before string, edits []edit) error {
-	message, err := noteOf(*sn, t.prev.Tree)
+func (t *taking) write(ctx context.Context, sn *Snap, start, before, since string, edits []edit) error {
+	message, err := noteOf(*sn, since)
 	if err != nil {
 		return err
 	}

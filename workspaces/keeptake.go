@@ -14,6 +14,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/internal/page"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -148,13 +149,17 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	if err != nil {
 		return Snap{}, false, err
 	}
-	if err := t.write(ctx, &sn, start, before, edits); err != nil {
+	from, err := t.s.since(ctx, sn)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	if err := t.write(ctx, &sn, start, before, from, edits); err != nil {
 		return Snap{}, false, err
 	}
 	if sn.Tree == t.prev.Tree && needless {
 		return t.prev, false, nil // written, but to what it was
 	}
-	if err := t.count(ctx, &sn); err != nil {
+	if err := countSnap(ctx, t.desk, &sn, from); err != nil {
 		return Snap{}, false, err
 	}
 	killpoint.Reach(killpoint.SnapshotWritten)
@@ -322,7 +327,7 @@ type snapNote struct {
 	Head       string    `json:"head"`
 	BaseCommit string    `json:"base_commit"`
 	At         int64     `json:"at"`
-	Before     string    `json:"before,omitempty"` // the tree of the snapshot before
+	Before     string    `json:"before,omitempty"` // the tree its changes are counted from
 	Missing    []Missing `json:"missing,omitempty"`
 }
 
@@ -331,13 +336,33 @@ func noteOf(sn Snap, before string) (string, error) {
 	return "parawork: snapshot\n\n" + string(b) + "\n", err
 }
 
-// count says how much differs from the snapshot before; of the first, from where the workspace began.
-func (t *taking) count(ctx context.Context, sn *Snap) error {
-	from := t.prev.Tree
-	if from == "" {
-		from = sn.BaseCommit
+// since is the tree a snapshot's changes are counted from: that of the snapshot before; of the first, where the workspace began.
+func (s *Service) since(ctx context.Context, sn Snap) (string, error) {
+	prev, err := s.snapBefore(ctx, sn)
+	if fault.Is(err, fault.NotFound) {
+		return sn.BaseCommit, nil
 	}
-	return countSnap(ctx, t.desk, sn, from)
+	return prev.Tree, err
+}
+
+// snapBefore is the snapshot before another. Before a turn, a commit or what somebody kept that is the last such one, not the file that
+// was seen a moment ago: what a turn changed is all it changed.
+func (s *Service) snapBefore(ctx context.Context, sn Snap) (Snap, error) {
+	if sn.Kind == SnapPoll {
+		return s.store.SnapshotBefore(ctx, sn.WorkspaceID, sn.At)
+	}
+	items, _, err := s.store.Snapshots(ctx, sn.WorkspaceID, kindsBesidePolls(), page.Page{Limit: 1, Cursor: page.Encode(page.Key{At: sn.At})})
+	if err == nil && len(items) == 0 {
+		err = fault.New(fault.NotFound, "snapshot_not_found", "There is no snapshot before it.")
+	}
+	if err != nil {
+		return Snap{}, err
+	}
+	return items[0], nil
+}
+
+func kindsBesidePolls() []string {
+	return slices.DeleteFunc(slices.Clone(snapKinds), func(k string) bool { return k == SnapPoll })
 }
 
 func countSnap(ctx context.Context, desk *hostgit.Desk, sn *Snap, from string) error {

@@ -184,7 +184,7 @@ func (s *Service) resolveID(ctx context.Context, p Project, w Workspace, rev str
 		if !before {
 			return sn.tree(rev, snapLabel(sn)), nil
 		}
-		prev, err := s.store.SnapshotBefore(ctx, w.ID, sn.At)
+		prev, err := s.snapBefore(ctx, sn)
 		if fault.Is(err, fault.NotFound) {
 			t := Tree{Rev: rev, Commit: sn.BaseCommit, Label: "before the first snapshot"}
 			return t, s.fillTree(ctx, p, &t)

@@ -232,3 +232,26 @@ func TestSnapshotOfAHostileTree(t *testing.T) {
 		t.Error("a program of the agent's ran on the host")
 	}
 }
+
+// What a turn changed is all it changed, however many looks saw it change.
+func TestATurnIsComparedWithTheTurnBefore(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	ctx := context.Background()
+	w := h.workspace()
+	turn := func() workspaces.Snap {
+		return h.keep(w.ID, workspaces.KeepFor{Kind: workspaces.SnapTurn, Title: "Do it"})
+	}
+	turn()
+	for _, text := range []string{"1\n", "2\n", "3\n"} {
+		write(t, w.Path, "new", text)
+		must(t, h.s.Polled(ctx, w.ID, w.BaseCommit, []string{"new"}, true))
+	}
+	sn := turn()
+	if sn.Files != 1 || sn.Additions != 1 {
+		t.Errorf("the turn says %+v", sn)
+	}
+	if got := h.fileOf(w, sn.ID+"^", "new"); got != "-" {
+		t.Errorf("before the turn the file had %q", got)
+	}
+}

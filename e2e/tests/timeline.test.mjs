@@ -1,0 +1,59 @@
+// The timeline of a workspace: states of the files are listed, compared, restored, pinned and named, by keyboard and mouse, on a phone too.
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import { axe, haveChromium, launch, newPage, signIn } from "../lib/browser.mjs";
+import { House, password } from "../lib/house.mjs";
+
+describe("timeline", { skip: !haveChromium && "Chromium is not installed" }, () => {
+  let house;
+  let browser;
+  let ws;
+  before(async () => {
+    if (!haveChromium) return;
+    browser = await launch();
+    house = await House.start();
+    await house.setUp();
+    ws = await house.workspace("Keep every version");
+  });
+  after(async () => {
+    await browser?.close();
+    await house?.stop();
+  });
+
+  test("a state is kept, compared and restored", async () => {
+    const file = join(ws.path, "README.md");
+    writeFileSync(file, "# Good\n");
+    const page = await newPage(browser);
+    await signIn(page, house, password);
+    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=timeline`);
+    await page.getByRole("button", { name: "Keep files now" }).click();
+    const kept = page.getByRole("listitem").filter({ hasText: "Kept by hand" });
+    await kept.waitFor();
+    writeFileSync(file, "# Worse\n");
+    await house.api("POST", `/workspaces/${ws.id}/sync`);
+    await page.getByLabel("Every change of a file").check();
+    await page.getByRole("listitem").filter({ hasText: "Files changed" }).first().waitFor();
+    assert.deepEqual(await axe(page, []), [], "accessibility");
+
+    await kept.getByRole("button", { name: /What can be done/ }).click();
+    await page.getByRole("menuitem", { name: "Restore…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Restore" });
+    await dialog.getByText("README.md").waitFor();
+    assert.deepEqual(await axe(page, []), [], "accessibility of the dialog");
+    await dialog.getByRole("button", { name: "Restore" }).click();
+    await page.getByText("1 file is as it was", { exact: true }).first().waitFor();
+    assert.equal(readFileSync(file, "utf8"), "# Good\n");
+    await page.getByRole("listitem").filter({ hasText: "Before a restore" }).waitFor();
+
+    await kept.getByRole("button", { name: /What can be done/ }).click();
+    await page.getByRole("menuitem", { name: "Pin" }).click();
+    await kept.getByText("pinned").waitFor();
+    await kept.getByRole("button", { name: /What can be done/ }).click();
+    await page.getByRole("menuitem", { name: "What changed" }).click();
+    await page.waitForURL(/tab=changes/);
+    await page.getByText("README.md").first().waitFor();
+    assert.deepEqual(page.problems, [], "problems");
+  });
+});
