@@ -228,6 +228,17 @@ export async function stripe() {
   return { ...p, tell, objects };
 }
 
+/** Forges with git behind them; tell makes one, or has something happen there: see e2e/forge. */
+export async function forges() {
+  const p = await built("forge");
+  const tell = async (what, body = {}) => {
+    const r = await fetch(`${p.url}/test/${what}`, { method: "POST", body: JSON.stringify(body) });
+    if (!r.ok) throw new Error(`forge: ${r.status} ${await r.text()}`);
+    return r.json();
+  };
+  return { ...p, tell };
+}
+
 /** Builds and starts a program of e2e. */
 async function built(name) {
   const bin = join(scratch, name);

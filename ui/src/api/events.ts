@@ -177,6 +177,8 @@ export function staleAfter(team: string, e: TeamEvent): (readonly unknown[])[] {
       return [["workspace", workspace, "queued"], ["project", e.id], keys.workspace(workspace), ...lists];
     case "overlaps":
       return [["project"], keys.workspace(workspace), ...lists];
+    case "pull_request":
+      return [["workspace", workspace, "pull-request"], keys.activity(workspace), ...lists];
     case "reviews":
       return [keys.reviews(workspace), keys.inbox(team), ...lists];
     case "snapshots.updated":

@@ -17,6 +17,7 @@ import { ToProjects } from "./projects";
 
 const ProjectMerging = lazy(() => import("./project/merging"));
 const ProjectPlaces = lazy(() => import("./project/places"));
+const ProjectForge = lazy(() => import("./project/forge"));
 const ProjectSecrets = lazy(() => import("./project/secrets"));
 
 const route = getRouteApi("/$team/p/$project");
@@ -49,6 +50,7 @@ export function ProjectScreen() {
       <Suspense fallback={<Skeleton rows={4} label="Loading the places" />}>
         <ProjectMerging key={`${project.id} merging`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectPlaces key={`${project.id} places`} project={project} readOnly={!team.can("project.manage")} />
+        <ProjectForge key={`${project.id} forge`} project={project} readOnly={!team.can("project.manage")} />
         <ProjectSecrets key={`${project.id} secrets`} project={project.id} />
       </Suspense>
     </Page>

@@ -1,12 +1,16 @@
 import { type QueryClient, queryOptions, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { api, data, type Workspace } from "@/api/client";
+import { ApiError } from "@/api/problem";
 import { changesQuery } from "@/api/queries";
 
 export const homeKeys = {
   /** Below the project: it may look different whenever a branch of that moved. */
   standing: (project: string, id: string) => ["project", project, "standing", id] as const,
   update: (id: string, strategy: string, stamp: string) => ["workspace", id, "update", strategy, stamp] as const,
+  forge: (project: string) => ["project", project, "forge"] as const,
+  pull: (id: string) => ["workspace", id, "pull-request"] as const,
+  proposal: (id: string, head: string) => ["workspace", id, "pull-request-proposal", head] as const,
   gitWork: (project: string) => ["project", project, "git-work"] as const,
 };
 
@@ -66,3 +70,33 @@ export function afterMove(client: QueryClient, w: Workspace, team: string): void
   void client.invalidateQueries({ queryKey: ["project", w.project_id] });
   void client.invalidateQueries({ queryKey: ["team", team, "workspaces"] });
 }
+
+/** Where the project's pull requests are, and whether one could open one. */
+export const forgeQuery = (project: string) =>
+  queryOptions({
+    queryKey: homeKeys.forge(project),
+    queryFn: () => data(api.GET("/projects/{id}/forge", { params: { path: { id: project } } })),
+    staleTime: 5_000,
+  });
+
+/** The workspace's pull request, null without one. Events tell when it looks different. */
+export const pullQuery = (id: string) =>
+  queryOptions({
+    queryKey: homeKeys.pull(id),
+    queryFn: async () => {
+      try {
+        return await data(api.GET("/workspaces/{id}/pull-request", { params: { path: { id } } }));
+      } catch (error) {
+        if (error instanceof ApiError && error.code === "pull_request_missing") return null;
+        throw error;
+      }
+    },
+  });
+
+/** What a pull request would be opened with, for the branch as it is. */
+export const proposalQuery = (id: string, head: string) =>
+  queryOptions({
+    queryKey: homeKeys.proposal(id, head),
+    queryFn: () => data(api.GET("/workspaces/{id}/pull-request/proposal", { params: { path: { id } } })),
+    placeholderData: (before) => before,
+  });

@@ -24,5 +24,6 @@ export const SLOTS: readonly Slot[] = [
   { id: "merge", place: "beside", Card: lazy(() => import("./merge")) },
   { id: "report", place: "beside", Card: lazy(() => import("./report")) },
   { id: "queue", place: "beside", Card: lazy(() => import("./queue")) },
+  { id: "pull-request", place: "beside", Card: lazy(() => import("./pull-request")) },
   { id: "push", place: "after", Card: lazy(() => import("./push")) },
 ];
