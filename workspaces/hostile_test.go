@@ -139,6 +139,16 @@ func (tr *trap) plant(dir string, worktrees ...string) {
 	tr.sprung()
 }
 
+// sign gives the newest commit of a folder's branch what looks like a signature: whoever checks it has the repository's own program look.
+func sign(t *testing.T, dir string) {
+	t.Helper()
+	raw := git(t, dir, "cat-file", "commit", "HEAD")
+	head, message, _ := strings.Cut(raw, "\n\n")
+	file := filepath.Join(t.TempDir(), "commit")
+	must(t, os.WriteFile(file, []byte(head+"\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n iQ==\n -----END PGP SIGNATURE-----\n\n"+message+"\n"), 0o644))
+	git(t, dir, "reset", "-q", "--soft", git(t, dir, "hash-object", "-t", "commit", "-w", file))
+}
+
 // hostPaths is everything this server does with git by itself, without a sandbox to run it in.
 func hostPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other workspaces.Workspace) {
 	t.Helper()
@@ -188,6 +198,10 @@ func hostPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other 
 		}
 		f, _, err := h.s.FileAt(ctx, w.ID, to, "a.txt")
 		return read(f, err)
+	})
+	do("the branch's files", func() error {
+		_, err := h.s.Resolve(ctx, w, "head", h.actor.User.ID)
+		return err
 	})
 	do("the timeline", func() error { _, _, err := h.s.Snapshots(ctx, w.ID, nil, page.Page{}); return err })
 	do("one snapshot", func() error { _, err := h.s.Snap(ctx, w.ID, snap.ID); return err })
@@ -283,11 +297,13 @@ func TestNoTrickRunsOnTheHost(t *testing.T) {
 		other := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "other"})
 		write(t, other.Path, "other.txt", "other\n")
 		h.commit(other, "other")
+		sign(t, w.Path)
+		sign(t, other.Path)
 		write(t, w.Path, "a.txt", "one\nTWO\nthree\nfour\n") // not committed
 		tr := newTrap(t)
 		tr.plant(dir, w.Path, other.Path)
 		// That they are no paper tigers: what people would run here runs them.
-		for _, args := range [][]string{{"status"}, {"update-ref", "refs/probe", "HEAD"}, {"diff", "--no-ext-diff"}, {"diff"}, {"add", "a.txt"}, {"checkout-index", "-f", "dir/b.txt"}, {"merge-tree", "--write-tree", "HEAD", "main"}} {
+		for _, args := range [][]string{{"status"}, {"log", "-1", "--format=%T"}, {"update-ref", "refs/probe", "HEAD"}, {"diff", "--no-ext-diff"}, {"diff"}, {"add", "a.txt"}, {"checkout-index", "-f", "dir/b.txt"}, {"merge-tree", "--write-tree", "HEAD", "main"}} {
 			out, _ := tryGit(w.Path, args...)
 			if len(tr.sprung()) == 0 {
 				t.Errorf("git %v ran none of the tricks: %s", args, out)

@@ -20,6 +20,7 @@ func (g *Git) args(c Call) []string {
 	set("gc.auto=0")
 	set("maintenance.auto=false")
 	set("commit.gpgSign=false")
+	set("log.showSignature=false") // else each commit that is read is shown to the repository's gpg.program
 	set("core.quotePath=false")
 	set("init.defaultBranch=main")
 	for _, e := range hookEvents {
