@@ -290,6 +290,22 @@ func (s *Service) Gate(ctx context.Context, w workspaces.Workspace) error {
 	return s.approved(ctx, p, w, tree)
 }
 
+// GateOf is Gate for a merge elsewhere, which lands the commit named: it must be the one that was judged.
+func (s *Service) GateOf(ctx context.Context, w workspaces.Workspace, head string) error {
+	if err := s.Gate(ctx, w); err != nil {
+		return err
+	}
+	p, err := s.cfg.Workspaces.Project(ctx, w.ProjectID)
+	if err != nil || !p.Merging.RequireChecks && !p.Merging.RequireApproval {
+		return err
+	}
+	commit, _, err := s.cfg.Workspaces.BranchNow(ctx, w.ID)
+	if err == nil && commit != head {
+		err = fault.New(fault.Conflict, "head_moved", "What would be merged there is not what %s is at here, which the project's rules were asked of. Push or fetch, then look at it anew.", w.Branch)
+	}
+	return err
+}
+
 func (s *Service) approved(ctx context.Context, p workspaces.Project, w workspaces.Workspace, tree string) error {
 	if !p.Merging.RequireApproval {
 		return nil

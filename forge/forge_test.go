@@ -502,7 +502,7 @@ func TestTheGateIsAsked(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, testforge.GitHub)
 	pr := h.open(forge.Ask{})
-	h.cfg.Gate = func(context.Context, workspaces.Workspace) error {
+	h.cfg.Gate = func(context.Context, workspaces.Workspace, string) error {
 		return fault.New(fault.Conflict, "checks_missing", "Run the checks.")
 	}
 	h.svc = forge.New(h.cfg)

@@ -26,8 +26,8 @@ type Config struct {
 	Events      events.Publisher
 	// Push brings the workspace's branch to the remote its project came from, in the actor's name.
 	Push func(ctx context.Context, actor accounts.Actor, workspaceID string) (Pushed, error)
-	// Gate says why a workspace must not be merged yet; nil = nothing does.
-	Gate func(ctx context.Context, w workspaces.Workspace) error
+	// Gate says why a commit of a workspace must not be merged yet; nil = nothing does.
+	Gate func(ctx context.Context, w workspaces.Workspace, head string) error
 	// Prompts are what people asked the workspace's agents for, the oldest first, without secrets; nil = they are left out.
 	Prompts func(ctx context.Context, w workspaces.Workspace, userID string) ([]string, error)
 	// Link is the workspace's page; "" where the server has no public address. May be nil.
@@ -399,7 +399,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		return PullRequest{}, err
 	}
 	if s.cfg.Gate != nil {
-		if err := s.cfg.Gate(ctx, w); err != nil {
+		if err := s.cfg.Gate(ctx, w, m.Head); err != nil {
 			return PullRequest{}, err
 		}
 	}

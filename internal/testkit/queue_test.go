@@ -80,6 +80,11 @@ func TestChecksAndMergeQueue(t *testing.T) {
 	// Exactly what was committed must have passed.
 	h.API("PATCH", "/projects/"+p, map[string]any{"merging": map[string]any{"require_checks": true}}, nil)
 	h.Refused(http.StatusConflict, "checks_required", "POST", path(b, "/merge"), map[string]any{"strategy": "merge"})
+	// The forge is no way around it, neither with what was checked nor with other commits.
+	there := map[string]any{"strategy": "merge", "expected_head": strings.Repeat("a", 40)}
+	h.Refused(http.StatusConflict, "checks_required", "POST", path(b, "/pull-request/merge"), there)
+	h.API("PATCH", "/projects/"+p, map[string]any{"checks": []any{map[string]any{"name": "taste", "command": "exit 3"}}}, nil)
+	h.Refused(http.StatusConflict, "head_moved", "POST", path(b, "/pull-request/merge"), there)
 	// A check that takes for ever is cancelled.
 	h.API("PATCH", "/projects/"+p, map[string]any{"merging": map[string]any{"queue": true}, "checks": []any{
 		map[string]any{"id": "chk_long", "name": "long", "command": "echo begun; sleep 1000"}}}, nil)
