@@ -105,6 +105,9 @@ func (h handlers) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 	}
 	agent := val(b.SessionId)
 	if b.How == api.ResolveRequestHowAgent && agent != "" { // before anything is begun for it
+		if err := callOf(ctx).can(accounts.TypeTerminal); err != nil {
+			return nil, err
+		}
 		s, err := h.cfg.Sessions.Get(ctx, agent)
 		if err != nil {
 			return nil, err

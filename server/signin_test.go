@@ -251,6 +251,7 @@ func TestASVS_8_2_1_ScopesAtEveryDoor(t *testing.T) {
 		}
 		return out.Value
 	}
+	write := made("owner", `"workspaces:write"`, "")
 	read, attach := made("owner", `"workspaces:read"`, ""), made("owner", `"sessions:attach"`, "")
 	bound := made("owner", ``, `,"team":"`+p.team.Slug+`"`)
 	operator := made("operator", `"workspaces:read","workspaces:write"`, "")
@@ -268,6 +269,7 @@ func TestASVS_8_2_1_ScopesAtEveryDoor(t *testing.T) {
 		{"read", read, "GET", "/me/tokens", "", 403, "wrong_scope"},
 		{"read", read, "POST", "/me/tokens", `{"name":"wider"}`, 403, "wrong_scope"},
 		{"read", read, "GET", "/me/login-sessions", "", 403, "wrong_scope"},
+		{"write", write, "POST", "/workspaces/" + p.ids["workspace"] + "/update/resolve", `{"how":"agent","session_id":"` + id + `"}`, 403, "wrong_scope"},
 		{"attach", attach, "GET", "/sessions/" + id + "/screen", "", 200, ""},
 		{"attach", attach, "PATCH", "/workspaces/" + p.ids["workspace"], `{"name":"x"}`, 403, "wrong_scope"},
 		{"bound", bound, "GET", "/teams/" + p.team.Slug, "", 200, ""},
