@@ -96,6 +96,9 @@ func section(b *strings.Builder, title string, shown, all int, line func(i int) 
 // money says what it cost, in dollars.
 func (r Report) money() string {
 	c := r.Costs
+	if r.noCosts {
+		return "not shown"
+	}
 	words := fmt.Sprintf("$%.4f sandbox, $%.4f models", float64(c.CostNano)/1e9, float64(c.TokensCostNano)/1e9)
 	if c.TokensUnknown > 0 {
 		words += " and " + plural(int(c.TokensUnknown), "request", "requests") + " of unknown cost"

@@ -51,6 +51,14 @@ type Report struct {
 
 	Totals  Totals
 	Unknown []string // what this report cannot tell, in sentences
+
+	noCosts bool // Costs are not for who reads it
+}
+
+// HideCosts takes out what it cost, for who may not see costs.
+func (r *Report) HideCosts() {
+	r.Costs, r.noCosts = Costs{}, true
+	r.Unknown = append(r.Unknown, "What it cost is told to those who may see costs.")
 }
 
 // Totals counts what the lists hold, and what they had no room for.

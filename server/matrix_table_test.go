@@ -228,7 +228,7 @@ deleteSnapshot          member    write
 restoreSnapshot         member    write
 createSnapshot          member    write
 listCommits             viewer    read
-getReport               viewer    read
+getReport               viewer    attach
 attachReport            member    write
 settleSyncConflict      member    write
 commitWorkspace         member    write

@@ -326,7 +326,7 @@ var policy = map[string]rule{
 	"restoreSnapshot":    of(accounts.EditWorkspace, bySnapshot).working().repeatable(),
 	"createSnapshot":     of(accounts.EditWorkspace, byWorkspace).repeatable(),
 	"listCommits":        of(accounts.ViewWorkspace, byWorkspace),
-	"getReport":          of(accounts.ViewWorkspace, byWorkspace),
+	"getReport":          of(accounts.ViewTerminal, byWorkspace), // tells what was asked and run; its costs ask for ViewCosts
 	"attachReport":       of(accounts.MergeWorkspace, byWorkspace).repeatable(),
 	"settleSyncConflict": of(accounts.EditWorkspace, byConflict),
 	"getIndex":           of(accounts.ViewWorkspace, byWorkspace),
@@ -350,7 +350,7 @@ var policy = map[string]rule{
 	"getStanding":        of(accounts.ViewWorkspace, byWorkspace),
 	"updateFromBase":     of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"resolveUpdate":      of(accounts.EditWorkspace, byWorkspace).working().repeatable(), // its handler asks for TypeTerminal where an agent is told
-	"pushWorkspace":      of(accounts.EditWorkspace, byWorkspace).repeatable(), // its handler asks for MergeWorkspace where the base is pushed
+	"pushWorkspace":      of(accounts.EditWorkspace, byWorkspace).repeatable(),           // its handler asks for MergeWorkspace where the base is pushed
 	"listGitWork":        of(accounts.ViewProject, byProject),
 	"cancelGitWork":      of(accounts.CreateWorkspace, byProject), // its handler asks for EditWorkspace where it is a workspace's
 

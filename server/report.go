@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
@@ -23,6 +24,9 @@ func (h handlers) GetReport(ctx context.Context, req api.GetReportRequestObject)
 	r, err := h.cfg.Report.Of(ctx, req.Id)
 	if err != nil {
 		return nil, err
+	}
+	if callOf(ctx).can(accounts.ViewCosts) != nil {
+		r.HideCosts()
 	}
 	if format == api.GetReportParamsFormatMarkdown {
 		return reportText(r.Markdown()), nil

@@ -21,7 +21,7 @@ func reports(h *house, c *Config) *report.Service {
 			return []report.Change{{Path: "bad\xff.go", Status: "added", Additions: 1}}, nil
 		},
 		Hosts: func(context.Context, string) ([]report.Host, []report.Host, bool, error) { return nil, nil, false, nil },
-		Costs: func(context.Context, string) (report.Costs, error) { return report.Costs{}, nil },
+		Costs: func(context.Context, string) (report.Costs, error) { return report.Costs{CostNano: 1e9, Input: 7}, nil },
 		Names: func(context.Context, string) (map[string]string, error) { return map[string]string{}, nil }})
 }
 
@@ -43,6 +43,19 @@ func TestReportOfAWorkspace(t *testing.T) {
 	if text.StatusCode != http.StatusOK || !strings.HasPrefix(text.Header.Get("Content-Type"), "text/markdown") || !strings.HasPrefix(text.Header.Get("Content-Disposition"), "attachment") ||
 		!strings.HasPrefix(string(text.body), "# PW-1 ") {
 		t.Errorf("%d %v %s", text.StatusCode, text.Header, text.body)
+	}
+	// What it cost is for those who see costs, and what was typed and run for those who see terminals.
+	for who, sees := range map[string]bool{"viewer": false, "member": true} {
+		r := h.do("GET", path, "", bearer(p.tokens[who])...)
+		md := h.do("GET", path+"?format=markdown", "", bearer(p.tokens[who])...)
+		if strings.Contains(string(r.body), `"cost_nano":1000000000`) != sees || strings.Contains(string(r.body), `"input_tokens":7`) != sees || strings.Contains(string(md.body), "$1.0000") != sees {
+			t.Errorf("%s: %s\n%s", who, r.body, md.body)
+		}
+	}
+	var read struct{ Value string }
+	h.do("POST", "/api/v1/me/tokens", `{"name":"t","scopes":["workspaces:read"]}`, bearer(p.tokens["member"])...).into(t, &read)
+	if r := h.do("GET", path, "", bearer(read.Value)...); r.StatusCode != http.StatusForbidden || r.code() != "wrong_scope" {
+		t.Errorf("a token that does not see terminals: %d %s", r.StatusCode, r.body)
 	}
 	if r := h.do("GET", path+"?format=pdf", "", bearer(p.tokens["viewer"])...); r.StatusCode != http.StatusBadRequest || !strings.Contains(string(r.body), "invalid_parameter") {
 		t.Errorf("%d %s", r.StatusCode, r.body)
