@@ -41,6 +41,7 @@ func (t *taking) miss(path, why string, size int64) {
 // read looks at each path and says what is to be changed in the tree. What git runs sees none of it: the files are read below root.
 func (t *taking) read(ctx context.Context, root *os.Root, paths []string, had, clean map[string]entry) ([]edit, error) {
 	var out []edit
+	held, stored := 0, 0 // bytes in memory, and edits whose bytes are in the repository
 	for _, name := range paths {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -66,9 +67,47 @@ func (t *taking) read(ctx context.Context, root *os.Root, paths []string, had, c
 			out = append(out, edit{path: name, gone: true})
 		case ok && e.entry != was:
 			out = append(out, e)
+			if held += len(e.data); held > heldMost {
+				if err := t.storeSmall(ctx, out[stored:]); err != nil {
+					return nil, err
+				}
+				held, stored = 0, len(out)
+			}
 		}
 	}
 	return out, nil
+}
+
+// heldMost is how many bytes of small files are in memory at once: a worktree may hold any number of them.
+const heldMost = 32 << 20
+
+// storeSmall puts what edits hold in memory into the repository.
+func (t *taking) storeSmall(ctx context.Context, edits []edit) error {
+	pr, pw := io.Pipe()
+	done := make(chan struct{})
+	go func() { // ends when the pipe is read to its end or closed below
+		defer close(done)
+		b := bufio.NewWriterSize(pw, 256<<10)
+		for _, e := range edits {
+			if e.data != nil {
+				fmt.Fprintf(b, "blob\ndata %d\n", len(e.data))
+				b.Write(e.data)
+				b.WriteByte('\n')
+			}
+		}
+		b.WriteString("done\n")
+		pw.CloseWithError(b.Flush())
+	}()
+	_, err := t.desk.Run(ctx, hostgit.Call{Args: []string{"fast-import", "--quiet", "--done"}, Stdin: pr, Timeout: t.s.cfg.StepTimeout})
+	pr.CloseWithError(io.ErrClosedPipe)
+	<-done
+	if err != nil {
+		return gitFault(err, fault.Unavailable, "snapshot_failed", "Writing the snapshot")
+	}
+	for i := range edits {
+		edits[i].data = nil
+	}
+	return nil
 }
 
 // readFile reads one file or link. ok is false when there is none that can be kept; one that was too large to be kept stays as it was.
