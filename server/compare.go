@@ -133,8 +133,8 @@ func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestO
 		}
 	}
 	rest := 0
-	if len(paths) > maxPatchPaths && len(val(q.Path)) == 0 {
-		rest, paths = len(paths)-maxPatchPaths, paths[:maxPatchPaths]
+	if n := workspaces.PatchFits(paths); len(val(q.Path)) == 0 {
+		rest, paths = len(paths)-n, paths[:n]
 	}
 	r, err := h.cfg.Workspaces.Patch(ctx, req.Id, from, to, paths, lines, space)
 	if err != nil {
@@ -147,9 +147,6 @@ func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestO
 	}
 	return taggedAnswer{tag: tag, bytesAnswer: patchAnswer(body, left+rest)}, nil
 }
-
-// maxPatchPaths is how many files one patch may be of.
-const maxPatchPaths = 2000
 
 func patchAnswer(body []byte, left int) bytesAnswer {
 	a := bytesAnswer{body: io.NopCloser(bytes.NewReader(body)), mediaType: "text/plain; charset=utf-8", size: int64(len(body))}

@@ -17,7 +17,19 @@ import (
 const (
 	patchContext = 1_000_000 // lines around a hunk
 	patchPaths   = 2_000     // that can be asked for at once
+	patchNames   = 512 << 10 // bytes of their names: they are arguments, twice where files moved
 )
+
+// PatchFits says how many of the first paths one patch can be of.
+func PatchFits(paths []string) int {
+	size := 0
+	for i, p := range paths {
+		if size += len(p) + 1; i == patchPaths || size > patchNames {
+			return i
+		}
+	}
+	return len(paths)
+}
 
 // Patch returns the unified diff of two trees, of the named paths (raw bytes) only; of all when none is named. A file that moved is found by
 // its new name. Who reads it closes it, and gets git's failure as the reader's.
@@ -26,8 +38,8 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to Tree, 
 	if err != nil {
 		return nil, err
 	}
-	if len(paths) > patchPaths {
-		return nil, fault.New(fault.TooLarge, "too_many_paths", "Ask for the differences of at most %d files at once.", patchPaths)
+	if n := PatchFits(paths); n < len(paths) {
+		return nil, fault.New(fault.TooLarge, "too_many_paths", "Ask for the differences of at most %d files at once.", n)
 	}
 	if !isCommitID(from.Tree) || !isCommitID(to.Tree) {
 		return nil, fault.New(fault.Invalid, "invalid_revision", "Both sides of a comparison must be known.")

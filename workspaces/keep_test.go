@@ -38,6 +38,29 @@ func (h *house) fileOf(w workspaces.Workspace, rev, path string) string {
 	return string(b)
 }
 
+// Names of files are arguments of git: more of them than a program can be started with are refused, not tried.
+func TestPatchOfLongNames(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	w := h.workspace()
+	write(t, w.Path, "new.txt", "new\n")
+	sn := h.keep(w.ID, workspaces.KeepFor{})
+	from, err := h.s.Resolve(t.Context(), w, "base", "")
+	must(t, err)
+	to, err := h.s.Resolve(t.Context(), w, sn.ID, "")
+	must(t, err)
+	var names []string
+	for i := range 1500 {
+		names = append(names, fmt.Sprintf("%s%d", strings.Repeat("long/", 400), i))
+	}
+	r, err := h.s.Patch(t.Context(), w.ID, from, to, names, 3, false)
+	if err == nil {
+		_, err = io.ReadAll(r)
+		must(t, r.Close())
+	}
+	wantCode(t, err, "too_many_paths")
+}
+
 func TestKeepHoldsTheWholeTree(t *testing.T) {
 	t.Parallel()
 	eachHouse(t, func(t *testing.T, h *house) {
