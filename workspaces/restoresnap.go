@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/parawork/parawork/internal/id"
 	"github.com/parawork/parawork/internal/ignored"
 	"github.com/parawork/parawork/internal/killpoint"
+	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
 // RestoreRequest says what of a snapshot is brought back, and where.
@@ -165,7 +168,7 @@ func (s *Service) apply(ctx context.Context, p Project, w Workspace, files []Cha
 			if gone != (f.Mode == "") {
 				continue
 			}
-			if same, err := s.stillAs(root, f); err != nil {
+			if same, err := s.stillAs(ctx, p, root, f); err != nil {
 				return err
 			} else if !same {
 				out.Conflicts = append(out.Conflicts, f.Path)
@@ -191,8 +194,9 @@ func (s *Service) apply(ctx context.Context, p Project, w Workspace, files []Cha
 	return nil
 }
 
-// stillAs reports whether a file on this server is what the old side of a comparison has. A large one is believed.
-func (s *Service) stillAs(root *os.Root, f ChangedFile) (bool, error) {
+// stillAs reports whether a file on this server is what the old side of a comparison has. It is read whole, however large it is: a snapshot
+// leaves out what is too large for it and has an older state there, and whoever writes may write to large files too.
+func (s *Service) stillAs(ctx context.Context, p Project, root *os.Root, f ChangedFile) (bool, error) {
 	fi, err := root.Lstat(f.Path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return f.OldBlob == "", nil
@@ -200,29 +204,35 @@ func (s *Service) stillAs(root *os.Root, f ChangedFile) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading %q: %w", guest.EncodePath(f.Path), err)
 	}
-	var have []byte
 	switch {
 	case fi.IsDir():
 		return f.OldBlob == "", nil // its files are dealt with by themselves
 	case fi.Mode()&fs.ModeSymlink != 0:
 		to, err := root.Readlink(f.Path)
-		if err != nil {
-			return false, nil //nolint:nilerr // it is another already
-		}
-		have = []byte(to)
+		return err == nil && blobName(f.OldBlob, []byte(to)) == f.OldBlob, nil
 	case !fi.Mode().IsRegular() || f.OldBlob == "":
 		return false, nil
-	case fi.Size() > 8*smallFile:
-		return true, nil
-	default:
-		file, err := root.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	}
+	file, err := root.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false, nil //nolint:nilerr // it is another already
+	}
+	defer file.Close()
+	if fi.Size() > 8*smallFile {
+		size, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"cat-file", "-s", f.OldBlob}})
 		if err != nil {
-			return false, nil //nolint:nilerr // it is another already
+			return false, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a file of the snapshot")
 		}
-		defer file.Close()
-		if have, err = io.ReadAll(io.LimitReader(file, 8*smallFile+1)); err != nil {
-			return false, nil //nolint:nilerr // it is another already
+		if size != strconv.FormatInt(fi.Size(), 10) {
+			return false, nil
 		}
+		h := blobHash(f.OldBlob, fi.Size())
+		n, err := io.Copy(h, io.LimitReader(file, fi.Size()+1))
+		return err == nil && n == fi.Size() && hex.EncodeToString(h.Sum(nil)) == f.OldBlob, nil
+	}
+	have, err := io.ReadAll(io.LimitReader(file, 8*smallFile+1))
+	if err != nil {
+		return false, nil //nolint:nilerr // it is another already
 	}
 	if blobName(f.OldBlob, have) == f.OldBlob {
 		return true, nil
