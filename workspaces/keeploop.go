@@ -230,7 +230,11 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID string, old []Snap)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	if err == nil && folderExists(p.GitDir) {
+	found := err == nil
+	if old, err = s.stillOld(ctx, old); err != nil || len(old) == 0 {
+		return err
+	}
+	if found && folderExists(p.GitDir) {
 		var edits []refEdit
 		for _, sn := range old {
 			e := refDrop(chainRef(sn))
@@ -257,6 +261,21 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID string, old []Snap)
 	}
 	s.keeps.mu.Unlock()
 	return s.store.DeleteSnapshots(ctx, ids)
+}
+
+// stillOld leaves of snapshots those whose time is still over: one may have been pinned since they were listed.
+func (s *Service) stillOld(ctx context.Context, list []Snap) ([]Snap, error) {
+	var out []Snap
+	for _, sn := range list {
+		now, err := s.store.Snapshot(ctx, sn.ID)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return nil, err
+		}
+		if err == nil && !now.Pinned && now.ExpiresAt > 0 && now.ExpiresAt <= s.now() {
+			out = append(out, now)
+		}
+	}
+	return out, nil
 }
 
 // dayNeeded reports whether the ref of a snapshot's day holds others that are to stay: how long they do may have been set anew meanwhile.
