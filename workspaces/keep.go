@@ -90,8 +90,12 @@ type Seen struct {
 	Base  string   // the commit
 	Paths []string // raw bytes; everything else is as Base has it
 	Tree  string   // all files, where somebody else has collected them just now; "" = nobody has
+	After string   // the tree of the newest snapshot when the look began, where it is known; noTree = there was none
 	Stale string   // why files may have changed since, in words; "" = they were looked at now
 }
+
+// noTree stands for the tree of no snapshot.
+const noTree = "none"
 
 // Watcher knows what differs in a workspace's files without the host's reading them all.
 type Watcher interface {
@@ -187,6 +191,12 @@ func (s *Service) lookAround(ctx context.Context, w Workspace) (*Seen, error) {
 	if watcher == nil {
 		return nil, nil
 	}
+	after := noTree
+	if sn, err := s.newestSnap(ctx, w.ID); err == nil {
+		after = sn.Tree
+	} else if !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
 	look, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	seen, ok, err := watcher.Look(look, w.ID)
@@ -203,6 +213,7 @@ func (s *Service) lookAround(ctx context.Context, w Workspace) (*Seen, error) {
 	case !ok:
 		return nil, nil
 	}
+	seen.After = after
 	return &seen, nil
 }
 

@@ -222,6 +222,10 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 	for _, p := range paths {
 		listed[p] = true
 	}
+	since, err := t.since(ctx, seen, start)
+	if err != nil {
+		return "", nil, nil, err
+	}
 	clean = make(map[string]entry)
 	out, err := t.desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", start, t.prev.Tree}})
 	if err != nil {
@@ -229,11 +233,34 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 	}
 	for _, r := range parseRaw(string(out)) {
 		if !listed[r.path] {
-			clean[r.path] = entry{r.oldMode, r.oldOID}
+			if !since[r.path] {
+				clean[r.path] = entry{r.oldMode, r.oldOID}
+			}
 			paths = append(paths, r.path)
 		}
 	}
 	return t.prev.Tree, t.tidy(paths), clean, nil
+}
+
+// since names what changed by snapshots that were taken after the files were looked at: the look does not tell of it. start is the tree it
+// was compared with.
+func (t *taking) since(ctx context.Context, seen *Seen, start string) (map[string]bool, error) {
+	if seen == nil || seen.After == "" || seen.After == t.prev.Tree {
+		return nil, nil
+	}
+	from := seen.After
+	if from == noTree {
+		from = start
+	}
+	out, err := t.desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", from, t.prev.Tree}})
+	if err != nil {
+		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
+	}
+	names := make(map[string]bool)
+	for _, r := range parseRaw(string(out)) {
+		names[r.path] = true
+	}
+	return names, nil
 }
 
 // tidy sorts paths, leaves out those said twice, and those git has no names for.
