@@ -191,7 +191,8 @@ func (t *taking) readFile(ctx context.Context, root *os.Root, name string, was e
 		return keepWas("It could not be read.")
 	}
 	e.oid = blobName(t.head, e.data)
-	if e.oid != was.oid && bytes.Contains(e.data, []byte("\r\n")) && blobName(t.head, bytes.ReplaceAll(e.data, []byte("\r\n"), []byte("\n"))) == was.oid {
+	// git on the host takes other line ends for a change even where the worktree's own settings made them; who looks from inside does not.
+	if t.byHost && e.oid != was.oid && bytes.Contains(e.data, []byte("\r\n")) && blobName(t.head, bytes.ReplaceAll(e.data, []byte("\r\n"), []byte("\n"))) == was.oid {
 		e.oid, e.data = was.oid, nil // checked out with other line ends
 	}
 	return e, true, nil

@@ -100,6 +100,7 @@ type taking struct {
 	limit, total int64
 
 	head    string
+	byHost  bool // the paths are what git found without the settings of the worktree's own
 	desk    *hostgit.Desk
 	missing []Missing
 }
@@ -206,6 +207,7 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 		if err != nil {
 			return "", nil, nil, err
 		}
+		t.byHost = true
 		paths = slices.Concat(st.changed, st.gone, st.others)
 		for _, n := range st.nested {
 			t.miss(n, "It is a repository of its own.", 0)
