@@ -129,9 +129,11 @@ func (s *Workspaces) DeleteSnapshots(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// OldSnapshots returns snapshots of any workspace that end at this time or before and are not pinned, at most n.
+// OldSnapshots returns snapshots of any workspace that end at this time or before, at most n; none that is pinned, and none somebody's
+// review is about.
 func (s *Workspaces) OldSnapshots(ctx context.Context, before int64, n int) ([]workspaces.Snap, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE expires_at > 0 AND expires_at <= ? AND NOT pinned AND {team} ORDER BY expires_at, id LIMIT ?`, before, n)
+	rows, err := s.db.Query(ctx, `SELECT `+snapshotColumns+` FROM snapshots WHERE expires_at > 0 AND expires_at <= ? AND NOT pinned AND {team}
+		AND NOT EXISTS (SELECT 1 FROM reviews r WHERE r.workspace_id = snapshots.workspace_id AND {team:r} AND r.snapshot_id = snapshots.id) ORDER BY expires_at, id LIMIT ?`, before, n)
 	if err != nil {
 		return nil, fmt.Errorf("reading old snapshots: %w", err)
 	}

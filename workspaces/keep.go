@@ -81,7 +81,8 @@ type SnapshotStore interface {
 	SnapshotAt(ctx context.Context, workspaceID, commit string) (Snap, error)
 	EditSnapshot(ctx context.Context, id string, fn func(*Snap) error) (Snap, error)
 	DeleteSnapshots(ctx context.Context, ids []string) error
-	// OldSnapshots returns those of any workspace that end at this time or before and are not pinned, at most n.
+	// OldSnapshots returns those of any workspace that end at this time or before, at most n; none that is pinned, and none somebody's
+	// review is about.
 	OldSnapshots(ctx context.Context, before int64, n int) ([]Snap, error)
 }
 

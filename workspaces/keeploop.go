@@ -278,7 +278,7 @@ func (s *Service) stillOld(ctx context.Context, list []Snap) ([]Snap, error) {
 	return out, nil
 }
 
-// dayNeeded reports whether the ref of a snapshot's day holds others that are to stay: how long they do may have been set anew meanwhile.
+// dayNeeded reports whether the ref of a snapshot's day holds others that are to stay: how long they do may have been set anew meanwhile, and a review's stays.
 func (s *Service) dayNeeded(ctx context.Context, sn Snap, old []Snap) (bool, error) {
 	kinds := []string{SnapPoll}
 	if sn.Kind != SnapPoll {
@@ -295,7 +295,7 @@ func (s *Service) dayNeeded(ctx context.Context, sn Snap, old []Snap) (bool, err
 				return false, nil
 			}
 			if !it.Pinned && !slices.ContainsFunc(old, func(o Snap) bool { return o.ID == it.ID }) {
-				return it.ExpiresAt == 0 || it.ExpiresAt > s.now(), nil
+				return true, nil // its time is not over, a review is about it, or it is removed next
 			}
 		}
 		cursor = next
