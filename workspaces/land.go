@@ -67,7 +67,7 @@ func (m *merger) landInFolder(ctx context.Context, at worktree, res MergeResult)
 		return err
 	}
 	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: at.path, Env: plain, Config: []string{"merge.autoStash=false"},
-		Args: []string{"merge", "--ff-only", "--no-stat", "--quiet", "--no-verify-signatures", "--no-autostash", res.Commit}})
+		Args: []string{"merge", "--ff-only", "--no-stat", "--quiet", "--no-verify-signatures", "--no-autostash", "--no-overwrite-ignore", res.Commit}})
 	if err == nil {
 		return nil
 	}
