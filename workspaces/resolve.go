@@ -89,6 +89,19 @@ func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snap
 		return "", fault.New(fault.Conflict, "files_in_the_way", "%s: commit or discard them first, then resolve the conflicts.",
 			plural(len(dirty), "file has uncommitted changes", "files have uncommitted changes")).With("paths", encodePaths(dirty))
 	}
+	// Ignored files it writes over without a word, and no snapshot has them.
+	if u.added, err = m.onlyIn(ctx, base, head); err != nil {
+		return "", err
+	}
+	u.res.Commit = base
+	unseen, err := u.unseenFiles(ctx, b, nil)
+	if err != nil {
+		return "", err
+	}
+	if len(unseen) > 0 {
+		return "", fault.New(fault.Conflict, "files_in_the_way", "%s where %s has files of its own: move them away first, then resolve the conflicts.",
+			plural(len(unseen), "untracked or ignored file lies", "untracked or ignored files lie"), m.target).With("paths", encodePaths(unseen))
+	}
 	kept, err := m.s.Keep(ctx, m.w.ID, KeepFor{Kind: "kept", Reason: "update", Title: "Before resolving conflicts with " + m.target, ActorID: m.actor.User.ID})
 	if err != nil {
 		return "", err
@@ -111,6 +124,15 @@ func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snap
 		return kept.ID, nil // conflicts; or git found a way where the plan had none
 	}
 	return kept.ID, boxFault(err, "update_failed", "Beginning the update in the workspace")
+}
+
+// onlyIn lists the files a commit has and another has not, as raw paths.
+func (m *merger) onlyIn(ctx context.Context, commit, other string) ([]string, error) {
+	out, err := m.desk.Run(ctx, hostgit.Call{Args: []string{"diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", other, commit}, Max: 256 << 20})
+	if err != nil {
+		return nil, mergeFault(err)
+	}
+	return splitZero(string(out)), nil
 }
 
 // AbortResolve gives up a merge or rebase that is under way in the worktree: branch and files are as they were before it.
