@@ -35,6 +35,8 @@ export interface ChangesContext {
   choose: (range: LineRange | undefined) => void;
   /** Brings a file, or a line of it, into sight: unfolds, loads and scrolls. */
   show: (path: string, line?: { side: SideName; line: number }) => void;
+  /** Somebody works with the lines that are shown: they stay where they are until a refresh. */
+  hold: () => void;
   /** Takes the newest state in. */
   refresh: () => void;
   /** Gives the focus back to the lines. */

@@ -69,8 +69,10 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
   useEffect(() => {
     if (opened.current || !file || view.files.length === 0) return;
     opened.current = true;
+    // Who comes for a line reads it.
+    if (chosen) hold();
     diff.current?.show(file, chosen && { side: chosen.side, line: chosen.line });
-  }, [file, chosen, view.files.length]);
+  }, [file, chosen, hold, view.files.length]);
 
   const latest = useRef({ view, chosen });
   useEffect(() => {
@@ -89,10 +91,11 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
       },
       choose,
       show,
+      hold,
       refresh,
       focus: () => diff.current?.focus(),
     }),
-    [w, comparison, ends, ignoreSpace, wide, choose, show, refresh],
+    [w, comparison, ends, ignoreSpace, wide, choose, show, hold, refresh],
   );
   const added = useMerged(reading, context);
   useAction("copy.link", () => {

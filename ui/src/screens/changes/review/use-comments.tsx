@@ -20,7 +20,7 @@ const AllComments = lazy(() => import("./all-comments"));
 
 /** Comments below the lines they are about, and the review they become. */
 export function useComments(context: ChangesContext): ChangesExtension {
-  const { workspace: w, comparison, chosen, choose, show, focus } = context;
+  const { workspace: w, comparison, chosen, choose, show, hold, focus } = context;
   const id = w.id;
   const team = useTeam();
   const may = team.can("workspace.edit");
@@ -33,11 +33,12 @@ export function useComments(context: ChangesContext): ChangesExtension {
 
   const write = useCallback(
     (range: LineRange) => {
+      hold();
       const revision = revisionOf(range.side === "old" ? comparison.from : comparison.to) ?? "";
       begin(id, { path: range.path, side: range.side, line: range.line, end_line: range.end_line, revision });
       show(range.path, range.line > 0 ? { side: range.side, line: range.end_line } : undefined);
     },
-    [comparison, id, show],
+    [comparison, id, show, hold],
   );
   useAction(
     "diff.comment",
