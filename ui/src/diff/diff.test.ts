@@ -213,9 +213,16 @@ describe("rows", () => {
       "gap 14+26 @41",
       "-- looks like a header",
       "++ so does this",
-      "gap 41+-1",
       "end",
     ]);
+  });
+
+  it("offers the rest of a file only where there may be more", () => {
+    const last = (lines: string) =>
+      shape(view({ loaded: loadedWith(`diff --git a/a.go b/a.go\n@@ -1,9 +1,9 @@\n-two\n+TWO\n${lines}`) })).at(-2);
+    expect(last(" three\n four\n five\n")).toMatch(/^gap/);
+    expect(last(" three\n four\n")).toBe("four");
+    expect(last("")).toBe("TWO");
   });
 
   it("pairs lines side by side", () => {
@@ -286,7 +293,6 @@ describe("rows", () => {
       "gap 14+26 @41",
       "-- looks like a header",
       "++ so does this",
-      "gap 41+-1",
       "end",
     ]);
     // A line that is not loaded: the slot waits at the end, and the whole file is asked for.

@@ -135,8 +135,16 @@ function body(f: FileView, loaded: Extract<Loaded, { state: "ready" }>, out: Bui
     out.lines(hunk.first, hunk.first + hunk.count);
     oldNext = start + hunk.oldLines;
   });
-  if (!oneSided(f.file)) out.special({ kind: "gap", key: `g${oldNext}`, at: oldNext, count: -1, edge: "bottom" });
+  if (!oneSided(f.file) && !endsThere(p))
+    out.special({ kind: "gap", key: `g${oldNext}`, at: oldNext, count: -1, edge: "bottom" });
   out.rest();
+}
+
+/** Whether the last lines are the file's last: git gives fewer lines around a change only where there are no more. */
+function endsThere(p: FilePatch): boolean {
+  let around = 0;
+  for (let i = p.kind.length - 1; i >= 0 && (p.kind[i]! & 3) === KIND_CONTEXT; i--) around++;
+  return around < CONTEXT;
 }
 
 /** git counts a side without lines from the line before. */
