@@ -35,7 +35,7 @@ export function Conflict({
           ? "The file was removed since you opened it. Nothing was written."
           : conflicts.length === 0
             ? "The file was written since you opened it, in other lines than yours. Nothing was written over."
-            : `The file was written since you opened it: ${plural(conflicts.length, "place")} differ in both. Nothing was written over.`}
+            : `The file was written since you opened it: ${plural(conflicts.length, "place")} ${conflicts.length === 1 ? "differs" : "differ"} in both. Nothing was written over.`}
       </p>
       {!gone &&
         conflicts.map((c, i) => (
