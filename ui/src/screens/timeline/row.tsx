@@ -44,8 +44,11 @@ export function nameOf(s: Snapshot): string {
       return title ? `Turn: ${title}` : "An agent’s turn ended";
     case "commit":
       return `Commit: ${title || s.head.slice(0, 8)}`;
-    case "kept":
-      return title || (BEFORE[s.reason] ?? "Kept");
+    case "kept": {
+      // The title says of what: which files, which base.
+      const before = BEFORE[s.reason];
+      return before && title && !title.startsWith("Before ") ? `${before}: ${title}` : title || before || "Kept";
+    }
     case "manual":
       return title || "Kept by hand";
     default:
