@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
-import { mergePreviewQuery } from "@/api/queries";
+import { mergePreviewQuery, projectsQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { plural, short } from "@/format/text";
 import { Button } from "@/kit/button";
@@ -24,7 +24,10 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
   const team = useTeam();
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/$team/w/$key" });
-  const [strategy, setStrategy] = useState<Strategy>("merge");
+  const [picked, setPicked] = useState<Strategy>();
+  const projects = useQuery(projectsQuery(team.slug));
+  // As the project's settings say, until somebody chooses otherwise.
+  const strategy = picked ?? projects.data?.find((p) => p.id === w.project_id)?.merging.strategy ?? "merge";
   const [message, setMessage] = useState("");
   const [archive, setArchive] = useState(false);
   const [done, setDone] = useState<Result>();
@@ -33,7 +36,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
   const may = team.can("workspace.merge");
   const preview = useQuery({
     ...mergePreviewQuery(w.id, strategy, s ? `${s.head} ${s.base_commit} ${s.dirty}` : ""),
-    enabled: may && s !== undefined && s.base_commit !== "" && s.head !== "",
+    enabled: may && !projects.isPending && s !== undefined && s.base_commit !== "" && s.head !== "",
   });
   const plan = preview.data;
   const possible = plan !== undefined && !plan.up_to_date && plan.conflicts.length === 0 && !plan.blocked;
@@ -98,7 +101,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
               name="strategy"
               legend="How"
               value={strategy}
-              onChange={setStrategy}
+              onChange={setPicked}
               inline
               options={[
                 { value: "merge", label: "Merge", hint: "Keeps every commit and joins them by a merge commit." },
