@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
-import { changesQuery, sessionsQuery } from "@/api/queries";
+import { changesQuery, keys, sessionsQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { plural, short, visible } from "@/format/text";
 import { Button } from "@/kit/button";
@@ -12,7 +12,8 @@ import { Mark } from "@/kit/mark";
 import { Busy, Failure, FormError } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
-import { hasEnded, isShell, SETUP } from "@/workspaces/sessions";
+import { hasEnded, isShell, SETUP, SHELL } from "@/workspaces/sessions";
+import { startSession } from "@/workspaces/start";
 import { MergeCard } from "./card";
 import { Conflicts } from "./conflicts";
 import { afterMove, type UpdateStrategy, updatePreviewQuery, useStanding } from "./queries";
@@ -177,6 +178,19 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
   const [chosen, setChosen] = useState("");
   const agent = agents.find((a) => a.id === chosen) ?? agents[0];
   const [prompt, setPrompt] = useState("");
+  // The shell that is there, else a new one; where none can be started its tab says why.
+  const openShell = async () => {
+    let shell = sessions.data?.find((x) => isShell(x) && !hasEnded(x));
+    if (!shell) {
+      try {
+        shell = await startSession(w.id, { agent: SHELL });
+        await client.invalidateQueries({ queryKey: keys.sessions(w.id) });
+      } catch (error) {
+        toastError("The shell did not open", error);
+      }
+    }
+    await navigate({ search: (x) => ({ ...x, tab: "shell", session: shell?.id }) });
+  };
   const begin = useMutation({
     mutationFn: (how: "agent" | "shell") =>
       data(
@@ -188,7 +202,7 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
     onSuccess: (r, how) => {
       afterMove(client, w, team.slug);
       if (how === "shell") {
-        void navigate({ search: (x) => ({ ...x, tab: "shell", session: undefined }) });
+        void openShell();
       } else if (r.session_id) {
         toast({
           kind: "good",
