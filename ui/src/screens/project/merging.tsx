@@ -62,7 +62,7 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
     ]);
   };
   return (
-    <section aria-labelledby="project-checks" className="flex max-w-[620px] flex-col gap-3">
+    <section aria-labelledby="project-checks" className="mt-8 flex max-w-[620px] flex-col gap-3">
       <h2 id="project-checks" className="text-title font-semibold">
         Checks and merging
       </h2>
@@ -134,16 +134,21 @@ function Settings({ project: p, readOnly }: { project: Project; readOnly: boolea
               <Button onClick={add}>Add a check</Button>
             </div>
           )}
-          <Segmented<Strategy>
-            label="How work is merged"
-            value={merging.strategy}
-            onChange={(strategy) => setMerging({ ...merging, strategy })}
-            options={[
-              ["merge", "Merge"],
-              ["squash", "Squash"],
-              ["rebase", "Rebase"],
-            ]}
-          />
+          <div className="flex flex-col items-start gap-1.5">
+            <span aria-hidden className="font-medium">
+              How work is merged
+            </span>
+            <Segmented<Strategy>
+              label="How work is merged"
+              value={merging.strategy}
+              onChange={(strategy) => setMerging({ ...merging, strategy })}
+              options={[
+                ["merge", "Merge"],
+                ["squash", "Squash"],
+                ["rebase", "Rebase"],
+              ]}
+            />
+          </div>
           <div>
             <Check
               label="Merge through the queue only"
@@ -225,7 +230,7 @@ function Queue({ project: p }: { project: Project }) {
   );
   const order = overlaps.data?.order ?? [];
   return (
-    <section aria-labelledby="project-queue" className="flex max-w-[620px] flex-col gap-2">
+    <section aria-labelledby="project-queue" className="mt-8 flex max-w-[620px] flex-col gap-2">
       <h2 id="project-queue" className="text-title font-semibold">
         Merge queue
       </h2>
