@@ -73,6 +73,7 @@ function GroupRows({ group, items, team, many }: Grouped & { team: string; many:
                   <span className="min-w-0 truncate text-fg">{w.name}</span>
                   <PrivateMark workspace={w} short />
                   {onDangerous(w) && <Danger short />}
+                  <OverlapMark workspace={w} short />
                 </span>
                 <span className="flex gap-1.5 truncate text-meta text-fg3">
                   {s.word !== GROUP_NAMES[group] ? <span>{s.word}</span> : <span className="sr-only">{s.word}</span>}
@@ -80,7 +81,6 @@ function GroupRows({ group, items, team, many }: Grouped & { team: string; many:
                     {SAYS_WHY.has(s.group) && s.text ? s.text : many ? w.project_name : w.key}
                   </span>
                   {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
-                  <OverlapMark workspace={w} short />
                   {costOf(w) && <span className="tabular-nums">{costOf(w)}</span>}
                 </span>
               </span>

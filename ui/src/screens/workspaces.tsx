@@ -151,6 +151,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
             <span className="font-mono text-[11px] whitespace-nowrap text-fg3">{w.key}</span>
             <PrivateMark workspace={w} />
             {onDangerous(w) && <Danger />}
+            <OverlapMark workspace={w} short />
             <Faces
               label="Watching"
               people={w.agents.watchers
@@ -169,7 +170,6 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
         </span>
         <Mark kind={s.mark} word={s.word} />
         <span className="hidden text-right md:block">
-          <OverlapMark workspace={w} short />{" "}
           {w.changes.files > 0 && <Counts additions={w.changes.additions} deletions={w.changes.deletions} />}
         </span>
         <span className="hidden text-right text-fg2 tabular-nums md:block" title="What it cost so far">

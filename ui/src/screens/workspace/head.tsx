@@ -89,6 +89,10 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           <span className="font-mono text-[12px] text-fg3">{w.key}</span>
           <PrivateMark workspace={w} />
           {onDangerous(w) && <Danger />}
+          {/* The line below is not on a phone. */}
+          <span className="md:hidden">
+            <OverlapMark workspace={w} short />
+          </span>
           <span role="status">
             {spoken ? (
               <StateChip session={spoken}>
