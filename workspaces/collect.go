@@ -48,7 +48,8 @@ func (s *Service) Collect(ctx context.Context, p Project) (freed int64, err erro
 		return 0, err
 	}
 	defer func() { err = joinFault(err, s.dropRefsBelow(context.WithoutCancel(ctx), p, collectingRef)) }()
-	for _, args := range [][]string{{"repack", "-A", "-d", "-q", "--unpack-unreachable=" + collectAfter}, {"prune", "--expire=" + collectAfter}} {
+	// What nothing names but is too young to go stays in a pack of its own: as loose objects it would take many times the room.
+	for _, args := range [][]string{{"repack", "--cruft", "-d", "-q", "--cruft-expiration=" + collectAfter}, {"prune", "--expire=" + collectAfter}} {
 		if _, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Timeout: s.cfg.CloneTimeout, Args: args}); err != nil {
 			return 0, gitFault(err, fault.Unavailable, "collect_failed", "Packing the repository")
 		}
