@@ -102,6 +102,10 @@ func TestMergeStrategies(t *testing.T) {
 				if now.MergedCommit != r.Commit || now.MergedAt == 0 || now.BaseCommit != r.Head {
 					t.Errorf("%+v", now)
 				}
+				// The branch differs in no commit now: what was merged is told still.
+				if landed, made, err := h.s.Landed(t.Context(), w.ID); err != nil || len(landed.Files) != r.Files || len(made) != r.Commits || r.Files == 0 {
+					t.Errorf("%+v %+v %v", landed, made, err)
+				}
 				if l, err := h.s.Loss(t.Context(), w.ID); err != nil || l.UnmergedCommits != 0 || l.UncommittedCount != 1 {
 					t.Errorf("%+v %v", l, err)
 				}

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/network"
 	done "github.com/parawork/parawork/report"
 	"github.com/parawork/parawork/store"
+	"github.com/parawork/parawork/workspaces"
 
 	spending "github.com/parawork/parawork/billing/usage"
 )
@@ -18,7 +19,7 @@ import (
 func (h *house) buildReport() *done.Service {
 	costs := spending.New(store.NewUsage(h.db), h.ledger.Now)
 	return done.New(done.Sources{
-		Workspace: h.workspaces.Workspace, Project: h.workspaces.Project, Commits: h.workspaces.Commits,
+		Workspace: h.workspaces.Workspace, Project: h.workspaces.Project,
 		Sessions: h.sessions.List, Talk: h.sessions.Conversation, Checks: store.NewReports(h.db).Checks, Now: time.Now,
 		Place: func(ctx context.Context, executor string) string {
 			if c, ok := h.capabilities(ctx, executor); ok {
@@ -26,8 +27,19 @@ func (h *house) buildReport() *done.Service {
 			}
 			return executor
 		},
+		// Of what is merged already, the merge is reported: its branch differs from the base in nothing.
+		Commits: func(ctx context.Context, id string) ([]workspaces.Commit, error) {
+			if all, err := h.workspaces.Commits(ctx, id); err != nil || len(all) > 0 {
+				return all, err
+			}
+			_, all, err := h.workspaces.Landed(ctx, id)
+			return all, err
+		},
 		Changes: func(ctx context.Context, id string) ([]done.Change, error) {
 			set, err := h.files.Changes(ctx, id)
+			if err == nil && len(set.Items) == 0 {
+				return h.landedChanges(ctx, id)
+			}
 			out := make([]done.Change, 0, len(set.Items))
 			for _, c := range set.Items {
 				out = append(out, done.Change{Path: guest.DecodePath(c.Path), OldPath: guest.DecodePath(c.OldPath), Status: c.Status, Additions: c.Additions, Deletions: c.Deletions, Binary: c.Binary})
@@ -69,6 +81,16 @@ func (h *house) buildReport() *done.Service {
 			return out, err
 		},
 	})
+}
+
+// landedChanges are the files the workspace's last merge changed in its base.
+func (h *house) landedChanges(ctx context.Context, id string) ([]done.Change, error) {
+	c, _, err := h.workspaces.Landed(ctx, id)
+	out := make([]done.Change, 0, len(c.Files))
+	for _, f := range c.Files {
+		out = append(out, done.Change{Path: f.Path, OldPath: f.OldPath, Status: f.Status, Additions: f.Additions, Deletions: f.Deletions, Binary: f.Binary})
+	}
+	return out, err
 }
 
 // capabilities are those of the place a workspace names.
