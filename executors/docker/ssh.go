@@ -84,18 +84,30 @@ func startSSH(args []string) (net.Conn, error) {
 func (c *sshConn) Read(p []byte) (int, error) {
 	n, err := c.out.Read(p)
 	if errors.Is(err, io.EOF) {
-		select {
-		case <-c.done: // all it has said is there
-		case <-time.After(2 * time.Second):
-		}
-		if text := plain(c.said.String(), 200); text != "" {
-			return n, fmt.Errorf("ssh: %s", text)
-		}
+		err = c.why(err)
 	}
 	return n, err
 }
 
-func (c *sshConn) Write(p []byte) (int, error) { return c.in.Write(p) }
+func (c *sshConn) Write(p []byte) (int, error) {
+	n, err := c.in.Write(p)
+	if errors.Is(err, syscall.EPIPE) { // it ended before it read what it was asked
+		err = c.why(err)
+	}
+	return n, err
+}
+
+// why tells what an ssh that ended said, err when it said nothing.
+func (c *sshConn) why(err error) error {
+	select {
+	case <-c.done: // all it has said is there
+	case <-time.After(2 * time.Second):
+	}
+	if text := plain(c.said.String(), 200); text != "" {
+		return fmt.Errorf("ssh: %s", text)
+	}
+	return err
+}
 
 // CloseWrite ends what is sent.
 func (c *sshConn) CloseWrite() error { return c.in.Close() }
