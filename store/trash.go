@@ -104,7 +104,7 @@ func (s *Trash) EndPurge(ctx context.Context, kind workspaces.TrashKind, id stri
 			`DELETE FROM commands WHERE workspace_id = ? AND {team}`, `DELETE FROM refused_hosts WHERE workspace_id = ? AND {team}`, `DELETE FROM reached_hosts WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM snapshots WHERE workspace_id = ? AND {team}`, `DELETE FROM review_comments WHERE workspace_id = ? AND {team}`, `DELETE FROM reviews WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM viewed_files WHERE workspace_id = ? AND {team}`, `DELETE FROM pull_requests WHERE workspace_id = ? AND {team}`, `DELETE FROM check_runs WHERE workspace_id = ? AND {team}`,
-			`DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM overlaps WHERE first_id = ? AND {team}`, `DELETE FROM overlaps WHERE second_id = ? AND {team}`,
+			`DELETE FROM merge_queue WHERE workspace_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE first_id = ? AND {team}`, `DELETE FROM "overlaps" WHERE second_id = ? AND {team}`,
 			`DELETE FROM moves WHERE workspace_id = ? AND {team}`, `DELETE FROM watch_links WHERE workspace_id = ? AND {team}`,
 			`DELETE FROM changes WHERE workspace_id = (SELECT w.id FROM workspaces w WHERE w.id = ? AND {team:w})`, `DELETE FROM change_sets WHERE workspace_id = ? AND {team}`,
 		} {
