@@ -92,7 +92,7 @@ test-setup:
 # On a small machine one package at a time: real agents, databases and a server each take more than a core.
 TEST_PACKAGES := $(shell n=$$(nproc 2>/dev/null || echo 2); if [ "$$n" -le 2 ]; then echo 1; else echo "$$n"; fi)
 # Tests of a package side by side: most of their time they wait for agents, shells and servers.
-TEST_PARALLEL := $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
+TEST_PARALLEL := $(shell echo $$((5 * $$(nproc 2>/dev/null || echo 2) / 2)))
 
 ## test-go: Go tests with the race detector, stores on both databases; what fails is run again and named
 .PHONY: test-go

@@ -1,4 +1,4 @@
-// Runs the test files, those named or all, two at a time, and a file that failed once again, alone: `node run.mjs [file...]`.
+// Runs the test files, those named or all, three at a time, and a file that failed once again, alone: `node run.mjs [file...]`.
 // A file that fails and then passes does not refuse a build, but it is a bug, and is named at the end.
 import { spawn } from "node:child_process";
 import { readdirSync } from "node:fs";
@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 
 const mayFail = 3; // with more than these something is broken, and a second run would only take time
 // Most of its time a file waits for a server, an agent or a browser.
-const atOnce = availableParallelism() > 1 ? 2 : 1;
+const atOnce = availableParallelism() > 1 ? 3 : 1;
 const here = dirname(fileURLToPath(import.meta.url));
 const named = process.argv.slice(2);
 const all = named.length > 0 ? named : readdirSync(join(here, "tests")).filter((f) => f.endsWith(".test.mjs")).sort().map((f) => join("tests", f));
