@@ -14,6 +14,7 @@ import (
 
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/guest/client"
+	"github.com/parawork/parawork/internal/bytelog"
 	"github.com/parawork/parawork/internal/fault"
 )
 
@@ -198,6 +199,11 @@ func TestRecordsOutliveTheGuest(t *testing.T) {
 	}
 	until(t, o, "still here\r\n")
 	_ = o.Close()
+	// Who reads comes before the disk: what was read is written down a moment later.
+	eventually(t, "its output is on disk", func() bool {
+		b, err := os.ReadFile(bytelog.EmptySegment(filepath.Join(guest.ProcessDir(p.dir, "running"), string(guest.Terminal)), 0))
+		return err == nil && string(b) == "still here\r\n"
+	})
 	if err := p.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
