@@ -62,6 +62,8 @@ describe("answers", { skip }, () => {
     await page.goto(at(path));
     return page;
   }
+  /** A new question takes no answer for a moment; then its first option can be pressed and shows its key. */
+  const takesKeys = (place) => place.locator("[data-answer]:enabled:has(kbd)").first().waitFor();
   const bar = (page, question) => page.locator(`[data-question="${question.id}"]`);
   async function close(...pages) {
     for (const page of pages) {
@@ -104,8 +106,8 @@ describe("answers", { skip }, () => {
     const page = await open("/inbox");
     const other = await open(`/w/${ws.key}?session=${s.id}`);
     await bar(other, question).waitFor();
-    await page.getByRole("listitem", { name: ws.name }).filter({ hasText: question.title }).waitFor();
-    await page.waitForTimeout(600); // longer than a new question takes no answer
+    const item = page.getByRole("listitem", { name: ws.name }).filter({ hasText: question.title });
+    await takesKeys(item);
     await page.keyboard.press("a");
     await written(file);
     await page
@@ -186,7 +188,7 @@ describe("answers", { skip }, () => {
     await bar(page, colour).getByText("About Blue").waitFor();
     await page.locator(".xterm-helper-textarea").first().focus();
     await page.keyboard.press("Control+Shift+A");
-    await page.waitForTimeout(600); // longer than a new question takes no answer
+    await takesKeys(bar(page, colour));
     await page.keyboard.press("2");
     const sizes = await asked(s, "Which sizes?");
     await bar(page, sizes).getByLabel("Small").check();
