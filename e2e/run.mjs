@@ -9,9 +9,13 @@ import { fileURLToPath } from "node:url";
 const mayFail = 3; // with more than these something is broken, and a second run would only take time
 // Most of its time a file waits for a server, an agent or a browser.
 const atOnce = availableParallelism() > 1 ? 3 : 1;
+// The longest ones begin first, so that at the end no one of them runs alone.
+const long = ["screens", "cloud-states", "answer", "machine-states", "conversation"];
 const here = dirname(fileURLToPath(import.meta.url));
 const named = process.argv.slice(2);
-const all = named.length > 0 ? named : readdirSync(join(here, "tests")).filter((f) => f.endsWith(".test.mjs")).sort().map((f) => join("tests", f));
+const isLong = (file) => long.includes(file.replace(".test.mjs", ""));
+const found = readdirSync(join(here, "tests")).filter((f) => f.endsWith(".test.mjs")).sort();
+const all = named.length > 0 ? named : [...found.filter(isLong), ...found.filter((f) => !isLong(f))].map((f) => join("tests", f));
 
 /** Runs a file and prints what it said once it has ended, so that two do not mix. */
 function passes(file) {

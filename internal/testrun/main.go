@@ -21,6 +21,11 @@ import (
 	"strings"
 )
 
+// A program built with the race detector sleeps before it ends, so that races of goroutines nobody waited for still show: a second,
+// for each package and for each of the many guests, helpers and commands that are test binaries once more. Tests wait for their
+// goroutines, most under goleak, so a blink is enough. Options that come after win.
+const raceOptions = "GORACE=atexit_sleep_ms=20"
+
 func main() { os.Exit(run(".", os.Args[1:], os.Stdout)) }
 
 // run runs the tests of the module at dir and returns the exit code.
@@ -45,6 +50,7 @@ func run(dir string, args []string, out io.Writer) int {
 		"--packages=./...", "--rerun-fails=2", "--rerun-fails-max-failures=5", "--rerun-fails-abort-on-data-race",
 		"--jsonfile-timing-events=" + f.Name(), "--"}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
+	cmd.Env = append(os.Environ(), raceOptions+" "+os.Getenv("GORACE"))
 	ran := cmd.Run()
 	v, err := judge(f)
 	if err != nil {

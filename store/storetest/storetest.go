@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"net/url"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -30,22 +31,46 @@ func Each(t *testing.T, fn func(t *testing.T, db *store.DB)) {
 // SQLite returns an empty migrated SQLite database, closed when the test ends.
 func SQLite(t testing.TB) *store.DB {
 	t.Helper()
-	return open(t, store.Config{URL: "sqlite", DataDir: t.TempDir()})
+	empty, err := migratedFile()
+	if err != nil {
+		t.Fatalf("making an empty database: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "parawork.db")
+	if err := os.WriteFile(file, empty, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, store.Config{URL: "sqlite:" + file})
 }
 
 // Postgres returns an empty migrated PostgreSQL database, dropped when the test ends. Without EnvPostgres it skips the test.
 func Postgres(t testing.TB) *store.DB {
 	t.Helper()
-	return open(t, store.Config{URL: PostgresURL(t)})
+	needPostgres(t)
+	from, err := migratedTemplate()
+	if err != nil {
+		t.Fatalf("making a database to copy: %v", err)
+	}
+	return open(t, store.Config{URL: postgresFrom(t, from)})
 }
 
-// PostgresURL returns the URL of an empty PostgreSQL database, dropped when the test ends. Without EnvPostgres it skips the test.
+// PostgresURL returns the URL of a PostgreSQL database without a schema, dropped when the test ends. Without EnvPostgres it skips the test.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
-	base := os.Getenv(EnvPostgres)
-	if base == "" {
+	needPostgres(t)
+	return postgresFrom(t, "template0")
+}
+
+func needPostgres(t testing.TB) {
+	t.Helper()
+	if os.Getenv(EnvPostgres) == "" {
 		t.Skip(EnvPostgres + " is not set: run the tests with `go run ./internal/testpg -- go test ...`")
 	}
+}
+
+// postgresFrom makes a database as a copy of another.
+func postgresFrom(t testing.TB, template string) string {
+	t.Helper()
+	base := os.Getenv(EnvPostgres)
 	admin, err := sql.Open("pgx", base)
 	if err != nil {
 		t.Fatalf("opening %s: %v", EnvPostgres, err)
@@ -54,7 +79,7 @@ func PostgresURL(t testing.TB) string {
 	var b [8]byte
 	rand.Read(b[:])
 	name := "pw_test_" + hex.EncodeToString(b[:])
-	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+	if _, err := admin.ExecContext(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
 		t.Fatalf("making a test database: %v", err)
 	}
 	t.Cleanup(func() {
