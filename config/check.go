@@ -51,6 +51,7 @@ func (d *decoder) check(c *Config) {
 	if c.Trash.KeepDays > 36500 {
 		d.problem("trash.keepDays", "must be at most 36500")
 	}
+	d.checkSnapshots(c.Snapshots)
 	d.checkProjects(&c.Projects)
 	for name, a := range c.Agents {
 		d.checkAgent("agents."+name, name, a)
@@ -275,5 +276,18 @@ func (d *decoder) checkURL(key, value string, secret bool) {
 func (d *decoder) checkMiB(path string, n int64) {
 	if n < 0 || n > 1<<40 {
 		d.problem(path, "must be a number of MiB: 0 (no cap) or more")
+	}
+}
+
+// checkSnapshots checks how long snapshots are kept. Those of changed files are many: the others outlive them.
+func (d *decoder) checkSnapshots(s Snapshots) {
+	for name, days := range map[string]int{"snapshots.pollDays": s.PollDays, "snapshots.keepDays": s.KeepDays} {
+		d.checkLeast(name, days, 0)
+		if days > 36500 {
+			d.problem(name, "must be at most 36500")
+		}
+	}
+	if s.KeepDays > 0 && (s.PollDays == 0 || s.PollDays > s.KeepDays) {
+		d.problem("snapshots.keepDays", "must be at least snapshots.pollDays: what is taken before something outlives changed files")
 	}
 }

@@ -13,6 +13,7 @@ type Config struct {
 	Mail       Mail             `json:"mail"`
 	History    History          `json:"history"`
 	Trash      Trash            `json:"trash"`
+	Snapshots  Snapshots        `json:"snapshots"`
 	Projects   Projects         `json:"projects"`
 	Agents     map[string]Agent `json:"agents"`
 	Sandboxing Sandboxing       `json:"sandboxing"`
@@ -85,6 +86,12 @@ type History struct {
 // Trash is how long what people deleted can be restored.
 type Trash struct {
 	KeepDays int `json:"keepDays"` // 0 = for ever
+}
+
+// Snapshots is how long states of workspaces' files are kept that nobody pinned.
+type Snapshots struct {
+	PollDays int `json:"pollDays"` // of files that changed; 0 = as long as the workspace
+	KeepDays int `json:"keepDays"` // of turns, commits, and what is taken before something; likewise
 }
 
 // Projects is where projects may come from and how workspaces are made of them.
@@ -291,7 +298,9 @@ func Default() *Config {
 		Accounts: Accounts{Password: true, Passkeys: true, SessionIdleHours: 7 * 24, SessionMaxHours: 30 * 24, Providers: map[string]SignInProvider{}},
 		History:  History{MaxSession: 1024},
 		Trash:    Trash{KeepDays: 30},
-		Projects: Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
+
+		Snapshots: Snapshots{PollDays: 7, KeepDays: 30},
+		Projects:  Projects{AllowedRoots: []string{}, BranchPrefix: "parawork/", CopyIgnored: []string{".env"}},
 		Agents: map[string]Agent{
 			"claude-code": {Enabled: true, Permissions: "ask", Command: "claude", DefaultArgs: []string{}, Env: map[string]string{}},
 			"codex":       {Enabled: true, Permissions: "ask", Command: "codex", DefaultArgs: []string{}, Env: map[string]string{}},

@@ -31,7 +31,7 @@ const (
 	Snapshots    Kind = "snapshots"    // what only hidden refs of workspaces hold; it lies in the repositories
 	Terminals    Kind = "terminals"    // what sessions printed
 	Caches       Kind = "caches"       // what a team's sandboxes share
-	Trash        Kind = "trash"        // deleted and restorable
+	Trash        Kind = "trash"        // deleted and restorable, what of it lies in the repositories included
 	Leftovers    Kind = "leftovers"    // of deletions that were cut
 	Loose        Kind = "loose"        // objects of repositories in single files, which packing makes smaller
 )
@@ -260,30 +260,23 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 	for _, t := range trash {
 		bytes := int64(0)
 		if t.Kind == workspaces.TrashWorkspace {
-			before := c.Bytes
 			w := Workspace{Num: t.Num, Name: t.Name, ProjectID: t.ProjectID, Deleted: true, WorkspaceUse: workspaces.WorkspaceUse{ID: t.ID}}
 			if err := s.workspace(ctx, &c, func(Kind, int64) {}, dirs[t.ProjectID], w); err != nil {
 				return c, err
 			}
 			bytes = c.Workspaces[len(c.Workspaces)-1].Bytes()
-			trashed.Bytes += c.Bytes - before // what it has beside the repository
 		} else if i := slices.IndexFunc(c.Projects, func(p Project) bool { return p.ID == t.ID }); i >= 0 && c.Projects[i].Ours {
 			bytes = c.Projects[i].Bytes
 		}
-		trashed.Items++
+		trashed.Items, trashed.Bytes = trashed.Items+1, trashed.Bytes+bytes
 		if err := s.cfg.Work.NoteSize(ctx, t.Kind, t.ID, bytes); err != nil {
 			return c, fmt.Errorf("noting a size: %w", err)
 		}
-		c.Free = append(c.Free, Use{Trash, 1, bytes})
 	}
 	if trashed.Items > 0 {
 		by[Trash] = &Use{Trash, trashed.Items, trashed.Bytes}
 	}
-	var free Use
-	for _, u := range c.Free {
-		free.Items, free.Bytes = free.Items+u.Items, free.Bytes+u.Bytes
-	}
-	c.Free = []Use{{Trash, free.Items, free.Bytes}}
+	c.Free = append(c.Free, Use{Trash, trashed.Items, trashed.Bytes})
 	left, bytes, err := s.cfg.Work.Leftovers(ctx)
 	if err != nil {
 		return c, fmt.Errorf("looking for leftovers: %w", err)

@@ -56,6 +56,12 @@ func (m *Manager) mustBeHome(ctx context.Context, r *room, p *Place) error {
 	return notHome(strings.Join(left, " "), nil).With("pending", s.Pending).With("not_synced", s.Left)
 }
 
+// OnlyThere says how many files the workspace's sandbox alone holds, because they are too large or of a kind that is not brought home.
+func (m *Manager) OnlyThere(ctx context.Context, workspaceID string) (int64, error) {
+	s, err := m.cfg.Store.LastSync(ctx, workspaceID)
+	return s.Left, err
+}
+
 func notHome(what string, cause error) *fault.Error {
 	return fault.Wrap(cause, fault.Conflict, codeNotHome, "The sandbox was not ended: %s With the sandbox that would be lost. Look at what is not synced, or end it all the same with discard.", what)
 }

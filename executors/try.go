@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -41,6 +44,11 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root s
 	}
 	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New("sbx"), workspaceID, who.userID, root
 	spec.GitDirs, spec.Folder = nil, ""
+	if caps.Isolated && !caps.OwnDisk {
+		if spec.Box, err = trialBox(root); err != nil {
+			return err
+		}
+	}
 	k := m.newMaking(Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID, State: Starting,
 		StartedAt: m.now(), UserID: or(who.userID, spec.UserID), Purpose: who.purpose}, caps)
 	m.mu.Lock()
@@ -67,6 +75,27 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root s
 		return fault.Wrap(err, fault.Unavailable, "place_does_not_work", "A sandbox was made in %s to try it, and it does not work. See the server's log, or choose another place.", caps.Name)
 	}
 	return nil
+}
+
+// trialHome is the home inside a trial.
+const trialHome = "/home/agent"
+
+// trialBox gives a trial what isolates the user that root was given to, as the workspace's own sandbox has one: the server's user may be kept
+// from files that are not its own. Its home is made beside the folder. nil = the folder is the server's.
+func trialBox(root string) (*Box, error) {
+	fi, err := os.Stat(root)
+	if err != nil {
+		return nil, fmt.Errorf("looking at the folder of a trial: %w", err)
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok || int(st.Uid) == os.Geteuid() {
+		return nil, nil
+	}
+	uid, gid, home := int(st.Uid), int(st.Gid), filepath.Join(filepath.Dir(root), "home")
+	if err := errors.Join(os.Mkdir(home, 0o700), os.Lchown(home, uid, gid)); err != nil {
+		return nil, fmt.Errorf("making the home of a trial: %w", err)
+	}
+	return &Box{Home: trialHome, UID: uid, GID: gid, Mounts: []Mount{{Source: root, Target: root}, {Source: home, Target: trialHome}}}, nil
 }
 
 func (m *Manager) tryMaking(ctx context.Context, e Executor, caps Capabilities, spec Spec, k *making) (err error) {

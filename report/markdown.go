@@ -24,8 +24,8 @@ func (r Report) Markdown() string {
 	fmt.Fprintf(&b, "Branch %s on %s, project %s, in %s. As of %s.\n\n", code(w.Branch), code(w.Base), inline(r.Project), inline(r.Place), when(r.At))
 	fmt.Fprintf(&b, "| | |\n|---|---|\n| Files | %s, +%d -%d |\n| Outside of the folder | %s |\n| Commits | %d |\n| Sessions | %d |\n| Commands | %d, %d failed |\n",
 		plural(r.Totals.Changes, "file", "files"), r.Totals.Additions, r.Totals.Deletions, plural(r.Totals.Outside, "file", "files"), len(r.Commits), len(r.Sessions), r.Totals.Commands, r.Totals.Failed)
-	fmt.Fprintf(&b, "| Hosts | %d reached, %d refused |\n| Time | %s |\n| Tokens | %d in, %d out |\n| Cost | %s |\n", r.Totals.Reached, r.Totals.Refused,
-		(time.Duration(r.Costs.RunMs) * time.Millisecond).Round(time.Second), r.Costs.Input, r.Costs.Output, r.money())
+	fmt.Fprintf(&b, "| Hosts | %s |\n| Time | %s |\n| Tokens | %s |\n| Cost | %s |\n", r.hosts(),
+		(time.Duration(r.Costs.RunMs) * time.Millisecond).Round(time.Second), r.tokens(), r.money())
 
 	section(&b, "Asked for", len(r.Prompts), r.Totals.Prompts, func(i int) string { return when(r.Prompts[i].At) + ": " + code(r.Prompts[i].Text) })
 	section(&b, "Tests", len(r.Tests), len(r.Tests), func(i int) string {
@@ -91,6 +91,22 @@ func section(b *strings.Builder, title string, shown, all int, line func(i int) 
 	if all > shown {
 		fmt.Fprintf(b, "- and %d more\n", all-shown)
 	}
+}
+
+// hosts says how many were reached. Of none that is known where nothing is known nothing is said.
+func (r Report) hosts() string {
+	if !r.HostsKnown && r.Totals.Reached+r.Totals.Refused == 0 {
+		return "not known"
+	}
+	return fmt.Sprintf("%d reached, %d refused", r.Totals.Reached, r.Totals.Refused)
+}
+
+// tokens says how many went to models and came from them.
+func (r Report) tokens() string {
+	if r.noCosts {
+		return "not shown"
+	}
+	return fmt.Sprintf("%d in, %d out", r.Costs.Input, r.Costs.Output)
 }
 
 // money says what it cost, in dollars.

@@ -47,7 +47,9 @@ type Report struct {
 	Tests    []Test // checks of the project, then commands of agents that look like tests
 	Reached  []Host
 	Refused  []Host
-	Costs    Costs
+	// HostsKnown says that connections of where it lives now go through the gate, which knows the hosts.
+	HostsKnown bool
+	Costs      Costs
 
 	Totals  Totals
 	Unknown []string // what this report cannot tell, in sentences
@@ -55,11 +57,14 @@ type Report struct {
 	noCosts bool // Costs are not for who reads it
 }
 
-// HideCosts takes out what it cost, for who may not see costs.
+// HideCosts takes out what it cost, for who may not see costs. How long it took stays.
 func (r *Report) HideCosts() {
-	r.Costs, r.noCosts = Costs{}, true
-	r.Unknown = append(r.Unknown, "What it cost is told to those who may see costs.")
+	r.Costs, r.noCosts = Costs{RunMs: r.Costs.RunMs}, true
+	r.Unknown = append(r.Unknown, "What it cost, and the tokens it took, are told to those who may see costs.")
 }
+
+// CostsShown reports whether the figures of Costs are there.
+func (r *Report) CostsShown() bool { return !r.noCosts }
 
 // Totals counts what the lists hold, and what they had no room for.
 type Totals struct {
@@ -359,6 +364,7 @@ func (s *Service) hosts(ctx context.Context, r *Report) error {
 	}
 	r.Totals.Reached, r.Totals.Refused = len(reached), len(refused)
 	r.Reached, r.Refused = reached[:min(len(reached), maxHosts)], refused[:min(len(refused), maxHosts)]
+	r.HostsKnown = gated
 	if !gated {
 		r.Unknown = append(r.Unknown, "Where it lives now, connections do not go through the gate: which hosts were reached is not known.")
 	}

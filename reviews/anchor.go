@@ -31,14 +31,7 @@ func readHunks(r io.Reader) ([]hunk, error) {
 		case left > 0:
 			left--
 		case m != nil:
-			n := func(i int) int {
-				if m[i] == "" {
-					return 1
-				}
-				v, _ := strconv.Atoi(m[i])
-				return v
-			}
-			h := hunk{n(1), n(2), n(3), n(4)}
+			h := hunkOf(m)
 			left = h.oldLines + h.newLines
 			out = append(out, h)
 		}
@@ -49,6 +42,18 @@ func readHunks(r io.Reader) ([]hunk, error) {
 			return nil, err
 		}
 	}
+}
+
+// hunkOf reads what hunkHead found.
+func hunkOf(m []string) hunk {
+	n := func(i int) int {
+		if m[i] == "" {
+			return 1
+		}
+		v, _ := strconv.Atoi(m[i])
+		return v
+	}
+	return hunk{n(1), n(2), n(3), n(4)}
 }
 
 // shift says where the lines first to last of the old text begin in the new one. touched: they are not all there as they were,

@@ -163,7 +163,7 @@ func (s *Service) follow(ctx context.Context, workspaceID, teamID string) error 
 		}
 	}
 	sent := map[string]int64{} // reviews, and since when agents could answer them
-	l := &looker{s: s, workspaceID: workspaceID, diffs: map[[2]string]map[string]File{}, spots: map[spotKey]spot{}}
+	l := &looker{s: s, workspaceID: workspaceID, diffs: map[[2]string]differing{}, spots: map[spotKey]spot{}}
 	moved := false
 	for _, c := range comments {
 		at, known := sent[c.ReviewID]
@@ -200,8 +200,16 @@ func (s *Service) follow(ctx context.Context, workspaceID, teamID string) error 
 type looker struct {
 	s           *Service
 	workspaceID string
-	diffs       map[[2]string]map[string]File // by the two trees: what differs, by old path
+	diffs       map[[2]string]differing // by the two trees
 	spots       map[spotKey]spot
+}
+
+// differing is what differs between two trees.
+type differing struct {
+	byOld map[string]File // what was in the older one
+	into  []string        // raw paths of files that have lines the older tree had elsewhere, if anything has
+	added []run           // those lines; read when they are asked for
+	read  bool
 }
 
 type spotKey struct {
@@ -333,12 +341,12 @@ func (l *looker) look(ctx context.Context, c Comment, t Tree) (spot, error) {
 		// What the lines are of is not kept any more: what they say must do.
 		return l.search(ctx, c, t, raw, c.Line)
 	}
-	f, differs := diff[c.Path]
+	f, differs := diff.byOld[c.Path]
 	switch {
 	case !differs:
 		return spot{path: raw, line: c.Line}, nil
 	case f.Status == "deleted":
-		return spot{}, nil
+		return l.elsewhere(ctx, c, from, t, raw, spot{})
 	}
 	now := guest.DecodePath(f.Path)
 	if c.Line == 0 {
@@ -359,7 +367,11 @@ func (l *looker) look(ctx context.Context, c Comment, t Tree) (spot, error) {
 	if !touched {
 		return spot{path: now, line: at}, nil
 	}
-	return l.search(ctx, c, t, now, at)
+	sp, err := l.search(ctx, c, t, now, at)
+	if err != nil || !sp.changed {
+		return sp, err
+	}
+	return l.elsewhere(ctx, c, from, t, now, sp)
 }
 
 func paths(a, b string) []string {
@@ -386,18 +398,21 @@ func (l *looker) search(ctx context.Context, c Comment, t Tree, path string, nea
 	return spot{path: path, line: min(near, max(len(text), 1)), changed: true}, nil
 }
 
-// diff is what differs between two trees, by old path.
-func (l *looker) diff(ctx context.Context, from, to Tree) (map[string]File, error) {
+// diff is what differs between two trees.
+func (l *looker) diff(ctx context.Context, from, to Tree) (differing, error) {
 	key := [2]string{from.Tree, to.Tree}
 	if d, ok := l.diffs[key]; ok {
 		return d, nil
 	}
 	files, err := l.s.cfg.Trees.Changed(ctx, l.workspaceID, from, to)
 	if err != nil {
-		return nil, err
+		return differing{}, err
 	}
-	d := make(map[string]File, len(files))
+	d := differing{byOld: make(map[string]File, len(files))}
 	for _, f := range files {
+		if f.Status != "deleted" {
+			d.into = append(d.into, guest.DecodePath(f.Path))
+		}
 		was := f.OldPath
 		if was == "" {
 			was = f.Path
@@ -405,7 +420,7 @@ func (l *looker) diff(ctx context.Context, from, to Tree) (map[string]File, erro
 		if f.Status == "added" || f.Status == "untracked" || f.Status == "copied" {
 			continue
 		}
-		d[was] = f
+		d.byOld[was] = f
 	}
 	l.diffs[key] = d
 	return d, nil

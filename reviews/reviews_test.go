@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/reviews"
 	"github.com/parawork/parawork/sessions"
@@ -317,6 +318,65 @@ func TestCommentsFollowTheCodeAndKnowWhatAnsweredThem(t *testing.T) {
 	h.send(reviews.SendRequest{Verdict: reviews.Comments})
 	if waiting, err = h.room.AnsweredIn(h.ctx(), h.w.TeamID); err != nil || len(waiting) != 0 {
 		t.Errorf("%+v %v", waiting, err)
+	}
+}
+
+// Lines that went to another file take their comments along; what is in several places as good as each other, or says too little, does not.
+func TestCommentsFollowLinesToOtherFiles(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	helper := "func helper(a, b int) int {\n\treturn a*31 + b\n}\n"
+	other := "func other(name string) string {\n\treturn strings.ToUpper(name)\n}\n"
+	rest := strings.Repeat("// a line that stays where it is\n", 12)
+	h.write(map[string]string{"a.go": "package a\n\n" + helper + "\n" + other + rest, "small.go": "package a\n\nvar answer = computeTheAnswer(42)\nvar x = 1\n"})
+	h.snap("poll", "base", "")
+	h.run()
+	block := h.comment(reviews.NewComment{Path: "a.go", Side: reviews.NewSide, Line: 3, EndLine: 5, Body: "Name it."})
+	inner := h.comment(reviews.NewComment{Path: "a.go", Side: reviews.NewSide, Line: 8, Body: "Faster?"})
+	deleted := h.comment(reviews.NewComment{Path: "small.go", Side: reviews.NewSide, Line: 3, Body: "Why 42?"})
+	little := h.comment(reviews.NewComment{Path: "small.go", Side: reviews.NewSide, Line: 4, Body: "Hm."})
+	at := func(all []reviews.Review, id string) reviews.Comment {
+		d, err := h.room.MyDraft(h.ctx(), h.w, h.ana.User.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range d.Comments {
+			if c.ID == id {
+				return c
+			}
+		}
+		t.Fatalf("the comment is gone: %+v", all)
+		return reviews.Comment{}
+	}
+
+	// The helper goes to a file of its own, indented; the other into two; the small file into one whose name needs quotes.
+	h.write(map[string]string{
+		"a.go":          "package a\n\n" + rest,
+		"help er.go":    "package a\n\n// helped\n\t" + strings.ReplaceAll(strings.TrimSuffix(helper, "\n"), "\n", "\n\t") + "\n",
+		"one.go":        other,
+		"two.go":        other,
+		"small.go":      "",
+		"q\"uot\téd.go": "package b\n\nfunc init() {\n\tvar answer = computeTheAnswer(42)\n\tvar x = 1 + answer\n}\n" + rest,
+	})
+	h.snap("poll", "moved", "")
+	all := h.soon("moved", func(all []reviews.Review) bool { return at(all, block.ID).NowPath == "help er.go" })
+	if c := at(all, block.ID); c.NowLine != 4 || c.Outdated || c.Answer != nil {
+		t.Errorf("%+v", c)
+	}
+	if c := at(all, deleted.ID); guest.DecodePath(c.NowPath) != "q\"uot\téd.go" || c.NowLine != 4 || c.Outdated {
+		t.Errorf("%+v", c)
+	}
+	if c := at(all, inner.ID); c.NowPath != "a.go" || !c.Outdated {
+		t.Errorf("of two places as good one was taken: %+v", c)
+	}
+	if c := at(all, little.ID); c.NowPath != "" || !c.Outdated {
+		t.Errorf("too little was enough: %+v", c)
+	}
+	h.write(map[string]string{"two.go": ""})
+	h.snap("poll", "one is left", "")
+	all = h.soon("found", func(all []reviews.Review) bool { return at(all, inner.ID).NowPath == "one.go" })
+	if c := at(all, inner.ID); c.NowLine != 2 || c.Outdated {
+		t.Errorf("%+v", c)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/sessions"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -68,6 +69,7 @@ func (s *Service) Send(ctx context.Context, actor accounts.Actor, w workspaces.W
 		return Review{}, err
 	}
 	if r.State == Queued {
+		killpoint.Reach(killpoint.ReviewStored)
 		if r, err = s.deliver(ctx, actor, r); err != nil {
 			return Review{}, s.backToDraft(ctx, r, err)
 		}

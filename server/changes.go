@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"path"
 
 	"github.com/parawork/parawork/accounts/audit"
 	"github.com/parawork/parawork/guest"
@@ -54,11 +55,35 @@ func (h handlers) GetDiff(ctx context.Context, req api.GetDiffRequestObject) (ap
 		}
 		lines = *p
 	}
+	if err := h.noSecret(ctx, req.Id, req.Params.Path); err != nil {
+		return nil, err
+	}
 	diff, err := h.cfg.Files.Diff(ctx, req.Id, req.Params.Path, lines)
 	if err != nil {
 		return nil, err
 	}
 	return bytesAnswer{body: diff, mediaType: "text/plain; charset=utf-8", size: -1}, nil
+}
+
+// noSecret refuses to show a change of a file that holds a secret, by its name now or before, or by what is in it.
+func (h handlers) noSecret(ctx context.Context, workspaceID, wire string) error {
+	name := path.Clean(guest.DecodePath(wire))
+	if h.cfg.Sessions.HoldsSecret(workspaceID, name, "") {
+		return errSecretFile
+	}
+	set, err := h.cfg.Files.Changes(ctx, workspaceID)
+	if err != nil {
+		return err
+	}
+	for _, c := range set.Items {
+		if guest.DecodePath(c.Path) != name {
+			continue
+		}
+		if h.cfg.Sessions.HoldsSecret(workspaceID, guest.DecodePath(c.OldPath), c.Hash) {
+			return errSecretFile
+		}
+	}
+	return nil
 }
 
 func (h handlers) ListCommits(ctx context.Context, req api.ListCommitsRequestObject) (api.ListCommitsResponseObject, error) {

@@ -60,11 +60,18 @@ func (h handlers) CompareWorkspace(ctx context.Context, req api.CompareWorkspace
 			return nil, err
 		}
 	}
+	secrets := h.cfg.Workspaces.SecretFiles(req.Id)
+	folded := func(f workspaces.ChangedFile) string {
+		if secrets.In(f) {
+			return "secret"
+		}
+		return f.Folded()
+	}
 	out := api.Comparison{From: revisionOf(from), To: revisionOf(to), Additions: c.Additions, Deletions: c.Deletions, Truncated: c.Truncated,
 		Files: list(c.Files, func(f workspaces.ChangedFile) api.ComparedFile {
 			path := guest.EncodePath(f.Path)
 			return api.ComparedFile{Path: path, OldPath: text(guest.EncodePath(f.OldPath)), Status: api.ComparedFileStatus(f.Status), Mode: f.Mode, OldMode: f.OldMode,
-				Mark: f.Mark(), Additions: f.Additions, Deletions: f.Deletions, Size: f.Size, Binary: f.Binary, Folded: f.Folded(), Viewed: viewed[path] == f.Mark()}
+				Mark: f.Mark(), Additions: f.Additions, Deletions: f.Deletions, Size: f.Size, Binary: f.Binary, Folded: folded(f), Viewed: viewed[path] == f.Mark()}
 		})}
 	if to.SnapshotID != "" && to.Rev != workspaces.RevNow {
 		if out.Newer, err = h.newer(ctx, req.Id, to); err != nil {
@@ -106,7 +113,8 @@ func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestO
 	}
 	space := val(q.IgnoreSpace)
 	paths := list(val(q.Path), guest.DecodePath)
-	tag := tagOf([]byte(fmt.Sprint(from.Tree, to.Tree, lines, space, strings.Join(paths, "\x00"))))
+	secrets := h.cfg.Workspaces.SecretFiles(req.Id)
+	tag := tagOf([]byte(fmt.Sprint(from.Tree, to.Tree, lines, space, strings.Join(paths, "\x00"), "\x00", secrets.Mark())))
 	if matches(val(q.IfNoneMatch), tag) {
 		return taggedAnswer{tag: tag, match: tag}, nil
 	}
@@ -119,7 +127,7 @@ func (h handlers) ComparePatch(ctx context.Context, req api.ComparePatchRequestO
 		}
 		folded := false
 		for _, f := range c.Files {
-			if f.Folded() == "" {
+			if f.Folded() == "" && !secrets.In(f) {
 				paths = append(paths, f.Path)
 			} else {
 				folded = true
@@ -193,6 +201,9 @@ func (h handlers) CompareFile(ctx context.Context, req api.CompareFileRequestObj
 	}
 	path := guest.DecodePath(req.Params.Path)
 	tag := tagOf([]byte(t.Tree + "\x00" + path))
+	if h.cfg.Workspaces.SecretFiles(req.Id).Has(path, "") {
+		return nil, errSecretFile
+	}
 	if matches(val(req.Params.IfNoneMatch), tag) {
 		return taggedAnswer{tag: tag, match: tag}, nil
 	}
@@ -265,7 +276,7 @@ func (a taggedAnswer) VisitCompareFileResponse(w http.ResponseWriter) error { re
 // snapshotOf shows a snapshot. names are those of the team's members.
 func snapshotOf(sn workspaces.Snap, names map[string]string) api.WorkspaceSnapshot {
 	out := api.WorkspaceSnapshot{Id: sn.ID, At: sn.At, Kind: api.WorkspaceSnapshotKind(sn.Kind), Reason: sn.Reason, Title: sn.Title, SessionId: text(sn.SessionID),
-		Commit: sn.Commit, Head: sn.Head, BaseCommit: sn.BaseCommit, Files: sn.Files, Additions: sn.Additions, Deletions: sn.Deletions, Pinned: sn.Pinned, ExpiresAt: ptr(sn.ExpiresAt),
+		Commit: sn.Commit, Head: sn.Head, BaseCommit: sn.BaseCommit, Files: sn.Files, Additions: sn.Additions, Deletions: sn.Deletions, IgnoredFiles: sn.IgnoredN, Pinned: sn.Pinned, ExpiresAt: ptr(sn.ExpiresAt),
 		Missing: list(sn.Missing, func(m workspaces.Missing) api.MissingFile {
 			return api.MissingFile{Path: m.Path, Reason: m.Reason, Size: m.Size}
 		})}

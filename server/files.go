@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/guest"
-	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/server/api"
 	filesync "github.com/parawork/parawork/sync"
+	"github.com/parawork/parawork/workspaces"
 )
 
 func fileOf(f guest.FileInfo) api.File {
 	return api.File{Path: f.Path, Name: f.Name, Type: api.FileType(f.Type), Mode: int64(f.Mode), Size: f.Size, Mtime: f.Mtime, Link: text(f.Link), Hash: f.Hash}
 }
 
-var errSecretFile = fault.New(fault.Forbidden, "secret_file", "This file is a secret's: sessions read it, and it is shown to nobody. Who manages the secret can replace its value.")
+// errSecretFile is what who reads a secret's file is answered.
+var errSecretFile = workspaces.ErrSecretFile
 
 func (h handlers) ReadFile(ctx context.Context, req api.ReadFileRequestObject) (api.ReadFileResponseObject, error) {
 	name := path.Clean(guest.DecodePath(req.Params.Path))

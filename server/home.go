@@ -103,6 +103,13 @@ func (h handlers) ResolveUpdate(ctx context.Context, req api.ResolveUpdateReques
 		}
 		return api.ResolveUpdate200JSONResponse{Strategy: strategy, Files: []string{}}, nil
 	}
+	if b.How == api.ResolveRequestHowFinish {
+		op, left, err := h.cfg.Workspaces.FinishResolve(ctx, actor, req.Id)
+		if err != nil {
+			return nil, err
+		}
+		return api.ResolveUpdate200JSONResponse{Strategy: op, Files: list(left, guest.EncodePath)}, nil
+	}
 	agent := val(b.SessionId)
 	if b.How == api.ResolveRequestHowAgent && agent != "" { // before anything is begun for it
 		if err := callOf(ctx).can(accounts.TypeTerminal); err != nil {

@@ -191,6 +191,20 @@ func newHouse(t testing.TB, tune ...func(*Config)) *house {
 	return h
 }
 
+// start runs rooms until what it returns is called, which waits for their end.
+func (h *house) start(runs ...func(context.Context) error) (end func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for _, run := range runs {
+		all.Go(func() {
+			if err := run(ctx); err != nil {
+				h.t.Errorf("a room failed: %v", err)
+			}
+		})
+	}
+	return func() { stop(); all.Wait() }
+}
+
 // serve runs the rooms and the server until the test ends, and opens the door.
 func (h *house) serve() {
 	h.t.Helper()
@@ -203,23 +217,18 @@ func (h *house) serve() {
 		h.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	rooms, stopRooms := context.WithCancel(context.Background())
 	h.stop, h.ended = stop, make(chan struct{})
-	var all sync.WaitGroup
-	for _, run := range []func(context.Context) error{h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Radar.Run, h.cfg.Images.Run, h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run, h.cfg.Places.Run} {
-		all.Go(func() {
-			if err := run(rooms); err != nil {
-				h.t.Errorf("a room failed: %v", err)
-			}
-		})
-	}
+	// As the real server ends: whoever asks for places before the places.
+	rooms := h.start(h.cfg.Machines.Run, h.cfg.Runs.Run, h.cfg.Reviews.Run, h.cfg.Checks.Run, h.cfg.Radar.Run, h.cfg.Images.Run,
+		h.cfg.Workspaces.Run, h.cfg.Commands.Run, h.cfg.Sessions.Run, h.cfg.Files.Run)
+	places := h.start(h.cfg.Places.Run)
 	go func() {
 		defer close(h.ended)
 		if err := h.server.Serve(ctx, l); err != nil {
 			h.t.Errorf("Serve: %v", err)
 		}
-		stopRooms()
-		all.Wait()
+		rooms()
+		places()
 	}()
 	h.t.Cleanup(func() { stop(); <-h.ended; http.DefaultClient.CloseIdleConnections() })
 	h.server.Open()

@@ -90,7 +90,7 @@ func TestAPlaceThatIsNotThereAnyMore(t *testing.T) {
 	if r := h.do("PATCH", ws, `{"executor":"balloon"}`, member...); r.code() != "executor_unknown" {
 		t.Errorf("to nowhere: %d %s", r.StatusCode, r.body)
 	}
-	if _, err := h.db.Exec(t.Context(), `UPDATE workspaces SET executor = 'balloon' WHERE id = ?`, p.ids["workspace"]); err != nil {
+	if _, err := h.db.Exec(t.Context(), `UPDATE workspaces SET executor = 'balloon', path = '' WHERE id = ?`, p.ids["workspace"]); err != nil {
 		t.Fatal(err)
 	}
 	var one api.Workspace
@@ -98,7 +98,10 @@ func TestAPlaceThatIsNotThereAnyMore(t *testing.T) {
 	if !*one.PlaceBlocked || !strings.Contains(*one.PlaceWarning, "not part of this server any more") {
 		t.Errorf("workspace %q, %v", *one.PlaceWarning, *one.PlaceBlocked)
 	}
-	h.do("PATCH", ws, `{"executor":"auto"}`, member...).into(t, &one)
+	r := h.do("PATCH", ws, `{"executor":"auto"}`, member...)
+	if r.into(t, &one); r.StatusCode != 200 {
+		t.Fatalf("moving: %d %s", r.StatusCode, r.body)
+	}
 	if one.Executor != "fake" || *one.PlaceBlocked {
 		t.Errorf("moved: %+v", one)
 	}

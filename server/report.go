@@ -51,6 +51,9 @@ func (h handlers) AttachReport(ctx context.Context, req api.AttachReportRequestO
 	if err != nil {
 		return nil, err
 	}
+	if callOf(ctx).can(accounts.ViewCosts) != nil { // else the note would tell them
+		r.HideCosts()
+	}
 	commit, ref, err := h.cfg.Workspaces.Annotate(ctx, callOf(ctx).actor, req.Id, r.Markdown())
 	if err != nil {
 		return nil, err
@@ -65,6 +68,7 @@ func workReport(r report.Report) api.GetReport200JSONResponse {
 	out.Totals.Prompts, out.Totals.Commands, out.Totals.Failed, out.Totals.Files, out.Totals.Outside = t.Prompts, t.Commands, t.Failed, t.Changes, t.Outside
 	out.Totals.Reached, out.Totals.Refused, out.Totals.Additions, out.Totals.Deletions = t.Reached, t.Refused, t.Additions, t.Deletions
 	out.Costs.RunMs, out.Costs.CostNano, out.Costs.TokensCostNano, out.Costs.TokensUnknown = c.RunMs, c.CostNano, c.TokensCostNano, c.TokensUnknown
+	out.Costs.Shown, out.HostsKnown = r.CostsShown(), r.HostsKnown
 	out.Costs.InputTokens, out.Costs.OutputTokens = c.Input, c.Output
 	out.Sessions = list(r.Sessions, func(s report.Session) api.ReportSession {
 		return api.ReportSession{Id: s.ID, Agent: s.Agent, Title: s.Title, Permissions: s.Permissions, StartedBy: s.StartedBy, StartedAt: s.StartedAt, EndedAt: ptr(s.EndedAt), Ended: s.Ended, Recorded: s.Recorded}

@@ -48,7 +48,7 @@ func TestReportOfAWorkspace(t *testing.T) {
 	for who, sees := range map[string]bool{"viewer": false, "member": true} {
 		r := h.do("GET", path, "", bearer(p.tokens[who])...)
 		md := h.do("GET", path+"?format=markdown", "", bearer(p.tokens[who])...)
-		if strings.Contains(string(r.body), `"cost_nano":1000000000`) != sees || strings.Contains(string(r.body), `"input_tokens":7`) != sees || strings.Contains(string(md.body), "$1.0000") != sees {
+		if strings.Contains(string(r.body), `"shown":true`) != sees || strings.Contains(string(r.body), `"cost_nano":1000000000`) != sees || strings.Contains(string(r.body), `"input_tokens":7`) != sees || strings.Contains(string(md.body), "$1.0000") != sees {
 			t.Errorf("%s: %s\n%s", who, r.body, md.body)
 		}
 	}

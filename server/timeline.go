@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -46,6 +47,8 @@ func (h handlers) ListTimeline(ctx context.Context, req api.ListTimelineRequestO
 		a := activityOf(*m.Activity, names)
 		return api.TimelineItem{Type: api.TimelineItemTypeActivity, At: m.Activity.At, Activity: &a}
 	})}
+	keep := h.cfg.Workspaces.Retention()
+	out.PollDays, out.KeepDays = int(keep.Polls/(24*time.Hour)), int(keep.Others/(24*time.Hour))
 	if n, err := h.cfg.Workspaces.KeptBytes(ctx, req.Id); err != nil {
 		h.cfg.Log.WarnContext(ctx, "what snapshots hold could not be counted", "workspace_id", req.Id, "error", err)
 	} else if n >= 0 {
@@ -85,7 +88,7 @@ func (h handlers) DeleteSnapshot(ctx context.Context, _ api.DeleteSnapshotReques
 
 func (h handlers) RestoreSnapshot(ctx context.Context, req api.RestoreSnapshotRequestObject) (api.RestoreSnapshotResponseObject, error) {
 	b, call := req.Body, callOf(ctx)
-	r := workspaces.RestoreRequest{New: b.Into == api.SnapshotRestoreIntoNew, Name: val(b.Name), Paths: list(val(b.Paths), guest.DecodePath), DryRun: val(b.DryRun), EvenWhileWorking: val(b.EvenWhileWorking)}
+	r := workspaces.RestoreRequest{New: b.Into == api.SnapshotRestoreIntoNew, Name: val(b.Name), Paths: list(val(b.Paths), guest.DecodePath), DryRun: val(b.DryRun), EvenWhileWorking: val(b.EvenWhileWorking), Ignored: val(b.Ignored)}
 	done, err := h.cfg.Workspaces.RestoreSnapshot(ctx, call.actor, call.snapshot, r)
 	if err != nil {
 		return nil, err
@@ -100,7 +103,8 @@ func (h handlers) RestoreSnapshot(ctx context.Context, req api.RestoreSnapshotRe
 	if err != nil {
 		return nil, err
 	}
-	out := api.RestoreSnapshot200JSONResponse{Workspace: one, Changed: list(done.Changed, guest.EncodePath), Conflicts: list(done.Conflicts, guest.EncodePath)}
+	out := api.RestoreSnapshot200JSONResponse{Workspace: one, Changed: list(done.Changed, guest.EncodePath), Conflicts: list(done.Conflicts, guest.EncodePath),
+		Ignored: list(done.Ignored, guest.EncodePath), IgnoredLeft: list(done.IgnoredLeft, guest.EncodePath)}
 	if done.Kept.ID != "" {
 		names, err := h.names(ctx, call.team.ID)
 		if err != nil {

@@ -115,10 +115,27 @@ func (h handlers) GetDisk(ctx context.Context, _ api.GetDiskRequestObject) (api.
 		return nil, err
 	}
 	c, known, counting := h.cfg.Disk.Of(callOf(ctx).team.ID)
+	// Of workspaces that the caller may not see nothing is told, and nothing of them is removed.
+	others, size := map[disk.Kind]disk.Use{}, int64(0)
+	for _, w := range c.Workspaces {
+		if !hidden[w.ID] {
+			continue
+		}
+		size += w.Worktree + w.Home + w.History
+		of := map[disk.Kind]int64{disk.Worktrees: w.Worktree, disk.Homes: w.Home, disk.Snapshots: w.Kept, disk.Terminals: w.History}
+		if w.Deleted {
+			of = map[disk.Kind]int64{disk.Trash: w.Bytes()}
+		}
+		for kind, n := range of {
+			u := others[kind]
+			others[kind] = disk.Use{Kind: kind, Items: u.Items + 1, Bytes: u.Bytes + n}
+		}
+	}
 	use := func(u disk.Use) api.DiskUse {
+		u.Items, u.Bytes = u.Items-others[u.Kind].Items, u.Bytes-others[u.Kind].Bytes
 		return api.DiskUse{Kind: api.DiskUseKind(u.Kind), Items: u.Items, Bytes: u.Bytes}
 	}
-	out := api.GetDisk200JSONResponse{Counting: counting, Bytes: c.Bytes, By: list(c.By, use), WouldFree: list(c.Free, use)}
+	out := api.GetDisk200JSONResponse{Counting: counting, Bytes: c.Bytes - size, By: list(c.By, use), WouldFree: list(c.Free, use)}
 	if known {
 		out.CountedAt = &c.At
 	}

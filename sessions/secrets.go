@@ -46,6 +46,9 @@ type placed struct {
 	Home bool   `json:"home,omitempty"` // Path is below the home, else below the worktree
 	Path string `json:"path"`
 	Sum  string `json:"sum"` // sha256 hex of what was written
+
+	Blob    string `json:"blob,omitempty"`    // git's name of it, in a repository of SHA-1
+	Blob256 string `json:"blob256,omitempty"` // likewise, of SHA-256
 }
 
 // given returns what the secrets give a session of userID in w.
@@ -255,7 +258,11 @@ func planFiles(files []secrets.PlacedFile, p placement) (out []placed, skipped b
 			skipped = true
 			continue
 		}
-		out = append(out, placed{Home: f.Home, Path: f.Path, Sum: sumOf([]byte(f.Value))})
+		one := placed{Home: f.Home, Path: f.Path, Sum: sumOf([]byte(f.Value))}
+		if f.Value != "" { // every empty file is as that one
+			one.Blob, one.Blob256 = workspaces.BlobNames([]byte(f.Value))
+		}
+		out = append(out, one)
 	}
 	return out, skipped
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/homedir"
 	"github.com/parawork/parawork/internal/tenant"
+	"github.com/parawork/parawork/workspaces"
 )
 
 // clearHere removes files that nobody uses any more and whose place is gone: on this machine worktree and home outlive a place that dies,
@@ -59,6 +60,23 @@ func removeHere(root string, f placed) error {
 // not known), whatever link or copy leads there.
 func (s *Service) HoldsSecret(workspaceID, name, hash string) bool {
 	return s.holds(workspaceID, func(f placed) bool { return !f.Home && f.Path == name || hash != "" && f.Sum == hash })
+}
+
+// SecretFiles names the files of secrets in a workspace's worktree, and what is in them, whatever file has it.
+func (s *Service) SecretFiles(workspaceID string) workspaces.SecretFiles {
+	f := workspaces.SecretFiles{Paths: map[string]bool{}, Blobs: map[string]bool{}}
+	s.holds(workspaceID, func(p placed) bool {
+		if !p.Home {
+			f.Paths[p.Path] = true
+		}
+		for _, blob := range [...]string{p.Blob, p.Blob256} {
+			if blob != "" {
+				f.Blobs[blob] = true
+			}
+		}
+		return false
+	})
+	return f
 }
 
 // holds reports whether a session that runs in a workspace was given such a file.

@@ -7,12 +7,12 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-const moveColumns = `id, team_id, workspace_id, from_executor, to_executor, folder, state, reason, steps, sessions, actor_id, created_at, ended_at`
+const moveColumns = `id, team_id, workspace_id, from_executor, to_executor, folder, from_folder, state, reason, steps, sessions, actor_id, created_at, ended_at`
 
 func scanMove(r scanner) (workspaces.Moving, error) {
 	var m workspaces.Moving
 	var steps, sessions string
-	err := r.Scan(&m.ID, &m.TeamID, &m.WorkspaceID, &m.From, &m.To, &m.Folder, &m.State, &m.Reason, &steps, &sessions, &m.ActorID, &m.CreatedAt, &m.EndedAt)
+	err := r.Scan(&m.ID, &m.TeamID, &m.WorkspaceID, &m.From, &m.To, &m.Folder, &m.FromFolder, &m.State, &m.Reason, &steps, &sessions, &m.ActorID, &m.CreatedAt, &m.EndedAt)
 	if err == nil {
 		err = fromJSON(steps, &m.Steps)
 	}
@@ -35,8 +35,8 @@ func (s *Workspaces) InsertMove(ctx context.Context, m workspaces.Moving) error 
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO moves (`+moveColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?)`,
-		m.ID, m.TeamID, m.WorkspaceID, m.From, m.To, m.Folder, m.State, m.Reason, steps, sessions, m.ActorID, m.CreatedAt, m.EndedAt)
+	_, err = s.db.Exec(ctx, `INSERT INTO moves (`+moveColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?)`,
+		m.ID, m.TeamID, m.WorkspaceID, m.From, m.To, m.Folder, m.FromFolder, m.State, m.Reason, steps, sessions, m.ActorID, m.CreatedAt, m.EndedAt)
 	if err != nil {
 		return fmt.Errorf("inserting a move: %w", err)
 	}

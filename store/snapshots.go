@@ -9,13 +9,13 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-const snapshotColumns = `id, team_id, workspace_id, at, kind, reason, title, actor_id, session_id, commit_id, tree_id, head, base_commit, files, additions, deletions, missing, pinned, expires_at`
+const snapshotColumns = `id, team_id, workspace_id, at, kind, reason, title, actor_id, session_id, commit_id, tree_id, head, base_commit, files, additions, deletions, missing, pinned, expires_at, ignored, ignored_files`
 
 func scanSnapshot(r scanner) (workspaces.Snap, error) {
 	var s workspaces.Snap
 	var missing string
 	err := r.Scan(&s.ID, &s.TeamID, &s.WorkspaceID, &s.At, &s.Kind, &s.Reason, &s.Title, &s.ActorID, &s.SessionID, &s.Commit, &s.Tree, &s.Head, &s.BaseCommit,
-		&s.Files, &s.Additions, &s.Deletions, &missing, &s.Pinned, &s.ExpiresAt)
+		&s.Files, &s.Additions, &s.Deletions, &missing, &s.Pinned, &s.ExpiresAt, &s.Ignored, &s.IgnoredN)
 	if err == nil {
 		err = fromJSON(missing, &s.Missing)
 	}
@@ -28,9 +28,9 @@ func (s *Workspaces) InsertSnapshot(ctx context.Context, sn workspaces.Snap) err
 	if err != nil {
 		return err
 	}
-	_, err = s.db.Exec(ctx, `INSERT INTO snapshots (`+snapshotColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
+	_, err = s.db.Exec(ctx, `INSERT INTO snapshots (`+snapshotColumns+`) VALUES (?,{team?},?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO NOTHING`,
 		sn.ID, sn.TeamID, sn.WorkspaceID, sn.At, sn.Kind, sn.Reason, sn.Title, sn.ActorID, sn.SessionID, sn.Commit, sn.Tree, sn.Head, sn.BaseCommit,
-		sn.Files, sn.Additions, sn.Deletions, missing, sn.Pinned, sn.ExpiresAt)
+		sn.Files, sn.Additions, sn.Deletions, missing, sn.Pinned, sn.ExpiresAt, sn.Ignored, sn.IgnoredN)
 	if err != nil {
 		return fmt.Errorf("inserting a snapshot: %w", err)
 	}
@@ -125,6 +125,25 @@ func (s *Workspaces) DeleteSnapshots(ctx context.Context, ids []string) error {
 			return fmt.Errorf("removing snapshots: %w", err)
 		}
 		ids = ids[n:]
+	}
+	return nil
+}
+
+// SetSnapshotEnds sets the end of all snapshots that are not pinned to this long, in ms, after the end of their day; 0 = they end with the
+// workspace.
+func (s *Workspaces) SetSnapshotEnds(ctx context.Context, polls, others int64) error {
+	for _, k := range [...]struct {
+		is   string
+		keep int64
+	}{{`kind = ?`, polls}, {`kind <> ?`, others}} {
+		end, args := `0`, []any{}
+		if k.keep > 0 { // days of 86,400,000 ms
+			end, args = `(at / 86400000 + 1) * 86400000 + ?`, []any{k.keep}
+		}
+		args = append(append(args, workspaces.SnapPoll), args...)
+		if _, err := s.db.Exec(ctx, `UPDATE snapshots SET expires_at = `+end+` WHERE `+k.is+` AND NOT pinned AND expires_at <> `+end+` AND {team}`, args...); err != nil {
+			return fmt.Errorf("setting the ends of snapshots: %w", err)
+		}
 	}
 	return nil
 }

@@ -33,6 +33,9 @@ type follower struct {
 	applied chan struct{} // closed at the next step of version
 	restart context.CancelFunc
 	kept    bool              // whoever keeps versions has all that was seen
+	unkept  int               // how often something that was seen could not be kept
+	owed    chan struct{}     // something seen was not kept: the files are looked at again
+	keeping chan struct{}     // held by who stores a set until it is kept: sets are kept in the order they are stored
 	from    map[string]string // the old names of files that are told of as moved, by the new ones, in wire form
 }
 
@@ -47,6 +50,9 @@ const (
 
 // follow streams until ctx ends.
 func (f *follower) follow(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { f.keepAgain(ctx) })
 	pause := retryFirst
 	for {
 		begin := time.Now()
@@ -210,21 +216,106 @@ func collect(w stream, base string) (guest.ChangeSet, error) {
 
 // apply stores a whole set, unless what is stored is newer, and has what is new in it kept. since is the version it was asked for.
 func (f *follower) apply(ctx context.Context, set guest.ChangeSet, since uint64) error {
+	return f.applyFor(ctx, set, since, nil)
+}
+
+// held is what a look leaves to the one who asked for it: to keep what is new, and to say whether that was done.
+type held struct {
+	due    bool
+	unkept int // of the follower when it was left
+}
+
+// applyFor is apply, but leaves it to who asked to keep what is new, where h is not nil.
+func (f *follower) applyFor(ctx context.Context, set guest.ChangeSet, since uint64, h *held) error {
+	select {
+	case f.keeping <- struct{}{}:
+		defer func() { <-f.keeping }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	d, again, changed, err := f.store(ctx, set, since)
 	if err != nil || f.mirror != nil || set.Error != "" { // a mirror tells when the files are here
 		return err
 	}
 	f.mu.Lock()
-	due := changed || !f.kept && d.Reset
+	due := changed
+	if !f.kept && set.Reset && d.BaseCommit != "" { // all there is, whether it was stored before or not
+		due, d.Reset, d.Upserts, d.Removes = true, true, set.Upserts, nil
+	}
+	if h != nil {
+		*h = held{due: due, unkept: f.unkept}
+	}
 	f.mu.Unlock()
-	if !due {
+	if !due || h != nil {
 		return nil
 	}
 	kept := f.s.polled(ctx, f.workspaceID, d.BaseCommit, d, again, f.log)
 	f.mu.Lock()
 	f.kept = kept && (f.kept || d.Reset)
+	if !kept {
+		f.unkept++
+	}
+	due = !f.kept
 	f.mu.Unlock()
+	if due {
+		f.lookSoon()
+	}
 	return nil
+}
+
+// settled is told by who asked for a look whether all of what it left to them is kept.
+func (f *follower) settled(h held, kept bool) {
+	if !h.due {
+		return
+	}
+	f.mu.Lock()
+	if !kept {
+		f.kept = false
+		f.unkept++
+	} else if f.unkept == h.unkept {
+		f.kept = true
+	}
+	due := !f.kept
+	f.mu.Unlock()
+	if due {
+		f.lookSoon()
+	}
+}
+
+// lookSoon has the files looked at anew: something that was seen is not kept.
+func (f *follower) lookSoon() {
+	select {
+	case f.owed <- struct{}{}:
+	default:
+	}
+}
+
+// keepAgain looks at the files anew while something that was seen was not kept, until ctx is done: what is seen then is all there is.
+func (f *follower) keepAgain(ctx context.Context) {
+	pause := retryFirst
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.owed:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		f.mu.Lock()
+		kept, base := f.kept, f.base
+		f.mu.Unlock()
+		if kept || f.over() {
+			pause = retryFirst
+			continue
+		}
+		pause = min(2*pause, retryMax)
+		if err := f.look(ctx, base); err != nil { // the stream is told of the same, and says so
+			f.lookSoon()
+		}
+	}
 }
 
 func (f *follower) store(ctx context.Context, set guest.ChangeSet, since uint64) (d Delta, again []string, news bool, err error) {
@@ -336,7 +427,10 @@ func (f *follower) tell(ctx context.Context, words string) {
 }
 
 // look polls the guest at once and stores what it saw.
-func (f *follower) look(ctx context.Context, base string) error {
+func (f *follower) look(ctx context.Context, base string) error { return f.lookFor(ctx, base, nil) }
+
+// lookFor is look, but leaves it to who asked to keep what is new, where h is not nil.
+func (f *follower) lookFor(ctx context.Context, base string, h *held) error {
 	f.rebase(base)
 	set, err := f.box.pollNow(ctx, base)
 	if err != nil {
@@ -349,7 +443,7 @@ func (f *follower) look(ctx context.Context, base string) error {
 		return fmt.Errorf("%w: not the whole set", errLie)
 	}
 	if !set.More {
-		return f.apply(ctx, set, 0)
+		return f.applyFor(ctx, set, 0, h)
 	}
 	// Too long for one answer: the stream brings it.
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)

@@ -62,6 +62,7 @@ type mirror struct {
 	send    map[string]string // kept files the sandbox does not have yet, with why, as it was logged
 	asides  int               // conflicts nobody has settled
 	parts   map[string]*part
+	owed    map[string]bool // raw paths that came home and are in no version yet
 	counter int
 }
 
@@ -88,7 +89,7 @@ func (b realBox) writeFile(ctx context.Context, path string, r io.Reader, mode u
 func newMirror(s *Service, src source, f *follower, kind string) *mirror {
 	return &mirror{s: s, source: src, id: f.workspaceID, teamID: f.teamID, sbxID: f.sandboxID, kind: kind, log: f.log, fresh: true,
 		set: map[string]guest.Change{}, from: map[string]int{}, dirty: map[string]int{}, step: make(chan struct{}), wake: make(chan struct{}, 1),
-		files: map[string]File{}, known: map[string][]string{}, marks: map[string]fileMark{}, stamps: map[string]string{}, send: map[string]string{}, parts: map[string]*part{}}
+		files: map[string]File{}, known: map[string][]string{}, marks: map[string]fileMark{}, stamps: map[string]string{}, send: map[string]string{}, parts: map[string]*part{}, owed: map[string]bool{}}
 }
 
 // note takes in what the guest says differs. It never blocks for long.
@@ -237,6 +238,7 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 			return false, err
 		}
 	}
+	m.keepHere(ctx, MirrorDelta{}) // what could not be the last time
 	t, any := m.take()
 	if !any {
 		if h := m.now(); h.State != Synced && t.base != "" {
@@ -245,7 +247,7 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 		}
 		again = t.base != "" && m.sendKept(ctx) // not before it is known what the sandbox has
 		m.rest()
-		return again, nil
+		return again || len(m.owed) > 0, nil
 	}
 	defer m.rest()
 	left, err := m.pass(ctx, t)
@@ -286,7 +288,7 @@ func (m *mirror) work(ctx context.Context) (again bool, err error) {
 			break
 		}
 	}
-	return !clean || unsent, nil
+	return !clean || unsent || len(m.owed) > 0, nil
 }
 
 // rest ends a pass, with what is sent after it, for those who wait.

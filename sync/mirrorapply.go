@@ -167,7 +167,7 @@ func (m *mirror) store(ctx context.Context, tr *tree, items []*item, conflicts [
 	}
 	if len(d.Upserts)+len(d.Removes)+len(d.Conflicts) > 0 {
 		m.s.homeChanged(m.id, m.teamID)
-		m.s.polledHere(ctx, d, m.log)
+		m.keepHere(ctx, d)
 	}
 	return m.unjournal(tr)
 }

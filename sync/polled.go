@@ -3,6 +3,8 @@ package filesync
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/parawork/parawork/guest"
 )
@@ -33,21 +35,26 @@ func (s *Service) keep(ctx context.Context, workspaceID, base string, paths []st
 	return err == nil
 }
 
-// polledHere has files kept that a mirror brought home.
-func (s *Service) polledHere(ctx context.Context, d MirrorDelta, log *slog.Logger) {
-	if s.cfg.Polled == nil {
+// keepHere has files kept that the mirror brought home. Those that could not be are tried again with the next ones, or soon.
+func (m *mirror) keepHere(ctx context.Context, d MirrorDelta) {
+	if m.s.cfg.Polled == nil {
 		return
 	}
-	paths := make([]string, 0, len(d.Upserts)+len(d.Removes)+len(d.Conflicts))
 	for _, f := range d.Upserts {
-		paths = append(paths, f.Path)
+		m.owed[f.Path] = true
 	}
-	paths = append(paths, d.Removes...)
+	for _, p := range d.Removes {
+		m.owed[p] = true
+	}
 	for _, c := range d.Conflicts {
-		paths = append(paths, c.Kept)
+		m.owed[c.Kept] = true
 	}
-	s.keep(ctx, d.WorkspaceID, "", paths, false, log)
+	if len(m.owed) > 0 && m.s.keep(ctx, m.id, "", sortedPaths(m.owed), false, m.log) {
+		clear(m.owed)
+	}
 }
+
+func sortedPaths(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
 
 // unmoved notes which files are told of under two names, and returns the old names of those that are no longer: they may be there again.
 func (f *follower) unmoved(d Delta) (again []string) {
@@ -89,39 +96,56 @@ func (s *Service) Elsewhere(ctx context.Context, workspaceID string) (bool, erro
 	return far && state != "", err
 }
 
-// LookAround looks at a workspace's files where its sandbox runs, waits until what differs is on this server, and says what that is: raw paths
-// that differ from base. It makes and wakes no sandbox. ok is false where there is none that can tell.
-func (s *Service) LookAround(ctx context.Context, workspaceID string) (base string, paths []string, ok bool, err error) {
+// Around is what LookAround saw.
+type Around struct {
+	Base  string   // the commit
+	Paths []string // raw paths that differ from it
+	// Kept is told, once, whether a version of all of it was kept: it is not kept a second time. nil = nobody asks. What was not is looked
+	// at again soon.
+	Kept func(ok bool)
+}
+
+// LookAround looks at a workspace's files where its sandbox runs, waits until what differs is on this server, and says what that is. It
+// makes and wakes no sandbox. ok is false where there is none that can tell.
+func (s *Service) LookAround(ctx context.Context, workspaceID string) (a Around, ok bool, err error) {
 	here, _, err := s.here(ctx, workspaceID)
 	if err != nil {
-		return "", nil, false, err
+		return Around{}, false, err
 	}
 	s.mu.Lock()
 	f := s.followers[workspaceID]
 	s.mu.Unlock()
 	if !here {
 		if f == nil || f.over() {
-			return "", nil, false, nil
+			return Around{}, false, nil
 		}
 		now, err := s.base(ctx, workspaceID)
 		if err != nil {
-			return "", nil, false, err
+			return Around{}, false, err
 		}
-		if err := f.look(ctx, now); err != nil {
-			return "", nil, false, lieAsFault(err)
+		var h held
+		if err := f.lookFor(ctx, now, &h); err != nil {
+			return Around{}, false, lieAsFault(err)
 		}
+		a.Kept = func(ok bool) { f.settled(h, ok) }
+		defer func() {
+			if !ok {
+				f.settled(h, false)
+			}
+		}()
 		if f.mirror != nil {
 			if err := f.settle(ctx); err != nil {
-				return "", nil, false, err
+				return Around{}, false, err
 			}
 		}
 	}
 	set, err := s.Changes(ctx, workspaceID)
 	if err != nil || set.Error != "" || !commitID.MatchString(set.BaseCommit) {
-		return "", nil, false, err
+		return Around{}, false, err
 	}
 	for _, c := range set.Items {
-		paths = append(paths, rawPaths(c)...)
+		a.Paths = append(a.Paths, rawPaths(c)...)
 	}
-	return set.BaseCommit, paths, true, nil
+	a.Base = set.BaseCommit
+	return a, true, nil
 }

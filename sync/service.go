@@ -119,7 +119,7 @@ func (s *Service) follow(workspaceID, teamID, sandboxID string, b box, gone <-ch
 	}
 	f := &follower{
 		s: s, box: b, workspaceID: workspaceID, teamID: teamID, sandboxID: sandboxID, gone: gone, cancel: func() {},
-		applied: make(chan struct{}), log: s.cfg.Log.With("workspace_id", workspaceID, "sandbox_id", sandboxID),
+		applied: make(chan struct{}), owed: make(chan struct{}, 1), keeping: make(chan struct{}, 1), log: s.cfg.Log.With("workspace_id", workspaceID, "sandbox_id", sandboxID),
 	}
 	if mirrored != nil {
 		f.mirror = mirrored(f)

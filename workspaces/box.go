@@ -28,7 +28,11 @@ type box struct {
 	like   string            // a name as the repository gives them: of its length
 	gitDir string            // the worktree's own git dir, as the box sees it
 	index  string            // the temporary index
-	leave  bool              // the sandbox is about to end or to stand still: it is told nothing more
+
+	secrets SecretFiles // what no commit may hold
+	all     bool        // what is committed is everything: of it they are left out
+
+	leave bool // the sandbox is about to end or to stand still: it is told nothing more
 }
 
 // openBox makes the sandbox if need be and a temporary index that holds HEAD, so that the agent's own is not disturbed.
@@ -104,6 +108,8 @@ func (b *box) operation(ctx context.Context) (string, error) {
 	return "", nil
 }
 
+const codeUnderWay = "operation_in_progress"
+
 // idle refuses while a merge, rebase or the like is under way in the worktree.
 func (b *box) idle(ctx context.Context) error {
 	name, err := b.operation(ctx)
@@ -112,7 +118,7 @@ func (b *box) idle(ctx context.Context) error {
 	}
 	for _, op := range underWay {
 		if op.name == name {
-			return fault.New(fault.Conflict, "operation_in_progress", "A %s is under way in the workspace. Finish it in the terminal first: %s.", op.name, op.cure)
+			return fault.New(fault.Conflict, codeUnderWay, "A %s is under way in the workspace. Finish it in the terminal first: %s.", op.name, op.cure)
 		}
 	}
 	return nil

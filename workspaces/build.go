@@ -251,8 +251,9 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 }
 
 // noFilters is an environment that switches off every content filter of a repository's config, wherever that includes it from. Filters are
-// programs: where agents work without walls they may have written them. They run in the sandbox, where git runs as usual.
-func (s *Service) noFilters(ctx context.Context, gitDir string) ([]string, error) {
+// programs: where agents work without walls they may have written them. They run in the sandbox, where git runs as usual. Settings named in
+// also count as empty, too.
+func (s *Service) noFilters(ctx context.Context, gitDir string, also ...string) ([]string, error) {
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: gitDir, Args: []string{"config", "--name-only", "-z", "--get-regexp", `^filter\.`}})
 	if err != nil && hostgit.ExitCode(err) != 1 {
 		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading the repository's config")
@@ -266,11 +267,17 @@ func (s *Service) noFilters(ctx context.Context, gitDir string) ([]string, error
 	// By the environment: git reads -c up to the first =, which a filter's name may hold.
 	var env []string
 	n := 0
+	set := func(key, value string) {
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, value))
+		n++
+	}
 	for _, name := range sortedKeys(names) {
 		for _, kv := range [...][2]string{{"process", ""}, {"smudge", ""}, {"clean", ""}, {"required", "false"}} {
-			env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s.%s", n, name, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, kv[1]))
-			n++
+			set(name+"."+kv[0], kv[1])
 		}
+	}
+	for _, key := range also {
+		set(key, "")
 	}
 	return append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n)), nil
 }

@@ -188,9 +188,25 @@ func (b *box) copyIgnoredTo(ctx context.Context, patterns []string, dir string) 
 	if len(patterns) == 0 {
 		return nil
 	}
+	names, err := b.ignoredNames(ctx, patterns)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	if len(names) > ignored.MaxFiles {
+		return copyFault(ignored.ErrTooLarge)
+	}
+	r, err := b.run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", copyScript, "copy", dir}, Stdin: []byte(strings.Join(names, "\x00") + "\x00")})
+	if err == nil && r.ExitCode != 0 {
+		return fault.New(fault.Conflict, "copy_failed", "The ignored files of the project could not be copied to the merged result: %s", (&boxError{sub: "copy", result: r}).words())
+	}
+	return err
+}
+
+// ignoredNames names the ignored files of the sandbox's worktree that patterns want.
+func (b *box) ignoredNames(ctx context.Context, patterns []string) ([]string, error) {
 	out, err := b.git(ctx, nil, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 	if err != nil {
-		return boxFault(err, "worktree_unreadable", "Looking for ignored files")
+		return nil, boxFault(err, "worktree_unreadable", "Looking for ignored files")
 	}
 	var names []string
 	for line := range strings.SplitSeq(out, "\x00") {
@@ -202,7 +218,7 @@ func (b *box) copyIgnoredTo(ctx context.Context, patterns []string, dir string) 
 		case isFolder && ignored.Reaches(patterns, folder):
 			r, err := b.run(ctx, executors.BoxCommand{Argv: []string{"find", "./" + folder, "-name", ".git", "-prune", "-o", "-type", "f", "-print0"}})
 			if err != nil {
-				return err
+				return nil, err
 			}
 			for f := range strings.SplitSeq(string(r.Stdout), "\x00") {
 				if f = strings.TrimPrefix(f, "./"); f != "" && ignored.Wants(patterns, f) {
@@ -211,15 +227,5 @@ func (b *box) copyIgnoredTo(ctx context.Context, patterns []string, dir string) 
 			}
 		}
 	}
-	if len(names) == 0 {
-		return nil
-	}
-	if len(names) > ignored.MaxFiles {
-		return copyFault(ignored.ErrTooLarge)
-	}
-	r, err := b.run(ctx, executors.BoxCommand{Argv: []string{"/bin/sh", "-c", copyScript, "copy", dir}, Stdin: []byte(strings.Join(names, "\x00") + "\x00")})
-	if err == nil && r.ExitCode != 0 {
-		return fault.New(fault.Conflict, "copy_failed", "The ignored files of the project could not be copied to the merged result: %s", (&boxError{sub: "copy", result: r}).words())
-	}
-	return err
+	return names, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"regexp"
 	"strings"
 	"syscall"
@@ -44,6 +45,9 @@ func (s *Service) Collect(ctx context.Context, p Project) (freed int64, err erro
 		return 0, err
 	}
 	defer unlock()
+	if err := s.noCollectHook(ctx, p); err != nil {
+		return 0, err
+	}
 	if err := s.nameBorrowed(ctx, p, borrowed); err != nil {
 		return 0, err
 	}
@@ -56,6 +60,19 @@ func (s *Service) Collect(ctx context.Context, p Project) (freed int64, err erro
 	}
 	now, err := treeBytes(ctx, p.GitDir)
 	return max(was-now, 0), err
+}
+
+// noCollectHook refuses a repository whose config has git (2.42 and later) run a program while it packs: no flag switches that off, and
+// agents without walls write that config.
+func (s *Service) noCollectHook(ctx context.Context, p Project) error {
+	_, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"config", "--get-all", "gc.recentObjectsHook"}})
+	if hostgit.ExitCode(err) == 1 {
+		return nil
+	}
+	if err != nil {
+		return gitFault(err, fault.Unavailable, "collect_failed", "Reading the repository's config")
+	}
+	return fault.New(fault.Conflict, "collect_failed", "The repository's config names a program that git would run on this server (gc.recentObjectsHook). Remove it, then try again.")
 }
 
 func joinFault(err, after error) error {
@@ -134,18 +151,21 @@ func (s *Service) kinds(ctx context.Context, p Project, ids []string) (string, e
 const (
 	maxNamesFile  = 128 << 20
 	maxNamesFiles = 100_000
+	maxNames      = 512 << 20 // in all
 )
 
-var hexName = regexp.MustCompile(`\b[0-9a-f]{40}\b`)
+var hexName = regexp.MustCompile(`\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b`)
 
-// gitNames reads which objects a git dir that an agent may write names: named are those of its refs and its HEAD, passed those of its index and
-// of its logs.
+// gitNames reads which objects a git dir that an agent may write names: named are those of its refs and of every HEAD in it, its own and
+// those of worktrees the agent made; passed are those of its indexes, its logs and of what git notes while it merges, rebases or bisects
+// (MERGE_HEAD, ORIG_HEAD, rebase-merge and the like). Everything beside its objects is read: which files git knows grows with its versions.
 func gitNames(dir string) (named, passed []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer root.Close()
+	left := int64(maxNames)
 	read := func(name string) ([]byte, error) {
 		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
@@ -155,57 +175,92 @@ func gitNames(dir string) (named, passed []string, err error) {
 		if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() || fi.Size() > maxNamesFile {
 			return nil, errors.Join(err, fmt.Errorf("%s is no file of git's", name))
 		}
-		return io.ReadAll(io.LimitReader(f, maxNamesFile))
-	}
-	for _, name := range [...]string{"HEAD", "packed-refs"} {
-		b, err := read(name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, err
+		b, err := io.ReadAll(io.LimitReader(f, min(maxNamesFile, left+1)))
+		if left -= int64(len(b)); left < 0 {
+			return nil, errTooMuchNamed
 		}
-		named = append(named, hexName.FindAllString(string(b), -1)...)
+		return b, err
 	}
-	files := 0
-	for _, top := range [...]string{"refs", "logs"} {
-		err := fs.WalkDir(root.FS(), top, func(name string, d fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil // gone meanwhile, or never there
-			}
-			if err != nil {
-				return err
-			}
-			if files++; files > maxNamesFiles {
-				return errors.New("too many refs")
-			}
-			if d.IsDir() {
-				return nil
-			}
-			b, err := read(name)
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if all := hexName.FindAllString(string(b), -1); top == "refs" {
-				named = append(named, all...)
-			} else {
-				passed = append(passed, all...)
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	b, err := read("index")
-	if errors.Is(err, fs.ErrNotExist) {
-		return named, passed, nil
-	}
-	if err != nil {
+	if err := namesFit(root.FS()); err != nil {
 		return nil, nil, err
 	}
-	staged, err := indexNames(b)
-	return named, append(passed, staged...), err
+	files := 0
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // gone meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if files++; files > maxNamesFiles {
+			return errors.New("too many files beside the objects")
+		}
+		if d.IsDir() {
+			if beside(name) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		ref := strings.HasPrefix(name, "refs/") || name == "packed-refs"
+		head := path.Base(name) == "HEAD" && !strings.HasPrefix(name, "logs/") && !strings.Contains(name, "/logs/")
+		if !d.Type().IsRegular() && !ref && !head && path.Base(name) != "index" {
+			return nil // git writes none: whatever it is, it names nothing git needs
+		}
+		b, err := read(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case path.Base(name) == "index":
+			staged, err := indexNames(b)
+			passed = append(passed, staged...)
+			return err
+		}
+		if all := hexName.FindAllString(string(b), -1); ref || head {
+			named = append(named, all...)
+		} else {
+			passed = append(passed, all...)
+		}
+		return nil
+	})
+	return named, passed, err
+}
+
+var errTooMuchNamed = fmt.Errorf("there are more than %d MB beside the objects", maxNames>>20)
+
+// beside reports whether a folder of a git dir names no objects.
+func beside(name string) bool { return name == "objects" || name == "hooks" || name == "modules" }
+
+// namesFit refuses, before any of it is read, a git dir with more in it than the server has memory for: whoever writes it may have put anything there.
+func namesFit(dir fs.FS) error {
+	files, left := 0, int64(maxNames)
+	return fs.WalkDir(dir, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // gone meanwhile
+		case err != nil:
+			return err
+		case d.IsDir() && beside(name):
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		if files++; files > maxNamesFiles {
+			return errors.New("too many files beside the objects")
+		}
+		fi, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if left -= fi.Size(); left < 0 {
+			return errTooMuchNamed
+		}
+		return nil
+	})
 }
 
 // indexNames reads which objects an index names.

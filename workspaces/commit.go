@@ -35,6 +35,7 @@ func (s *Service) Commit(ctx context.Context, actor accounts.Actor, workspaceID 
 	defer b.close(ctx)
 	maps.Copy(b.env, identity("AUTHOR", actor.User))
 	maps.Copy(b.env, identity("COMMITTER", actor.User))
+	b.secrets, b.all = s.SecretFiles(w.ID), len(r.Paths)+len(r.Parts.List) == 0 && !r.Staged
 
 	head, branch, err := b.head(ctx)
 	if err != nil {
@@ -206,6 +207,9 @@ func (b *box) stage(ctx context.Context, paths []string) (string, error) {
 
 // changedTree makes the tree of the temporary index, which must differ from that of HEAD.
 func (b *box) changedTree(ctx context.Context) (string, error) {
+	if err := b.withoutSecrets(ctx); err != nil {
+		return "", err
+	}
 	tree, err := b.indexGit(ctx, nil, "write-tree")
 	if err != nil {
 		return "", boxFault(err, "commit_failed", "Writing the tree")
@@ -221,6 +225,28 @@ func (b *box) changedTree(ctx context.Context) (string, error) {
 		return "", fault.New(fault.Conflict, "nothing_to_commit", "Nothing to commit: the chosen files are as they were in the last commit.")
 	}
 	return tree, nil
+}
+
+// withoutSecrets leaves secrets' files out of the temporary index when everything is committed, and else refuses those that were chosen.
+func (b *box) withoutSecrets(ctx context.Context) error {
+	index := func(args ...string) (string, error) { return b.indexGit(ctx, nil, args...) }
+	if !b.all {
+		return b.secrets.noSecret(index)
+	}
+	names, was, err := b.secrets.staged(index)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	var in strings.Builder
+	for _, name := range names {
+		if e := was[name]; e.is() {
+			fmt.Fprintf(&in, "%s %s\t%s\x00", e.mode, e.oid, name)
+		} else {
+			fmt.Fprintf(&in, "0 %s\t%s\x00", strings.Repeat("0", len(b.like)), name)
+		}
+	}
+	_, err = b.indexGit(ctx, []byte(in.String()), "update-index", "-z", "--index-info")
+	return boxFault(err, "commit_failed", "Leaving out secrets' files")
 }
 
 // addPaths stages exactly the named paths. One that is ignored counts when it was staged by hand.

@@ -74,7 +74,9 @@ func (i commitIndex) set(ctx context.Context, entries map[string]fileEntry, trie
 	// An entry that is as wished already needs nothing; another one is the agent's own, newer choice and stays.
 	left := make(map[string]fileEntry)
 	was := make(map[string]fileEntry)
-	_ = parseIndex(i.said, was)
+	if err := parseIndex(i.said, was); err != nil {
+		return err
+	}
 	for name, e := range entries {
 		if now[name] == was[name] {
 			left[name] = e
@@ -194,7 +196,7 @@ func (b *box) alsoIn(ctx context.Context, name string, before, after, staged fil
 	}
 	made, err := takeForward(name, picks, old, now, splitLines(text[2]))
 	if err != nil { // they overlap: what is committed counts, the rest is still in the file
-		return fileEntry{}, nil //nolint:nilerr
+		return fileEntry{}, nil //nolint:nilerr // no entry: as above
 	}
 	e := fileEntry{mode: staged.mode}
 	e.oid, err = b.putBlob(ctx, made)

@@ -32,7 +32,7 @@ func PatchFits(paths []string) int {
 }
 
 // Patch returns the unified diff of two trees, of the named paths (raw bytes) only; of all when none is named. A file that moved is found by
-// its new name. Who reads it closes it, and gets git's failure as the reader's.
+// its new name. Files that hold secrets are left out. Who reads it closes it, and gets git's failure as the reader's.
 func (s *Service) Patch(ctx context.Context, workspaceID string, from, to Tree, paths []string, lines int, ignoreSpace bool) (io.ReadCloser, error) {
 	p, err := s.projectOf(ctx, workspaceID)
 	if err != nil {
@@ -45,11 +45,22 @@ func (s *Service) Patch(ctx context.Context, workspaceID string, from, to Tree, 
 		return nil, fault.New(fault.Invalid, "invalid_revision", "Both sides of a comparison must be known.")
 	}
 	o := CompareOptions{IgnoreSpace: ignoreSpace, Renames: true}
+	secrets := s.SecretFiles(workspaceID)
 	want := paths
-	if len(paths) > 0 {
+	if len(paths) > 0 || secrets.Some() {
 		c, err := s.Compare(ctx, workspaceID, from, to, o)
 		if err != nil {
 			return nil, err
+		}
+		if secrets.Some() {
+			shown, all := secrets.shownOnly(c, paths)
+			switch {
+			case all:
+			case len(shown) == 0:
+				return io.NopCloser(strings.NewReader("")), nil
+			default:
+				paths, want = shown, shown
+			}
 		}
 		was := make(map[string]string)
 		for _, f := range c.Files {
@@ -102,7 +113,7 @@ func (g *gitPipe) Close() error {
 	return err
 }
 
-// FileAt returns a file of a tree, or where a link leads. Who reads it closes it.
+// FileAt returns a file of a tree, or where a link leads; none that holds a secret. Who reads it closes it.
 func (s *Service) FileAt(ctx context.Context, workspaceID string, t Tree, path string) (io.ReadCloser, int64, error) {
 	p, err := s.projectOf(ctx, workspaceID)
 	if err != nil {
@@ -111,6 +122,10 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t Tree, path s
 	missing := fault.New(fault.NotFound, "file_not_found", "There is no such file in it.")
 	if path == "" || strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.ContainsRune(path, 0) {
 		return nil, 0, missing
+	}
+	secrets := s.SecretFiles(workspaceID)
+	if secrets.Has(path, "") {
+		return nil, 0, ErrSecretFile
 	}
 	desk, err := s.deskOf(ctx, p)
 	if err != nil {
@@ -129,6 +144,10 @@ func (s *Service) FileAt(ctx context.Context, workspaceID string, t Tree, path s
 		if err != nil {
 			_ = desk.Close()
 			return nil, 0, err
+		}
+		if secrets.Has("", f.OID) {
+			_ = desk.Close()
+			return nil, 0, ErrSecretFile
 		}
 		if f.Path == path && !f.Module() && f.Mode != 0o040000 {
 			return s.gitReader(ctx, desk, hostgit.Call{Args: []string{"cat-file", "blob", f.OID}}, "Reading the file"), f.Size, nil

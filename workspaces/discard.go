@@ -12,6 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -79,6 +80,7 @@ func (s *Service) Discard(ctx context.Context, actor accounts.Actor, workspaceID
 			break
 		}
 		out.Files = append(out.Files, step.name)
+		killpoint.Reach(killpoint.PartsWriting)
 	}
 	if len(out.Files) > 0 {
 		d.unstage(ctx)

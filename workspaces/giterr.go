@@ -19,6 +19,9 @@ func gitFault(err error, kind fault.Kind, code, doing string) error {
 		return err
 	}
 	g, ok := errors.AsType[*hostgit.Error](err)
+	if diskIsFull(err) {
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. Make room, then try again.", doing)
+	}
 	if !ok {
 		return fault.Wrap(err, kind, code, "%s failed.", doing)
 	}
@@ -33,8 +36,6 @@ func gitFault(err error, kind fault.Kind, code, doing string) error {
 		return err
 	case errors.Is(err, hostgit.ErrTooMuch):
 		return fault.Wrap(err, fault.TooLarge, code+"_too_large", "%s gave more output than Parawork reads.", doing)
-	case strings.Contains(words, "No space left on device"):
-		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. %s", doing, words)
 	}
 	if words == "" {
 		words = "git said nothing more"
@@ -85,10 +86,32 @@ func diskFault(err error, doing string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full.", doing)
+	case diskIsFull(err):
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the server's disk is full. Make room, then try again.", doing)
 	}
 	return fault.Wrap(err, fault.Unavailable, "disk_failed", "%s failed.", doing)
+}
+
+// diskIsFull reports whether an error is about a disk without room: the system's own, or git's words about one.
+func diskIsFull(err error) bool {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || fault.Is(err, fault.DiskFull) {
+		return true
+	}
+	if g, ok := errors.AsType[*hostgit.Error](err); ok {
+		return saysFull(g.Words())
+	}
+	e, ok := errors.AsType[*boxError](err)
+	return ok && saysFull(e.words())
+}
+
+// saysFull knows git's words of a full disk: the system's, and those of what it writes with a checksum (csum-file.c).
+func saysFull(words string) bool {
+	for _, full := range [...]string{"No space left on device", "Out of diskspace", "Disk quota exceeded"} {
+		if strings.Contains(words, full) {
+			return true
+		}
+	}
+	return false
 }
 
 // boxCode returns the exit code of a git call in the box, -1 when it did not end by itself.
@@ -109,8 +132,8 @@ func boxFault(err error, code, doing string) error {
 		return err // of the sandbox: it speaks for itself
 	}
 	words := e.words()
-	if strings.Contains(words, "No space left on device") {
-		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the disk is full. %s", doing, words)
+	if saysFull(words) {
+		return fault.Wrap(err, fault.DiskFull, "disk_full", "%s failed: the disk is full. Make room, then try again.", doing)
 	}
 	if words == "" {
 		words = e.Error()

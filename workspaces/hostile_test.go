@@ -104,15 +104,15 @@ func (tr *trap) plant(dir string, worktrees ...string) {
 	set("protocol \"ext\"", "allow", "always")
 	included := filepath.Join(tr.dir, "included")
 	must(t, os.WriteFile(included, []byte(config.String()), 0o644))
-	f, err := os.OpenFile(filepath.Join(dir, ".git/config"), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
 	_, err = fmt.Fprintf(f, "[include]\n\tpath = %s\n", included)
 	must(t, errors.Join(err, f.Close()))
 	must(t, os.WriteFile(filepath.Join(tr.dir, "attributes"), []byte("*.proc filter=proc\n* merge=evil\n"), 0o644))
-	must(t, os.MkdirAll(filepath.Join(dir, ".git/info"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, ".git/info/attributes"), []byte("* merge=evil diff=evil filter=evil\nb.txt filter=a=b\n"), 0o644))
+	must(t, os.MkdirAll(filepath.Join(dir, "info"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "info/attributes"), []byte("* merge=evil diff=evil filter=evil\nb.txt filter=a=b\n"), 0o644))
 	hook := tr.evil("hook")
-	for _, folder := range []string{filepath.Join(tr.dir, "hooks"), filepath.Join(dir, ".git/hooks")} {
+	for _, folder := range []string{filepath.Join(tr.dir, "hooks"), filepath.Join(dir, "hooks")} {
 		must(t, os.MkdirAll(folder, 0o755))
 		for _, e := range []string{"pre-commit", "post-commit", "commit-msg", "prepare-commit-msg", "reference-transaction", "post-index-change", "post-checkout", "post-merge", "pre-merge-commit",
 			"pre-push", "pre-rebase", "post-rewrite", "pre-auto-gc", "fsmonitor-watchman", "update", "pre-receive", "post-receive", "post-update", "proc-receive", "push-to-checkout"} {
@@ -153,16 +153,7 @@ func sign(t *testing.T, dir string) {
 func hostPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other workspaces.Workspace) {
 	t.Helper()
 	ctx := context.Background()
-	do := func(what string, fn func() error) {
-		t.Helper()
-		err := fn()
-		for _, name := range tr.sprung() {
-			t.Errorf("%s: this server ran the trick %s", what, name)
-		}
-		if err != nil {
-			t.Errorf("%s does not work beside it: %v", what, err)
-		}
-	}
+	do := tr.tries
 	read := func(r io.ReadCloser, err error) error {
 		if err != nil {
 			return err
@@ -269,12 +260,12 @@ func hostPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, w, other 
 
 // Whatever an agent without walls writes into the repository's own folder and into its files, this server runs none of it. All tricks are
 // there at once, and everything goes on to work.
-func TestNoTrickRunsOnTheHost(t *testing.T) {
-	t.Parallel()
+func noTrickRuns(t *testing.T, calls *hostCalls) {
 	root := t.TempDir()
 	f := newForge(t, root, "person", "their-own-long-token")
 	keys := &vault{kept: map[string]secrets.Credential{}}
-	h := sqliteHouse(t, func(c *workspaces.Config) { c.Credentials, c.Env = keys, trusting(t, f) })
+	h := sqliteHouse(t, calls.hear, func(c *workspaces.Config) { c.Credentials, c.Env = keys, trusting(t, f) })
+	h.s.ConnectFiles(treeFiles{h.path, nil})
 	keys.put(h.actor.User.ID, secrets.Credential{Host: f.host(), Username: "person", Token: "their-own-long-token"})
 	for _, far := range []bool{true, false} { // its remote is elsewhere, or another folder
 		dir := h.repo(fmt.Sprint("app", far))
@@ -297,11 +288,16 @@ func TestNoTrickRunsOnTheHost(t *testing.T) {
 		other := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "other"})
 		write(t, other.Path, "other.txt", "other\n")
 		h.commit(other, "other")
+		third := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: "third"})
+		write(t, third.Path, "a.txt", "third\none\ntwo\nthree\n")
+		h.commit(third, "third")
+		write(t, dir, "a.txt", "base\none\ntwo\nthree\n")
+		commitAll(t, dir, "above all")
 		sign(t, w.Path)
 		sign(t, other.Path)
 		write(t, w.Path, "a.txt", "one\nTWO\nthree\nfour\n") // not committed
 		tr := newTrap(t)
-		tr.plant(dir, w.Path, other.Path)
+		tr.plant(p.GitDir, w.Path, other.Path, third.Path)
 		// That they are no paper tigers: what people would run here runs them.
 		for _, args := range [][]string{{"status"}, {"log", "-1", "--format=%T"}, {"update-ref", "refs/probe", "HEAD"}, {"diff", "--no-ext-diff"}, {"diff"}, {"add", "a.txt"}, {"checkout-index", "-f", "dir/b.txt"}, {"merge-tree", "--write-tree", "HEAD", "main"}} {
 			out, _ := tryGit(w.Path, args...)
@@ -311,15 +307,22 @@ func TestNoTrickRunsOnTheHost(t *testing.T) {
 		}
 		broken := errors.New("no sandbox")
 		h.box.fail(broken) // everything is done by the host itself
+		if far {
+			partPaths(t, h, tr, p, w, other)
+			conflictPaths(t, h, tr, third)
+		}
 		hostPaths(t, h, tr, p, w, other)
+		endPaths(t, h, tr, p, w, other)
 		h.box.fail(nil)
+		if far {
+			clonedPaths(t, h, "https://person:their-own-long-token@"+f.host()+"/true.git")
+		}
 	}
 }
 
 // Tricks that lie about the repository instead of running a program: what they lead to is neither read nor believed.
-func TestLiesAboutTheRepository(t *testing.T) {
-	t.Parallel()
-	h := sqliteHouse(t)
+func noLieIsBelieved(t *testing.T, calls *hostCalls) {
+	h := sqliteHouse(t, calls.hear)
 	secret := h.repo("neighbour")
 	write(t, secret, "secret.txt", "the neighbour's secret\n")
 	commitAll(t, secret, "secret")
@@ -328,6 +331,33 @@ func TestLiesAboutTheRepository(t *testing.T) {
 			fake := git(t, dir, "commit-tree", "-m", "a lie", git(t, dir, "rev-parse", "main^{tree}"))
 			git(t, dir, "replace", w.BaseCommit, fake)
 		},
+		"a grafted history": func(dir string, w workspaces.Workspace) { // as if there was nothing before the newest commit
+			write(t, dir, ".git/info/grafts", git(t, dir, "rev-parse", w.Branch)+"\n")
+		},
+		"odd refs, a great many of them, and caches full of nonsense": func(dir string, _ workspaces.Workspace) {
+			head := git(t, dir, "rev-parse", "main")
+			git(t, dir, "repack", "-adq", "--write-midx")
+			for _, name := range []string{"objects/info/commit-graph", "objects/pack/multi-pack-index"} {
+				_ = os.Remove(filepath.Join(dir, ".git", name))
+				write(t, dir, ".git/"+name, "CGPH\x01\x01\x04\x00"+strings.Repeat("nonsense", 200))
+			}
+			var packed strings.Builder
+			packed.WriteString("# pack-refs with: peeled fully-peeled sorted \n")
+			for i := range 20_000 {
+				fmt.Fprintf(&packed, "%s refs/tags/%08d\n", head, i)
+			}
+			write(t, dir, ".git/packed-refs", packed.String())
+			for _, name := range []string{"refs/heads/--output=" + filepath.Join(h.data, "fired"), "refs/heads/-x", "refs/tags/--exec", "refs/heads/HEAD"} {
+				write(t, filepath.Join(dir, ".git"), name, head+"\n")
+			}
+		},
+		"config by the branch": func(dir string, w workspaces.Workspace) {
+			tr := newTrap(t)
+			write(t, dir, ".git/by-branch", "[core]\n\tfsmonitor = "+tr.evil("../fired")+"\n[diff]\n\torderFile = /etc/passwd\n")
+			git(t, dir, "config", "includeIf.onbranch:**.path", filepath.Join(dir, ".git/by-branch"))
+			git(t, dir, "config", "extensions.worktreeConfig", "true")
+			git(t, w.Path, "config", "--worktree", "core.hooksPath", filepath.Dir(tr.dir))
+		},
 		"a worktree elsewhere": func(dir string, _ workspaces.Workspace) { git(t, dir, "config", "core.worktree", "/etc") },
 		"a promisor": func(dir string, _ workspaces.Workspace) {
 			git(t, dir, "config", "remote.evil.promisor", "true")
@@ -335,6 +365,8 @@ func TestLiesAboutTheRepository(t *testing.T) {
 			git(t, dir, "config", "protocol.ext.allow", "always")
 			git(t, dir, "config", "core.repositoryFormatVersion", "1")
 			git(t, dir, "config", "extensions.partialClone", "evil")
+			blob := git(t, dir, "rev-parse", "main:base.txt") // what is not there git would ask it for
+			must(t, os.Remove(filepath.Join(dir, ".git/objects", blob[:2], blob[2:])))
 		},
 		"a .git that leads elsewhere": func(_ string, w workspaces.Workspace) {
 			must(t, os.WriteFile(filepath.Join(w.Path, ".git"), []byte("gitdir: "+secret+"/.git\n"), 0o644))
@@ -345,7 +377,7 @@ func TestLiesAboutTheRepository(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := h.repo(strings.NewReplacer(" ", "-", ".", "").Replace(name))
+			dir := h.repo(strings.NewReplacer(" ", "-", ".", "", ",", "").Replace(name))
 			w := parted(t, h, dir, h.pathProject(dir))
 			lie(dir, w)
 			h.box.fail(errors.New("no sandbox"))
@@ -364,9 +396,65 @@ func TestLiesAboutTheRepository(t *testing.T) {
 			if _, err := h.s.Update(ctx, h.actor, w.ID, workspaces.UpdateRequest{Strategy: "merge", DryRun: true}); err != nil {
 				t.Logf("refused: %v", err)
 			}
+			if _, err := h.s.Branches(ctx, w.ProjectID, false); err != nil {
+				t.Logf("refused: %v", err)
+			}
 			if exists(h.data, "fired") {
 				t.Error("a program ran")
 			}
 		})
+	}
+}
+
+// What a config says of merges into a branch does not count when work is merged here: the branch moves, or it is said that it did not.
+func TestMergeOptionsOfAConfigDoNotCount(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	p := h.pathProject(dir)
+	for i, option := range []string{"--squash", "-s ours", "--no-commit --no-ff"} {
+		w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: fmt.Sprint("work ", i)})
+		write(t, w.Path, "new.txt", option+"\n")
+		h.commit(w, option)
+		git(t, dir, "config", "branch.main.mergeOptions", option)
+		if r := h.merge(w, "merge"); !r.Merged || git(t, dir, "rev-parse", "main") != r.Commit || read(t, dir, "new.txt") != option+"\n" {
+			t.Errorf("%s: main is at %s, %+v", option, git(t, dir, "rev-parse", "main"), r)
+		}
+	}
+}
+
+// A file is looked at also where the worktree's index says that it need not be.
+func TestMarksOfAnIndexHideNothing(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(dir).ID})
+	git(t, w.Path, "update-index", "--assume-unchanged", "a.txt")
+	git(t, w.Path, "update-index", "--skip-worktree", "dir/b.txt")
+	write(t, w.Path, "a.txt", "assumed to be unchanged\n")
+	write(t, w.Path, "dir/b.txt", "skipped\n")
+	h.box.fail(errors.New("no sandbox")) // the host looks itself
+	defer h.box.fail(nil)
+	sn := h.keep(w.ID, workspaces.KeepFor{Kind: workspaces.SnapManual})
+	if a, b := h.fileOf(w, sn.ID, "a.txt"), h.fileOf(w, sn.ID, "dir/b.txt"); a != "assumed to be unchanged\n" || b != "skipped\n" {
+		t.Errorf("kept are %q and %q", a, b)
+	}
+}
+
+// A snapshot the host takes without a sandbox leaves out what only the repository's own info/exclude ignores, where secrets' files are named.
+func TestSnapshotOnTheHostKnowsWhatIsExcluded(t *testing.T) {
+	t.Parallel()
+	h := sqliteHouse(t)
+	dir := h.repo("app")
+	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(dir).ID})
+	write(t, dir, ".git/info/exclude", "token.txt\n")
+	write(t, w.Path, "token.txt", "secret\n")
+	write(t, w.Path, "work.txt", "work\n")
+	h.box.fail(errors.New("no sandbox"))
+	defer h.box.fail(nil)
+	_, err := h.s.Archive(t.Context(), h.actor, w.ID)
+	must(t, err)
+	if got := git(t, dir, "ls-tree", "-r", "--name-only", "refs/parawork/trash/"+w.ID+"/tree"); strings.Contains(got, "token.txt") || !strings.Contains(got, "work.txt") {
+		t.Errorf("it holds\n%s", got)
 	}
 }

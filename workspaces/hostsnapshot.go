@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/ignored"
 	"github.com/parawork/parawork/workspaces/hostgit"
@@ -33,7 +34,9 @@ func (s *Service) snapshotOnHost(ctx context.Context, p Project, w Workspace) (t
 		return taken{}, err
 	}
 	defer func() { _ = desk.Close() }()
-	_ = copyFile(p.GitDir, desk.Dir(), "info/exclude") // what the repository ignores beside its own files
+	if err := excludesOn(desk, p); err != nil {
+		return taken{}, err
+	}
 	if _, err := desk.Text(ctx, "read-tree", head); err != nil {
 		return taken{}, err
 	}
@@ -168,6 +171,7 @@ func (i *importer) file(name string) error {
 		return fmt.Errorf("reading %q: it changed meanwhile", name)
 	}
 	if foreign(fi, i.owner) {
+		i.taken.missing = append(i.taken.missing, Missing{Path: guest.EncodePath(name), Reason: foreignMissing, Size: fi.Size()})
 		return nil
 	}
 	mode := "100644"

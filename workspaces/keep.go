@@ -34,7 +34,7 @@ type Snap struct {
 	TeamID      string
 	WorkspaceID string
 	Kind        string
-	Reason      string // of kept: stop, archive, delete, discard, update, merge, clean_up, move, expiry, restore, edit, take
+	Reason      string // of kept: stop (whoever ends the sandbox), archive, delete, discard, update, move, restore, edit, take
 	Title       string // a commit's subject, the beginning of a turn's prompt, what a person wrote
 	ActorID     string // "" = Parawork itself
 	SessionID   string // of a turn
@@ -48,7 +48,9 @@ type Snap struct {
 	Additions   int
 	Deletions   int
 	Missing     []Missing
-	Pinned      bool // kept until a person lets go
+	Ignored     string // the commit of the ignored files it holds beside Tree; "" = none
+	IgnoredN    int    // how many these are
+	Pinned      bool   // kept until a person lets go
 }
 
 // Missing is a file a snapshot does not hold, though it was there.
@@ -66,6 +68,8 @@ type KeepFor struct {
 	ActorID   string
 	SessionID string
 	Changed   bool // take none where the files are as in the newest one
+
+	there *ignoredThere // of a sandbox with a disk of its own
 }
 
 // SnapshotStore keeps the rows of snapshots. Reads of what does not exist are fault.NotFound.
@@ -81,6 +85,8 @@ type SnapshotStore interface {
 	SnapshotAt(ctx context.Context, workspaceID, commit string) (Snap, error)
 	EditSnapshot(ctx context.Context, id string, fn func(*Snap) error) (Snap, error)
 	DeleteSnapshots(ctx context.Context, ids []string) error
+	// SetSnapshotEnds sets the end of all that are not pinned to this long, in ms, after the end of their day; 0 = they end with the workspace.
+	SetSnapshotEnds(ctx context.Context, polls, others int64) error
 	// OldSnapshots returns those of any workspace that end at this time or before, at most n; none that is pinned, and none somebody's
 	// review is about.
 	OldSnapshots(ctx context.Context, before int64, n int) ([]Snap, error)
@@ -93,6 +99,11 @@ type Seen struct {
 	Tree  string   // all files, where somebody else has collected them just now; "" = nobody has
 	After string   // the tree of the newest snapshot when the look began, where it is known; noTree = there was none
 	Stale string   // why files may have changed since, in words; "" = they were looked at now
+
+	Missing []Missing // what Tree does not hold
+
+	// Kept is told, once, whether a snapshot of it was taken: who looked takes none then. nil = nobody asks.
+	Kept func(ok bool)
 }
 
 // noTree stands for the tree of no snapshot.
@@ -119,13 +130,14 @@ type keeps struct {
 	hooks     []func(workspaceID string, s Snap)
 	last      map[string]Snap // by workspace id: the newest; a zero one = there is none
 	compared  compared
+	trees     commitTrees
 	sizes     map[string]keptSize
 	loose     map[string]int // by git dir: snapshots taken since its objects were put together
 	queue     keepQueue
 }
 
 func newKeeps() *keeps {
-	return &keeps{lock: newKeyed(), last: make(map[string]Snap), compared: newCompared(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
+	return &keeps{lock: newKeyed(), last: make(map[string]Snap), compared: newCompared(), trees: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
 }
 
 // Watch gives the room who knows what differs in workspaces' files. Called once, before Run.
@@ -171,11 +183,19 @@ func (s *Service) Keep(ctx context.Context, workspaceID string, f KeepFor) (Snap
 		}
 		return sn, err
 	}
-	seen, err := s.lookAround(ctx, w)
+	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
 		return Snap{}, err
 	}
+	seen, err := s.lookAround(ctx, w) // whoever looked has to be told by Kept from here on
+	if err != nil {
+		return Snap{}, err
+	}
+	f.there = s.askIgnored(ctx, p, w, f.Kind)
 	sn, _, err := s.capture(ctx, w, f, seen)
+	if seen != nil && seen.Kept != nil {
+		seen.Kept(err == nil)
+	}
 	return sn, err
 }
 
@@ -202,6 +222,9 @@ func (s *Service) lookAround(ctx context.Context, w Workspace) (*Seen, error) {
 	defer cancel()
 	seen, ok, err := watcher.Look(look, w.ID)
 	if ctx.Err() != nil {
+		if seen.Kept != nil {
+			seen.Kept(false)
+		}
 		return nil, context.Cause(ctx)
 	}
 	switch {

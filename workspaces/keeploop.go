@@ -158,22 +158,39 @@ func (s *Service) KeepBefore(ctx context.Context, workspaceID, reason string) {
 	}
 }
 
-// keepAway puts into the timeline what an archive or a deletion has kept by refs of its own.
-func (s *Service) keepAway(ctx context.Context, p Project, w Workspace, snap *Snapshot, why string) {
+// keepAway puts into the timeline what an archive or a deletion has kept by refs of its own, and keeps the ignored files the project chose.
+// An error says that these are not kept: nothing may be removed then.
+func (s *Service) keepAway(ctx context.Context, p Project, w Workspace, snap *Snapshot, why string) error {
 	if snap == nil || !s.hasFiles(w) {
-		return
+		return nil
 	}
+	var sn Snap
 	tree, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"rev-parse", "--verify", "--quiet", snap.Commit + "^{tree}"}})
 	if err == nil {
-		_, _, err = s.capture(ctx, w, KeepFor{Kind: SnapKept, Reason: why}, &Seen{Tree: tree})
+		sn, _, err = s.capture(ctx, w, KeepFor{Kind: SnapKept, Reason: why, there: s.askIgnored(ctx, p, w, SnapKept)}, &Seen{Tree: tree, Missing: snap.Missing})
+	}
+	if err == nil {
+		edit := refDrop(trashIgnored(w.ID))
+		if sn.Ignored != "" {
+			edit = refSet(trashIgnored(w.ID), sn.Ignored)
+		}
+		err = s.dropRefs(ctx, p, []refEdit{edit})
+	}
+	if err != nil && wantsIgnored(p, SnapKept) {
+		return err
 	}
 	if err != nil {
 		s.cfg.Log.WarnContext(ctx, "what was put away could not be put into the timeline", "workspace_id", w.ID, "error", err)
 	}
+	return nil
 }
 
 // pruneOn lets go of snapshots whose time is over.
 func (s *Service) pruneOn(ctx context.Context) {
+	all, keep := tenant.All(ctx, "snapshots of all teams end as they are told to now"), s.Retention()
+	if err := s.store.SetSnapshotEnds(all, keep.Polls.Milliseconds(), keep.Others.Milliseconds()); err != nil && ctx.Err() == nil {
+		s.cfg.Log.WarnContext(ctx, "the ends of snapshots could not be set", "error", err)
+	}
 	for {
 		if n, err := s.PruneSnapshots(ctx); err != nil && ctx.Err() == nil {
 			s.cfg.Log.WarnContext(ctx, "old snapshots could not be removed", "error", err)
@@ -237,6 +254,7 @@ func (s *Service) dropSnaps(ctx context.Context, workspaceID string, old []Snap)
 	if found && folderExists(p.GitDir) {
 		var edits []refEdit
 		for _, sn := range old {
+			edits = append(edits, refDrop(pinRef(workspaceID, sn.ID))) // of one that was pinned once
 			e := refDrop(chainRef(sn))
 			if slices.Contains(edits, e) {
 				continue
@@ -310,34 +328,6 @@ func (s *Service) dropRefs(ctx context.Context, p Project, edits []refEdit) erro
 	}
 	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(in.String()), Args: []string{"update-ref", "--stdin"}})
 	return gitFault(err, fault.Unavailable, "repository_unreadable", "Letting go of old snapshots")
-}
-
-// DropSnapshots lets go of all snapshots of a workspace that is purged. Its rows go with the workspace's.
-func (s *Service) DropSnapshots(ctx context.Context, w Workspace) error {
-	unlock, err := s.keeps.lock.lock(ctx, w.ID)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	p, err := s.store.Project(ctx, w.ProjectID)
-	if err != nil || !folderExists(p.GitDir) {
-		return err
-	}
-	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"for-each-ref", "--format=%(refname)", snapRefs(w.ID)}})
-	if err != nil {
-		return gitFault(err, fault.Unavailable, "repository_unreadable", "Looking for snapshots")
-	}
-	var edits []refEdit
-	for _, ref := range strings.Fields(out) {
-		edits = append(edits, refDrop(ref))
-	}
-	s.keeps.mu.Lock()
-	delete(s.keeps.last, w.ID)
-	s.keeps.mu.Unlock()
-	if len(edits) == 0 {
-		return nil
-	}
-	return s.dropRefs(ctx, p, edits)
 }
 
 // packAfter is how many snapshots a repository gets before their objects, which lie in files of their own, are put together.

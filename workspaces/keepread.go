@@ -30,6 +30,12 @@ type edit struct {
 	gone bool
 }
 
+// foreignMissing is why a file that has a second name, and is somebody else's, is in no snapshot.
+const foreignMissing = "It is a second name of a file of somebody else's."
+
+// secretMissing is why a secret's file is in no snapshot.
+const secretMissing = "It is a file of a secret."
+
 // smallFile is how large a file may be that is held in memory while it is read.
 const smallFile = 1 << 20
 
@@ -40,8 +46,7 @@ func (t *taking) miss(path, why string, size int64) {
 
 // read looks at each path and says what is to be changed in the tree. What git runs sees none of it: the files are read below root.
 func (t *taking) read(ctx context.Context, root *os.Root, paths []string, had, clean map[string]entry) ([]edit, error) {
-	var out []edit
-	held, stored := 0, 0 // bytes in memory, and edits whose bytes are in the repository
+	out := edits{t: t}
 	for _, name := range paths {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -51,10 +56,10 @@ func (t *taking) read(ctx context.Context, root *os.Root, paths []string, had, c
 			switch {
 			case e.mode == "000000" || e.mode == "":
 				if known {
-					out = append(out, edit{path: name, gone: true})
+					out.list = append(out.list, edit{path: name, gone: true})
 				}
 			case e != was:
-				out = append(out, edit{path: name, entry: e})
+				out.list = append(out.list, edit{path: name, entry: e})
 			}
 			continue
 		}
@@ -64,22 +69,38 @@ func (t *taking) read(ctx context.Context, root *os.Root, paths []string, had, c
 		}
 		switch {
 		case !ok && known && was.mode != "160000" && was.mode != "040000":
-			out = append(out, edit{path: name, gone: true})
+			out.list = append(out.list, edit{path: name, gone: true})
 		case ok && e.entry != was:
-			out = append(out, e)
-			if held += len(e.data); held > heldMost {
-				if err := t.storeSmall(ctx, out[stored:]); err != nil {
-					return nil, err
-				}
-				held, stored = 0, len(out)
+			if err := out.add(ctx, e); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return out, nil
+	return out.list, nil
 }
 
 // heldMost is how many bytes of small files are in memory at once: a worktree may hold any number of them.
 const heldMost = 32 << 20
+
+// edits are files that were read: small ones are in memory, up to heldMost.
+type edits struct {
+	t            *taking
+	list         []edit
+	held, stored int // bytes in memory, and how many of list have theirs in the repository
+}
+
+// add notes a file, and puts what is in memory into the repository when it has become much.
+func (l *edits) add(ctx context.Context, e edit) error {
+	l.list = append(l.list, e)
+	if l.held += len(e.data); l.held <= heldMost {
+		return nil
+	}
+	if err := l.t.storeSmall(ctx, l.list[l.stored:]); err != nil {
+		return err
+	}
+	l.held, l.stored = 0, len(l.list)
+	return nil
+}
 
 // storeSmall puts what edits hold in memory into the repository.
 func (t *taking) storeSmall(ctx context.Context, edits []edit) error {
@@ -150,6 +171,9 @@ func (t *taking) readFile(ctx context.Context, root *os.Root, name string, was e
 		t.miss(name, why, fi.Size())
 		return edit{path: name, entry: was}, was.mode != "", nil
 	}
+	if t.secrets.Has(name, "") {
+		return keepWas(secretMissing)
+	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
@@ -165,7 +189,7 @@ func (t *taking) readFile(ctx context.Context, root *os.Root, name string, was e
 	}
 	switch {
 	case foreign(fi, t.s.boxOwner(t.w.ID)):
-		return keepWas("It is a second name of a file of somebody else's.")
+		return keepWas(foreignMissing)
 	case fi.Size() > t.limit:
 		return keepWas(fmt.Sprintf("It is larger than %d MB.", t.limit>>20))
 	case fi.Size() > t.total:
@@ -191,6 +215,9 @@ func (t *taking) readFile(ctx context.Context, root *os.Root, name string, was e
 		return keepWas("It could not be read.")
 	}
 	e.oid = blobName(t.head, e.data)
+	if t.secrets.Has("", e.oid) {
+		return keepWas(secretMissing)
+	}
 	// git on the host takes other line ends for a change even where the worktree's own settings made them; who looks from inside does not.
 	if t.byHost && e.oid != was.oid && bytes.Contains(e.data, []byte("\r\n")) && blobName(t.head, bytes.ReplaceAll(e.data, []byte("\r\n"), []byte("\n"))) == was.oid {
 		e.oid, e.data = was.oid, nil // checked out with other line ends
@@ -229,7 +256,25 @@ func blobName(like string, data []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func diskIsFull(err error) bool { return fault.Is(diskFault(err, ""), fault.DiskFull) }
+// BlobNames are git's names of a content, in a repository of SHA-1 and in one of SHA-256.
+func BlobNames(data []byte) (sha1Name, sha256Name string) {
+	return blobName(strings.Repeat("0", 40), data), blobName(strings.Repeat("0", 64), data)
+}
+
+// writeEdits writes what is changed, not what is gone, as fast-import reads it.
+func writeEdits(b *bufio.Writer, edits []edit) {
+	for _, e := range edits {
+		switch {
+		case e.gone:
+		case e.data == nil:
+			fmt.Fprintf(b, "M %s %s %s\n", e.mode, e.oid, quotePath(e.path))
+		default:
+			fmt.Fprintf(b, "M %s inline %s\ndata %d\n", e.mode, quotePath(e.path), len(e.data))
+			b.Write(e.data)
+			b.WriteByte('\n')
+		}
+	}
+}
 
 // write makes the snapshot's commit: the tree it begins with, changed by the edits, on the snapshot before and the head.
 func (t *taking) write(ctx context.Context, sn *Snap, start, before, since string, edits []edit) error {
@@ -248,23 +293,16 @@ func (t *taking) write(ctx context.Context, sn *Snap, start, before, since strin
 		} else {
 			fmt.Fprintf(b, "from %s\n", t.head)
 		}
+		if sn.Ignored != "" {
+			fmt.Fprintf(b, "merge %s\n", sn.Ignored)
+		}
 		fmt.Fprintf(b, "M 040000 %s \"\"\n", start)
 		for _, e := range edits { // a name that goes may make room for a folder, or the other way round
 			if e.gone {
 				fmt.Fprintf(b, "D %s\n", quotePath(e.path))
 			}
 		}
-		for _, e := range edits {
-			switch {
-			case e.gone:
-			case e.data == nil:
-				fmt.Fprintf(b, "M %s %s %s\n", e.mode, e.oid, quotePath(e.path))
-			default:
-				fmt.Fprintf(b, "M %s inline %s\ndata %d\n", e.mode, quotePath(e.path), len(e.data))
-				b.Write(e.data)
-				b.WriteByte('\n')
-			}
-		}
+		writeEdits(b, edits)
 		b.WriteString("\nget-mark :1\nls :1 \"\"\ndone\n")
 		pw.CloseWithError(b.Flush())
 	}()

@@ -60,11 +60,19 @@ func (s *Service) capture(ctx context.Context, w Workspace, f KeepFor, seen *See
 	if f.Title = hostgit.Clean(f.Title); len([]rune(f.Title)) > maxSnapTitle {
 		f.Title = string([]rune(f.Title)[:maxSnapTitle])
 	}
-	t := taking{s: s, p: p, w: w, prev: prev, f: f, limit: pollFile, total: pollTotal}
+	t := taking{s: s, p: p, w: w, prev: prev, f: f, limit: pollFile, total: pollTotal, secrets: s.SecretFiles(w.ID)}
 	if f.Kind != SnapPoll && f.Kind != SnapTurn && f.Kind != SnapCommit {
 		t.limit, t.total = keepFile, keepTotal
 	}
 	sn, made, err = t.run(ctx, seen)
+	if err != nil { // it may be in the repository already: the next one looks for rows that are not there
+		s.keeps.mu.Lock()
+		delete(s.keeps.last, w.ID)
+		s.keeps.mu.Unlock()
+	}
+	if diskIsFull(err) {
+		return Snap{}, false, fault.Wrap(err, fault.DiskFull, "disk_full", "The workspace's files could not be kept: the server's disk is full. Make room, then try again.")
+	}
 	if err != nil {
 		return Snap{}, false, fault.Wrap(err, fault.KindOf(err), "snapshot_failed", "The workspace's files could not be kept: %s", reason(err))
 	}
@@ -100,6 +108,7 @@ type taking struct {
 	limit, total int64
 
 	head    string
+	secrets SecretFiles
 	byHost  bool // the paths are what git found without the settings of the worktree's own
 	desk    *hostgit.Desk
 	missing []Missing
@@ -134,7 +143,11 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	if err != nil {
 		return Snap{}, false, err
 	}
-	needless := t.f.Kind == SnapPoll || t.f.Changed && t.head == t.prev.Head
+	ignoredCommit, ignoredN, err := t.keepIgnored(ctx, root)
+	if err != nil {
+		return Snap{}, false, err
+	}
+	needless := t.f.Kind == SnapPoll || t.f.Changed && t.head == t.prev.Head && ignoredCommit == t.prev.Ignored
 	if len(edits) == 0 && start == t.prev.Tree && needless {
 		return t.prev, false, nil
 	}
@@ -143,7 +156,8 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 		return Snap{}, false, err
 	}
 	sn := Snap{ID: id.New("snp"), TeamID: t.w.TeamID, WorkspaceID: t.w.ID, Kind: t.f.Kind, Reason: t.f.Reason, Title: t.f.Title, ActorID: t.f.ActorID, SessionID: t.f.SessionID,
-		Head: t.head, BaseCommit: base, At: max(t.s.now(), t.prev.At+1), Missing: t.missing}
+		Head: t.head, BaseCommit: base, At: max(t.s.now(), t.prev.At+1), Missing: t.missing,
+		Ignored: ignoredCommit, IgnoredN: ignoredN}
 	sn.ExpiresAt = t.s.snapEnd(sn)
 	ref := chainRef(sn)
 	before, err := t.s.commitOf(ctx, t.p.GitDir, ref)
@@ -191,6 +205,7 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 		seen = nil
 	}
 	if seen != nil && seen.Tree != "" {
+		t.missing = append(t.missing, seen.Missing...)
 		return seen.Tree, nil, nil, nil
 	}
 	if seen != nil && seen.Base == "" && t.prev.Tree != "" {
@@ -358,10 +373,12 @@ type snapNote struct {
 	At         int64     `json:"at"`
 	Before     string    `json:"before,omitempty"` // the tree its changes are counted from
 	Missing    []Missing `json:"missing,omitempty"`
+	Ignored    string    `json:"ignored,omitempty"` // the last parent, where it is not ""
+	IgnoredN   int       `json:"ignored_files,omitempty"`
 }
 
 func noteOf(sn Snap, before string) (string, error) {
-	b, err := json.Marshal(snapNote{sn.ID, sn.WorkspaceID, sn.Kind, sn.Reason, sn.Title, sn.ActorID, sn.SessionID, sn.Head, sn.BaseCommit, sn.At, before, sn.Missing})
+	b, err := json.Marshal(snapNote{sn.ID, sn.WorkspaceID, sn.Kind, sn.Reason, sn.Title, sn.ActorID, sn.SessionID, sn.Head, sn.BaseCommit, sn.At, before, sn.Missing, sn.Ignored, sn.IgnoredN})
 	return "parawork: snapshot\n\n" + string(b) + "\n", err
 }
 
@@ -459,18 +476,16 @@ func (s *Service) mendSnaps(ctx context.Context, p Project, w Workspace) error {
 			} else if !fault.Is(err, fault.NotFound) {
 				return err
 			}
-			out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"log", "--no-walk", "--no-notes", "--no-color", "--no-decorate", "--format=%T %P%n%b", at, "--"}})
+			c, err := s.readChained(ctx, p, w.ID, at)
 			if err != nil {
-				return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a snapshot")
+				return err
 			}
-			first, body, _ := strings.Cut(out, "\n")
-			names := strings.Fields(first)
-			var n snapNote
-			if len(names) == 0 || json.Unmarshal([]byte(body), &n) != nil || n.Workspace != w.ID || n.ID == "" || !slices.Contains(snapKinds, n.Kind) {
+			if c.note.ID == "" {
 				break
 			}
+			n := c.note
 			sn := Snap{ID: n.ID, TeamID: w.TeamID, WorkspaceID: w.ID, Kind: n.Kind, Reason: n.Reason, Title: n.Title, ActorID: n.ActorID, SessionID: n.SessionID,
-				Commit: at, Tree: names[0], Head: n.Head, BaseCommit: n.BaseCommit, At: n.At, Missing: n.Missing}
+				Commit: at, Tree: c.tree, Head: n.Head, BaseCommit: n.BaseCommit, At: n.At, Missing: n.Missing, Ignored: n.Ignored, IgnoredN: n.IgnoredN}
 			sn.ExpiresAt = s.snapEnd(sn)
 			if err := s.recount(ctx, p, &sn, n.Before); err != nil {
 				return err
@@ -478,13 +493,38 @@ func (s *Service) mendSnaps(ctx context.Context, p Project, w Workspace) error {
 			if err := s.store.InsertSnapshot(ctx, sn); err != nil && !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("storing a snapshot that was cut: %w", err)
 			}
-			if len(names) < 3 { // the first of its day: what it stands on is no snapshot
-				break
-			}
-			at = names[1]
+			at = c.before
 		}
 	}
 	return nil
+}
+
+// chained is a commit among those of a day.
+type chained struct {
+	note   snapNote // the zero one = it is no snapshot of the workspace
+	tree   string
+	before string // the one before it that day, "" = it is the first
+}
+
+func (s *Service) readChained(ctx context.Context, p Project, workspaceID, commit string) (chained, error) {
+	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"log", "--no-walk", "--no-notes", "--no-color", "--no-decorate", "--format=%T %P%n%b", commit, "--"}})
+	if err != nil {
+		return chained{}, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a snapshot")
+	}
+	first, body, _ := strings.Cut(out, "\n")
+	names := strings.Fields(first)
+	var n snapNote
+	if len(names) == 0 || json.Unmarshal([]byte(body), &n) != nil || n.Workspace != workspaceID || n.ID == "" || !slices.Contains(snapKinds, n.Kind) {
+		return chained{}, nil
+	}
+	c := chained{note: n, tree: names[0]}
+	if n.Ignored != "" {
+		names = names[:len(names)-1]
+	}
+	if len(names) > 2 { // what the first of its day stands on is no snapshot
+		c.before = names[1]
+	}
+	return c, nil
 }
 
 func (s *Service) recount(ctx context.Context, p Project, sn *Snap, before string) error {

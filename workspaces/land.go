@@ -62,19 +62,23 @@ func (m *merger) landInFolder(ctx context.Context, at worktree, res MergeResult)
 	if admin == "" {
 		admin = m.p.GitDir // the repository's main folder
 	}
-	plain, err := s.noFilters(ctx, admin)
+	// A branch can have options for every merge into it in the config, such as --squash, after which the branch would stay where it was.
+	plain, err := s.noFilters(ctx, admin, "branch."+m.target+".mergeOptions")
 	if err != nil {
 		return err
 	}
 	_, err = s.git.Run(ctx, hostgit.Call{GitDir: admin, WorkTree: at.path, Env: plain, Config: []string{"merge.autoStash=false"},
 		Args: []string{"merge", "--ff-only", "--no-stat", "--quiet", "--no-verify-signatures", "--no-autostash", "--no-overwrite-ignore", res.Commit}})
-	if err == nil {
-		return nil
-	}
-	if now, e := s.commitOf(ctx, m.p.GitDir, headsPrefix+m.target); e == nil && now == res.Commit {
+	now, e := s.commitOf(ctx, m.p.GitDir, headsPrefix+m.target)
+	switch {
+	case e == nil && now == res.Commit:
 		return nil // the branch moved; what failed came after
-	} else if e == nil && now != res.BaseCommit {
+	case e == nil && now != res.BaseCommit:
 		return errBaseMoved
+	case err == nil && e == nil:
+		return fault.New(fault.Conflict, "base_folder_failed", "git did not move %s, which is checked out in %s, although it reported no error. Look at the folder's git config.", m.target, at.path)
+	case err == nil:
+		return e
 	}
 	if hostgit.ExitCode(err) > 0 {
 		words := ""

@@ -117,7 +117,7 @@ func (a *away) arriving(sandboxID string) arrival {
 }
 
 // laptopHouse is a house with a member's machine, on which its workspaces live.
-func laptopHouse(t testing.TB) (*house, *away, *owners) {
+func laptopHouse(t testing.TB, change ...func(*workspaces.Config)) (*house, *away, *owners) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -129,7 +129,12 @@ func laptopHouse(t testing.TB) (*house, *away, *owners) {
 		return nil
 	}})
 	must(t, err)
-	h, a := farHouseWith(t, func(c *workspaces.Config) { c.Machines, c.DefaultExecutor = o, string(laptopKind) }, fake.Knobs{OwnDisk: true, Kind: laptopKind})
+	h, a := farHouseWith(t, func(c *workspaces.Config) {
+		c.Machines, c.DefaultExecutor = o, string(laptopKind)
+		for _, fn := range change {
+			fn(c)
+		}
+	}, fake.Knobs{OwnDisk: true, Kind: laptopKind})
 	o.away = a
 	return h, a, o
 }

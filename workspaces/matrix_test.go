@@ -56,17 +56,19 @@ var attacks = []attack{
 
 // However an agent sets git up in its box, the host never runs what it wrote: not while it looks, commits, merges, keeps, brings
 // back, with a sandbox and without one.
-func TestTheHostNeverRunsWhatAnAgentWrote(t *testing.T) {
-	t.Parallel()
-	h, b := walledHouse(t)
-	p := h.pathProject(h.repo("r"))
+func noAttackRuns(t *testing.T, calls *hostCalls) {
+	h, b := walledHouse(t, calls.hear)
+	dir := h.repo("r")
+	p := h.pathProject(dir)
+	write(t, dir, "own.txt", "the base's own\n") // where each workspace has another
+	commitAll(t, dir, "on")
 	for i, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			w := h.ready(workspaces.NewWorkspace{ProjectID: p.ID, Name: fmt.Sprintf("attack %d", i)})
 			marker := filepath.Join(t.TempDir(), "ran") // a folder no box shows: only the host can write there
 			evil := filepath.Join(w.Path, ".evil")
-			b.sh(w, fmt.Sprintf("printf '#!/bin/sh\\necho ran >> %s 2>/dev/null\\nexit 0\\n' > .evil; chmod 755 .evil; echo own > own.txt; git add own.txt; git commit -qm own; echo more >> a.txt", marker))
+			b.sh(w, fmt.Sprintf("printf '#!/bin/sh\\necho ran >> %s 2>/dev/null\\nexit 0\\n' > .evil; chmod 755 .evil; git reset -q --hard HEAD~1; echo own > own.txt; git add own.txt; git commit -qm own; echo more >> a.txt", marker))
 			b.sh(w, fmt.Sprintf("EVIL=%s; G=$(git rev-parse --absolute-git-dir); %s", evil, a.plant))
 			ctx := context.Background()
 			run := func(what string, fn func() error) {
@@ -100,6 +102,18 @@ func TestTheHostNeverRunsWhatAnAgentWrote(t *testing.T) {
 				_, err := h.s.Keep(ctx, w.ID, workspaces.KeepFor{Reason: "update"})
 				return err
 			})
+			if i%4 == 0 { // they take their time
+				run("restoring a snapshot", func() error {
+					sn, err := h.s.Keep(ctx, w.ID, workspaces.KeepFor{Kind: workspaces.SnapManual, Title: "kept"})
+					if err == nil {
+						b.sh(w, "echo worse >> a.txt")
+						_, err = h.s.RestoreSnapshot(ctx, h.actor, sn, workspaces.RestoreRequest{EvenWhileWorking: true})
+					}
+					return err
+				})
+				run("resolving", func() error { _, err := h.s.BeginResolve(ctx, h.actor, w.ID, "merge"); return err })
+				run("giving it up", func() error { return h.s.AbortResolve(ctx, h.actor, w.ID) })
+			}
 			run("branches", func() error { _, err := h.s.Branches(ctx, p.ID, true); return err })
 			run("archive", func() error { _, err := h.s.Archive(ctx, h.actor, w.ID); return err })
 			run("restore", func() error { _, err := h.s.Restore(ctx, h.actor, w.ID); return err })

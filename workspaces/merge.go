@@ -44,10 +44,17 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 	defer release()
 	warnings := s.freshBase(ctx, &m.p, m.target)
 	warnings = append(warnings, s.workspaceWarnings(ctx, m.p, m.w)...)
+	if !r.DryRun { // the rebase of a long branch takes its time
+		var end func()
+		if ctx, end, err = s.beginWork(ctx, m.p, m.w.ID, actor.User.ID, WorkMerge); err != nil {
+			return MergeResult{}, err
+		}
+		defer end()
+	}
 	for range mergeAttempts {
 		res, err := m.plan(ctx)
 		if err != nil {
-			return MergeResult{}, err
+			return MergeResult{}, endedBy(ctx, err)
 		}
 		res.Warnings, res.Blocked = append(slices.Clone(warnings), res.Warnings...), blocked
 		if r.DryRun {
@@ -65,7 +72,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 			continue
 		}
 		if err != nil {
-			return MergeResult{}, err
+			return MergeResult{}, endedBy(ctx, err)
 		}
 		killpoint.Reach(killpoint.MergeLanded)
 		res.Merged = true

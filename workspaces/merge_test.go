@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -44,6 +45,26 @@ func TestAReportIsAttachedToTheMerge(t *testing.T) {
 		if got := git(t, dir, "notes", "--ref=parawork", "show", r.Commit); got != strings.TrimSpace(text) {
 			t.Errorf("%q", got)
 		}
+	}
+}
+
+// readsAsMerged compares what was before a workspace's last merge with what it became: by name, and by the commits these names stand for.
+func (h *house) readsAsMerged(w workspaces.Workspace, commit string, landed workspaces.Comparison) {
+	h.t.Helper()
+	before, err := h.s.Resolve(h.t.Context(), w, workspaces.RevMerged+"^", "")
+	must(h.t, err)
+	after, err := h.s.Resolve(h.t.Context(), w, workspaces.RevMerged, "")
+	must(h.t, err)
+	if after.Commit != commit || after.Rev != "merged" || before.Rev != "merged^" || before.At == 0 {
+		h.t.Errorf("%+v %+v", before, after)
+	}
+	for _, fixed := range []*workspaces.Tree{&before, &after} {
+		if *fixed, err = h.s.Resolve(h.t.Context(), w, fixed.Commit, ""); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	if c, err := h.s.Compare(h.t.Context(), w.ID, before, after, workspaces.CompareOptions{Renames: true}); err != nil || !reflect.DeepEqual(c, landed) {
+		h.t.Errorf("%+v %v, want %+v", c, err, landed)
 	}
 }
 
@@ -105,6 +126,8 @@ func TestMergeStrategies(t *testing.T) {
 				// The branch differs in no commit now: what was merged is told still.
 				if landed, made, err := h.s.Landed(t.Context(), w.ID); err != nil || len(landed.Files) != r.Files || len(made) != r.Commits || r.Files == 0 {
 					t.Errorf("%+v %+v %v", landed, made, err)
+				} else {
+					h.readsAsMerged(now, r.Commit, landed)
 				}
 				if l, err := h.s.Loss(t.Context(), w.ID); err != nil || l.UnmergedCommits != 0 || l.UncommittedCount != 1 {
 					t.Errorf("%+v %v", l, err)

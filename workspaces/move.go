@@ -117,6 +117,18 @@ func (s *Service) Move(ctx context.Context, actor accounts.Actor, workspaceID, e
 	if folder, err = folderFor(p, string(to), folder); err != nil {
 		return Workspace{}, nil, err
 	}
+	if string(to) != w.Executor && s.hasFiles(w) {
+		if !c.Lost(ctx, w.ID) {
+			caps, _ := c.Place(ctx, to)
+			if err := s.unfinished(ctx, w, caps); err != nil {
+				return Workspace{}, nil, err
+			}
+		}
+		// A folder that is at no commit has nothing a snapshot could stand on; what lies in it stays.
+		if _, err := s.Keep(ctx, w.ID, KeepFor{Reason: "move", ActorID: actor.User.ID, Changed: true}); err != nil && !errors.Is(err, errNoHead) {
+			return Workspace{}, nil, err
+		}
+	}
 	return s.moveTo(ctx, actor, w, c, to, folder)
 }
 

@@ -50,7 +50,7 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 			return outcome{}, err
 		}
 		if w.Executor != m.From {
-			if err := s.shift(ctx, w, m.From, ""); err != nil {
+			if err := s.shift(ctx, w, m.From, m.FromFolder); err != nil {
 				return outcome{}, err
 			}
 		}

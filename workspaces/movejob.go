@@ -58,7 +58,7 @@ func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceI
 		return Workspace{}, err
 	}
 	c := s.chooser()
-	j.m = Moving{ID: id.New("mov"), TeamID: w.TeamID, WorkspaceID: w.ID, From: w.Executor, To: string(kind), Folder: folder, State: MoveRunning,
+	j.m = Moving{ID: id.New("mov"), TeamID: w.TeamID, WorkspaceID: w.ID, From: w.Executor, To: string(kind), Folder: folder, FromFolder: w.Folder, State: MoveRunning,
 		Steps: moveSteps(s.placeTitle(ctx, c, kind)), ActorID: actor.User.ID, CreatedAt: s.now()}
 	if err = s.store.InsertMove(ctx, j.m); err != nil {
 		return Workspace{}, err
@@ -97,8 +97,20 @@ func (s *Service) mayMove(ctx context.Context, actor accounts.Actor, w Workspace
 	if string(kind) == w.Executor {
 		return "", "", fault.New(fault.Conflict, "already_there", "%s lives in %s already.", w.Key(), s.placeTitle(ctx, c, kind))
 	}
-	folder, err = folderFor(p, string(kind), folder)
-	return kind, folder, err
+	if folder, err = folderFor(p, string(kind), folder); err != nil || c.Lost(ctx, w.ID) {
+		return kind, folder, err
+	}
+	caps, _ := c.Place(ctx, kind)
+	if err := s.staysBehind(ctx, w); err != nil {
+		return kind, folder, err
+	}
+	switch err := s.unfinished(ctx, w, caps); {
+	case fault.CodeOf(err) == codeUnderWay:
+		return kind, folder, err
+	case err != nil: // it is asked again before it is left
+		s.cfg.Log.InfoContext(ctx, "whether a merge is under way could not be seen before a move", "workspace_id", w.ID, "error", err)
+	}
+	return kind, folder, nil
 }
 
 // placeTitle is what people call a place, as a heading has it.
@@ -381,6 +393,10 @@ func (s *Service) moveHomeFirst(ctx context.Context, w Workspace, m Moving) (out
 			return outcome{}, err
 		}
 		if err := places.Ensure(ctx, w.ID); err != nil {
+			return outcome{}, err
+		}
+		caps, _ := s.chooser().Place(ctx, executors.Kind(m.To))
+		if err := s.unfinished(ctx, w, caps); err != nil {
 			return outcome{}, err
 		}
 		if err := s.TakeLeave(ctx, w.ID, func(ctx context.Context, c executors.BoxCommand) (executors.BoxResult, error) {

@@ -217,6 +217,27 @@ func TestMovingLiveFails(t *testing.T) {
 	}
 }
 
+// A workspace that borrows from a folder of a member's machine borrows from it again when it goes back there.
+func TestMovingBackToAFolder(t *testing.T) {
+	t.Parallel()
+	h, p, _, w := movingHouse(t)
+	p.ensure = nil
+	_, err := h.store.EditWorkspace(t.Context(), w.ID, func(w *workspaces.Workspace) error {
+		w.Executor, w.Folder = "runner:rnr_1", "/home/ada/app"
+		return nil
+	})
+	must(t, err)
+	p.ensure = func() error { p.ensure = nil; return fault.New(fault.Unavailable, "boom", "It broke.") }
+	_, err = h.s.MoveLive(t.Context(), h.actor, w.ID, "bubblewrap", "")
+	must(t, err)
+	if got := h.moveEnds(w.ID); got.State != workspaces.MoveFailed || got.FromFolder != "/home/ada/app" {
+		t.Errorf("%+v", got)
+	}
+	if now, err := h.s.Workspace(t.Context(), w.ID); err != nil || now.Executor != "runner:rnr_1" || now.Folder != "/home/ada/app" {
+		t.Errorf("it lives in %s, borrows from %q, %v", now.Executor, now.Folder, err)
+	}
+}
+
 func TestCancellingAMove(t *testing.T) {
 	t.Parallel()
 	h, p, m, w := movingHouse(t)

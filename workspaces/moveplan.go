@@ -78,7 +78,7 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 	if err := s.planCarried(ctx, p, w, &plan, lost); err != nil {
 		return MovePlan{}, err
 	}
-	s.planLost(p, w, &plan, lost)
+	s.planLost(ctx, p, w, &plan, lost)
 	plan.Changes = executors.Differences(from, plan.To)
 	return plan, nil
 }
@@ -110,7 +110,14 @@ func (s *Service) planCarried(ctx context.Context, p Project, w Workspace, plan 
 	if lost {
 		add("files", 0, "Files and commits as they came to this server last: the old place cannot be reached.")
 	}
-	add("refs", 0, "Other branches, tags and stashes.")
+	switch apart := s.apart(w.ID); {
+	case apart && (plan.To.Isolated || plan.To.OwnDisk):
+		add("refs", 0, "Other branches, tags and stashes that were made in it.")
+	case apart:
+		add("refs", 0, "Other branches, tags and stashes that were made in it: they are in the project's repository, below %s.", agentRefs(w.ID))
+	case plan.To.Isolated && !plan.To.OwnDisk:
+		add("refs", 0, "Other branches and tags of the project's repository, as those of origin.")
+	}
 	if plan.To.OwnDisk && len(p.CopyIgnored) > 0 {
 		add("copied_files", 0, "Ignored files that the project copies into each workspace: %s.", strings.Join(p.CopyIgnored, ", "))
 	}
@@ -121,18 +128,26 @@ func (s *Service) planCarried(ctx context.Context, p Project, w Workspace, plan 
 	return nil
 }
 
-// planFiles names what differs from the commit the worktree is at.
+// planFiles names what differs from the commit the worktree is at: as its sandbox has it, else as this server has it.
 func (s *Service) planFiles(ctx context.Context, p Project, w Workspace) ([]string, error) {
-	if a := s.sandboxes(); a == nil || a.Awake(w.ID) {
-		seen, err := s.lookAround(ctx, w)
-		if err != nil {
-			return nil, err
-		}
-		if seen != nil && seen.Stale == "" {
-			return seen.Paths, nil
+	b, err := s.liveBox(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return s.hostChanges(ctx, p, w)
+	}
+	out, err := b.git(ctx, nil, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all")
+	if err != nil {
+		return nil, boxFault(err, "worktree_unreadable", "Reading the worktree")
+	}
+	var names []string
+	for _, line := range splitZero(out) {
+		if len(line) > 3 {
+			names = append(names, line[3:])
 		}
 	}
-	return s.hostChanges(ctx, p, w)
+	return names, nil
 }
 
 // sizeBelow adds up the regular files among paths.
@@ -151,7 +166,7 @@ func sizeBelow(dir string, paths []string) (sum int64) {
 }
 
 // planLost lists what stays behind or ends.
-func (s *Service) planLost(p Project, w Workspace, plan *MovePlan, lost bool) {
+func (s *Service) planLost(ctx context.Context, p Project, w Workspace, plan *MovePlan, lost bool) {
 	add := func(what, format string, args ...any) {
 		plan.Lost = append(plan.Lost, MoveItem{What: what, Detail: fmt.Sprintf(format, args...)})
 	}
@@ -172,15 +187,24 @@ func (s *Service) planLost(p Project, w Workspace, plan *MovePlan, lost bool) {
 	}
 	add("processes", "Everything that runs in the old place: servers, watchers, what agents started in the background.")
 	add("ports", "Previews of ports until their programs run again.")
-	switch {
-	case plan.From.OwnDisk && plan.To.OwnDisk, plan.From.OwnDisk:
-		add("ignored", "Files that git ignores, such as installed packages and build results: they stay on the other machine.")
-	case plan.To.OwnDisk:
-		words := "Files that git ignores are not sent there"
-		if strings.TrimSpace(p.SetupScript) != "" {
-			words += "; the setup script runs there again"
+	if !s.apart(w.ID) && (plan.To.Isolated || plan.To.OwnDisk) {
+		what := "Stashes: they stay in the project's repository on this server."
+		if plan.To.OwnDisk {
+			what = "Stashes, and branches and tags beside the workspace's own and its base: they stay in the project's repository on this server."
 		}
-		add("ignored", "%s. They stay on this server.", words)
+		add("refs", "%s", what)
+	}
+	if apart := plan.From.OwnDisk || plan.To.OwnDisk; apart && !lost {
+		words := ignoredWords(s.planIgnored(ctx, p, w))
+		if plan.From.OwnDisk {
+			words += ". They end with the old place."
+		} else {
+			words += ". They are not sent there, and stay on this server."
+		}
+		if plan.To.OwnDisk && strings.TrimSpace(p.SetupScript) != "" {
+			words += " The setup script runs in the new place."
+		}
+		add("ignored", "%s", words)
 	}
 	if lost {
 		add("unseen", "What the old place holds and this server does not: it cannot be reached.")

@@ -45,7 +45,7 @@ type MovedSession struct {
 type Moving struct {
 	ID, TeamID, WorkspaceID string
 	From, To                string // kinds of places
-	Folder                  string // on a member's machine
+	Folder, FromFolder      string // on a member's machine, there and where it was
 	State                   string
 	Reason                  string // why it failed, or what did not go on, in words
 	Steps                   []Step

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/parawork/parawork/internal/ignored"
@@ -31,8 +32,8 @@ func (s *Service) worktreeState(ctx context.Context, p Project, w Workspace, hea
 	if err := s.deskIndex(ctx, desk, p, w, head); err != nil {
 		return st, err
 	}
-	if err := os.Mkdir(desk.Dir()+"/info", 0o700); err == nil {
-		_ = copyFile(p.GitDir, desk.Dir(), "info/exclude") // what the repository ignores beside its own files
+	if err := excludesOn(desk, p); err != nil {
+		return st, err
 	}
 	list := func(args ...string) ([]string, error) {
 		out, err := desk.Run(ctx, hostgit.Call{WorkTree: w.Path, Max: 256 << 20, Timeout: s.cfg.StepTimeout, Args: args})
@@ -97,6 +98,16 @@ func (s *Service) deskIndex(ctx context.Context, desk *hostgit.Desk, p Project, 
 	}
 	_, err := desk.Text(ctx, "read-tree", head)
 	return err
+}
+
+// excludesOn has a desk ignore what the repository ignores beside its own files, secrets' files among it. Where that is no plain file, as
+// when somebody has put a link there, it counts as empty.
+func excludesOn(desk *hostgit.Desk, p Project) error {
+	if err := os.MkdirAll(filepath.Join(desk.Dir(), "info"), 0o700); err != nil {
+		return err
+	}
+	_ = copyFile(p.GitDir, desk.Dir(), "info/exclude")
+	return nil
 }
 
 // copyFile copies a regular file of one git dir to another.

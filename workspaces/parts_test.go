@@ -516,6 +516,11 @@ func TestTakeFilesOfAnotherWorkspace(t *testing.T) {
 	}
 	_, err = take(workspaces.TakeRequest{Hidden: func(p string) bool { return p == "lib/new.sh" }})
 	wantCode(t, err, "secret_file")
+	sha1, sha256 := workspaces.BlobNames([]byte(read(t, from.Path, "lib/new.sh")))
+	h.s.Connect(h.box, secretSessions{h.ses, workspaces.SecretFiles{Blobs: map[string]bool{sha1: true, sha256: true}}}) // a copy of one, by its content
+	_, err = take(workspaces.TakeRequest{})
+	wantCode(t, err, "secret_file")
+	h.s.Connect(h.box, h.ses)
 	_, err = h.s.Take(t.Context(), h.actor, to.ID, workspaces.TakeRequest{From: from.ID, Paths: []string{"none"}})
 	wantCode(t, err, "file_not_found")
 	_, err = h.s.Take(t.Context(), h.actor, to.ID, workspaces.TakeRequest{From: to.ID, Paths: []string{"a.txt"}})

@@ -103,6 +103,9 @@ func (s *Service) Hunks(ctx context.Context, userID, workspaceID, name, from, to
 		}
 	}
 	old, now := v.old[name], v.now[name]
+	if secrets := s.SecretFiles(w.ID); secrets.Has(name, old.oid) || secrets.Has(name, now.oid) {
+		return FileHunks{}, ErrSecretFile
+	}
 	out := FileHunks{Path: name, From: v.from.Commit, To: v.to.Commit, OldOID: old.oid, NewOID: now.oid, Mode: now.mode, OldMod: old.mode}
 	a, err := s.partText(ctx, p, b, v.fromOwn, name, old)
 	var c []byte

@@ -1,6 +1,7 @@
 package workspaces_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -117,11 +118,20 @@ func TestCollectLeavesWhatSandboxesBorrow(t *testing.T) {
 		return git(t, p.GitDir, "hash-object", "-w", filepath.Join(h.data, "blob"))
 	}
 	staged, loose, young := blob("only staged in a sandbox"), blob("needed by nobody"), blob("being written now")
+	// What git notes while it merges and the like, and an index of a worktree the agent made itself, name objects, too.
+	merging, rebased, linked := blob("being merged"), blob("before a rebase"), blob("staged in another worktree")
 	private := filepath.Join(h.data, "boxes", w.ID, "git")
 	must(t, os.MkdirAll(filepath.Dir(private), 0o755))
 	git(t, h.data, "init", "-q", "--bare", private)
 	write(t, private, "objects/info/alternates", filepath.Join(p.GitDir, "objects")+"\n")
 	git(t, private, "update-index", "--add", "--cacheinfo", "100644,"+staged+",a.txt")
+	must(t, os.MkdirAll(filepath.Join(private, "worktrees", "mine"), 0o755))
+	must(t, os.Rename(filepath.Join(private, "index"), filepath.Join(private, "index.own")))
+	git(t, private, "update-index", "--add", "--cacheinfo", "100644,"+linked+",b.txt")
+	must(t, os.Rename(filepath.Join(private, "index"), filepath.Join(private, "worktrees", "mine", "index")))
+	must(t, os.Rename(filepath.Join(private, "index.own"), filepath.Join(private, "index")))
+	write(t, private, "AUTO_MERGE", merging+"\n")
+	write(t, private, "rebase-merge/orig-head", rebased+"\n")
 	old := time.Now().Add(-72 * time.Hour)
 	must(t, filepath.WalkDir(filepath.Join(p.GitDir, "objects"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !strings.HasSuffix(path, young[2:]) {
@@ -131,7 +141,7 @@ func TestCollectLeavesWhatSandboxesBorrow(t *testing.T) {
 	}))
 	_, err = h.s.Collect(t.Context(), p)
 	must(t, err)
-	for id, want := range map[string]bool{staged: true, loose: false, young: true} {
+	for id, want := range map[string]bool{staged: true, loose: false, young: true, merging: true, rebased: true, linked: true} {
 		if _, err := tryGit(p.GitDir, "cat-file", "-e", id); (err == nil) != want {
 			t.Errorf("%s is there: %v, want %v", id, err == nil, want)
 		}
@@ -145,6 +155,18 @@ func TestCollectLeavesWhatSandboxesBorrow(t *testing.T) {
 	_, err = h.s.Collect(t.Context(), p)
 	wantCode(t, err, "repository_borrowed")
 	must(t, os.Remove(filepath.Join(private, "refs/heads/secret")))
+	write(t, private, "worktrees/mine/HEAD", strings.Repeat("a", 40)+"\n")
+	_, err = h.s.Collect(t.Context(), p)
+	wantCode(t, err, "repository_borrowed")
+	must(t, os.Remove(filepath.Join(private, "worktrees/mine/HEAD")))
+	// More than is held in memory is not read: nothing of it costs room on the disk.
+	for i := range 6 {
+		write(t, private, fmt.Sprintf("logs/refs/heads/large%d", i), "")
+		must(t, os.Truncate(filepath.Join(private, fmt.Sprintf("logs/refs/heads/large%d", i)), 100<<20))
+	}
+	_, err = h.s.Collect(t.Context(), p)
+	wantCode(t, err, "repository_borrowed")
+	must(t, os.RemoveAll(filepath.Join(private, "logs")))
 	write(t, private, "index", "DIRC\x00\x00\x00\x02\xff\xff\xff\xff nonsense")
 	_, err = h.s.Collect(t.Context(), p)
 	wantCode(t, err, "repository_borrowed")

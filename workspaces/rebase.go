@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/parawork/parawork/internal/fault"
@@ -36,8 +37,11 @@ func (m *merger) planRebase(ctx context.Context, res *MergeResult, from string) 
 	if merges > 0 {
 		res.Warnings = append(res.Warnings, "The branch holds merge commits: a rebase leaves them out and replays the others.")
 	}
-	tip := res.BaseCommit
-	for _, c := range commits {
+	tip, tell := res.BaseCommit, m.s.progressOf(ctx)
+	for i, c := range commits {
+		if tell != nil {
+			tell(fmt.Sprintf("Rebasing (%d/%d)", i+1, len(commits)))
+		}
 		next, err := m.replay(ctx, res, c, tip)
 		if err != nil {
 			return err

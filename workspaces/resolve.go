@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
@@ -164,6 +165,81 @@ func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, worksp
 	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: "Gave up the " + op})
 	s.publishWorkspace(ctx, w)
 	return s.bringHome(ctx, p, w, b)
+}
+
+// FinishResolve ends a merge or rebase that is under way in the worktree, with the files as they are there now. It returns the operation, and
+// the files a rebase stopped at again. Errors: nothing_under_way, unresolved_conflicts.
+func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, workspaceID string) (op string, left []string, err error) {
+	w, p, release, err := s.begin(ctx, workspaceID)
+	if err != nil {
+		return "", nil, err
+	}
+	defer release()
+	b, err := s.openBox(ctx, w)
+	if err != nil {
+		return "", nil, err
+	}
+	defer b.close(ctx)
+	if op, err = b.operation(ctx); err != nil {
+		return "", nil, err
+	}
+	if op != StrategyMerge && op != StrategyRebase {
+		return "", nil, fault.New(fault.Conflict, "nothing_under_way", "Neither a merge nor a rebase is under way in the workspace.")
+	}
+	files, err := b.unmerged(ctx)
+	if err != nil {
+		return op, nil, err
+	}
+	if open, err := b.marked(ctx, files); err != nil {
+		return op, nil, err
+	} else if len(open) > 0 {
+		return op, nil, fault.New(fault.Conflict, "unresolved_conflicts", "%s <<<<<<< or >>>>>>> of a conflict left: resolve that first, then finish.", plural(len(open), "file has", "files have")).With("paths", encodePaths(open))
+	}
+	if _, err := s.Keep(ctx, w.ID, KeepFor{Kind: "kept", Reason: "update", Title: "Before finishing a " + op, ActorID: actor.User.ID}); err != nil {
+		return op, nil, err
+	}
+	if len(files) > 0 {
+		if _, err := b.git(ctx, []byte(strings.Join(files, "\x00")+"\x00"), "add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"); err != nil {
+			return op, nil, boxFault(err, "update_failed", "Taking the resolved files")
+		}
+	}
+	// By what is in them alone: of the other side may come a file of the same name.
+	if err := (SecretFiles{Blobs: s.SecretFiles(w.ID).Blobs}).noSecret(func(args ...string) (string, error) { return b.git(ctx, nil, args...) }); err != nil {
+		return op, nil, err
+	}
+	maps.Copy(b.env, identity("COMMITTER", actor.User))
+	args := []string{"rebase", "--continue"}
+	if op == StrategyMerge {
+		maps.Copy(b.env, identity("AUTHOR", actor.User))
+		args = []string{"commit", "--quiet", "--no-edit", "--no-verify", "--no-gpg-sign"}
+	}
+	_, failed := b.gitEnv(context.WithoutCancel(ctx), map[string]string{"GIT_EDITOR": "true"}, nil, args...)
+	if left, err = b.unmerged(context.WithoutCancel(ctx)); err != nil {
+		return op, nil, err
+	}
+	if failed != nil && len(left) == 0 {
+		return op, nil, boxFault(failed, "update_failed", "Finishing the "+op)
+	}
+	s.HeadMoved(w.ID)
+	s.publishWorkspace(ctx, w)
+	if len(left) > 0 { // the next commit of a rebase
+		return op, left, nil
+	}
+	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: "Finished the " + op})
+	return op, nil, s.bringHome(ctx, p, w, b)
+}
+
+// marked lists those of the files in which a line still begins with a conflict's marks.
+func (b *box) marked(ctx context.Context, files []string) ([]string, error) {
+	var open []string
+	for some := range slices.Chunk(files, 200) { // as arguments: grep reads no list
+		out, err := b.git(ctx, nil, append([]string{"grep", "--files-with-matches", "-z", "-I", "--full-name", "--no-color", "-e", "^<<<<<<< ", "-e", "^>>>>>>> ", "--"}, some...)...)
+		if err != nil && boxCode(err) != 1 {
+			return nil, boxFault(err, "worktree_unreadable", "Reading the files in conflict")
+		}
+		open = append(open, splitZero(out)...)
+	}
+	return open, nil
 }
 
 // unmerged lists the files with conflicts that are not resolved.

@@ -1,7 +1,9 @@
 package workspaces
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -30,6 +32,7 @@ type RestoreRequest struct {
 	Paths            []string // raw bytes: only these files, and those below folders of these names; empty = all
 	DryRun           bool     // only say what would change
 	EvenWhileWorking bool     // although an agent works in it now
+	Ignored          bool     // also the ignored files it holds, where nothing lies under their names
 }
 
 // Restored is what a restore did, or would do.
@@ -38,15 +41,19 @@ type Restored struct {
 	Kept      Snap     // taken before anything was changed; the zero Snap of a dry run and of a new workspace
 	Changed   []string // raw bytes
 	Conflicts []string // files that somebody changed meanwhile: they were left as they are
+
+	Ignored     []string // raw bytes: ignored files that were brought back
+	IgnoredLeft []string // those whose name something else has: it was left as it is
 }
 
 // Sandboxed writes files where a workspace's sandbox has a disk of its own.
 type Sandboxed interface {
 	// Elsewhere reports whether the files people work with lie in a sandbox that runs, not on this server.
 	Elsewhere(ctx context.Context, workspaceID string) (bool, error)
-	// Put writes a file there and Remove removes one. Paths are raw bytes.
-	Put(ctx context.Context, workspaceID, path string, r io.Reader) error
-	Remove(ctx context.Context, workspaceID, path string) error
+	// Put writes a file there and Remove removes one, both only where the present bytes have this sha256, in hex; Put with "" only where
+	// there is none, Remove with "" whatever is there. Else the error is of kind Precondition, or its code is file_exists. Paths are raw bytes.
+	Put(ctx context.Context, workspaceID, path string, r io.Reader, ifMatch string, mode uint32) error
+	Remove(ctx context.Context, workspaceID, path, ifMatch string) error
 }
 
 // worker is an optional ability of Sessions.
@@ -114,15 +121,27 @@ func (s *Service) RestoreSnapshot(ctx context.Context, actor accounts.Actor, sn 
 		for _, f := range files {
 			out.Changed = append(out.Changed, f.Path)
 		}
-		return out, nil
+		if r.Ignored && sn.Ignored != "" {
+			err = s.restoreIgnored(ctx, p, w, sn.Ignored, true, &out)
+		}
+		return out, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putAwayTime)
 	defer cancel()
 	if err := s.apply(ctx, p, w, files, &out); err != nil {
 		return Restored{}, err
 	}
+	if r.Ignored && sn.Ignored != "" {
+		if err := s.restoreIgnored(ctx, p, w, sn.Ignored, false, &out); err != nil {
+			return Restored{}, err
+		}
+	}
+	text := fmt.Sprintf("Restored %s from a snapshot (%s)", plural(len(out.Changed), "file", "files"), snapLabel(sn))
+	if n := len(out.Ignored); n > 0 {
+		text += fmt.Sprintf(", with %s", plural(n, "ignored file", "ignored files"))
+	}
 	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "snapshot.restored",
-		Text: fmt.Sprintf("Restored %s from a snapshot (%s)", plural(len(out.Changed), "file", "files"), snapLabel(sn)), Data: map[string]any{"snapshot": sn.ID, "kept": out.Kept.ID}})
+		Text: text, Data: map[string]any{"snapshot": sn.ID, "kept": out.Kept.ID}})
 	if _, err := s.Keep(ctx, w.ID, KeepFor{Kind: SnapPoll}); err != nil { // so that what was restored shows at once
 		s.cfg.Log.WarnContext(ctx, "restored files could not be kept", "workspace_id", w.ID, "error", err)
 	}
@@ -168,20 +187,24 @@ func (s *Service) apply(ctx context.Context, p Project, w Workspace, files []Cha
 			if gone != (f.Mode == "") {
 				continue
 			}
-			if same, err := s.stillAs(ctx, p, root, f); err != nil {
+			was, same, err := s.stillAs(ctx, p, root, f)
+			if err != nil {
 				return err
 			} else if !same {
 				out.Conflicts = append(out.Conflicts, f.Path)
 				continue
 			}
-			err := error(nil)
+			was.still = func() (bool, error) {
+				_, same, err := s.stillAs(ctx, p, root, f)
+				return same, err
+			}
 			if gone {
-				err = to.remove(ctx, f.Path)
+				err = to.remove(ctx, f.Path, was)
 			} else {
-				err = s.CommitBlobs(ctx, p.ID, []CommitFile{{Path: f.Path, OID: f.NewBlob, Size: f.Size}}, func(_ CommitFile, r io.Reader) error { return to.put(ctx, f.Path, f.Mode, r) })
+				err = s.CommitBlobs(ctx, p.ID, []CommitFile{{Path: f.Path, OID: f.NewBlob, Size: f.Size}}, func(_ CommitFile, r io.Reader) error { return to.put(ctx, f.Path, f.Mode, r, was) })
 			}
 			switch {
-			case errors.Is(err, errInTheWay):
+			case errors.Is(err, errInTheWay), fault.Is(err, fault.Precondition), fault.CodeOf(err) == "file_exists":
 				out.Conflicts = append(out.Conflicts, f.Path)
 			case err != nil:
 				return fmt.Errorf("restoring %q: %w", guest.EncodePath(f.Path), err)
@@ -194,50 +217,62 @@ func (s *Service) apply(ctx context.Context, p Project, w Workspace, files []Cha
 	return nil
 }
 
-// stillAs reports whether a file on this server is what the old side of a comparison has. It is read whole, however large it is: a snapshot
-// leaves out what is too large for it and has an older state there, and whoever writes may write to large files too.
-func (s *Service) stillAs(ctx context.Context, p Project, root *os.Root, f ChangedFile) (bool, error) {
+// lies is what was found under a name before something else is written there.
+type lies struct {
+	sum   string               // sha256 hex of a file's bytes; "" = there is none
+	link  bool                 // it is a link
+	still func() (bool, error) // looks once more whether it is the same
+}
+
+// stillAs reports whether a file on this server is what the old side of a comparison has, and what it is. It is read whole, however large
+// it is: a snapshot leaves out what is too large for it and has an older state there, and whoever writes may write to large files too.
+func (s *Service) stillAs(ctx context.Context, p Project, root *os.Root, f ChangedFile) (was lies, same bool, err error) {
 	fi, err := root.Lstat(f.Path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return f.OldBlob == "", nil
+		return was, f.OldBlob == "", nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %q: %w", guest.EncodePath(f.Path), err)
+		return was, false, fmt.Errorf("reading %q: %w", guest.EncodePath(f.Path), err)
 	}
 	switch {
 	case fi.IsDir():
-		return f.OldBlob == "", nil // its files are dealt with by themselves
+		return was, f.OldBlob == "", nil // its files are dealt with by themselves
 	case fi.Mode()&fs.ModeSymlink != 0:
+		was.link = true
 		to, err := root.Readlink(f.Path)
-		return err == nil && blobName(f.OldBlob, []byte(to)) == f.OldBlob, nil
+		return was, err == nil && blobName(f.OldBlob, []byte(to)) == f.OldBlob, nil
 	case !fi.Mode().IsRegular() || f.OldBlob == "":
-		return false, nil
+		return was, false, nil
 	}
 	file, err := root.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
-		return false, nil //nolint:nilerr // it is another already
+		return was, false, nil //nolint:nilerr // it is another already
 	}
 	defer file.Close()
+	sum := sha256.New()
 	if fi.Size() > 8*smallFile {
 		size, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"cat-file", "-s", f.OldBlob}})
 		if err != nil {
-			return false, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a file of the snapshot")
+			return was, false, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading a file of the snapshot")
 		}
 		if size != strconv.FormatInt(fi.Size(), 10) {
-			return false, nil
+			return was, false, nil
 		}
 		h := blobHash(f.OldBlob, fi.Size())
-		n, err := io.Copy(h, io.LimitReader(file, fi.Size()+1))
-		return err == nil && n == fi.Size() && hex.EncodeToString(h.Sum(nil)) == f.OldBlob, nil
+		n, err := io.Copy(io.MultiWriter(h, sum), io.LimitReader(file, fi.Size()+1))
+		was.sum = hex.EncodeToString(sum.Sum(nil))
+		return was, err == nil && n == fi.Size() && hex.EncodeToString(h.Sum(nil)) == f.OldBlob, nil
 	}
 	have, err := io.ReadAll(io.LimitReader(file, 8*smallFile+1))
 	if err != nil {
-		return false, nil //nolint:nilerr // it is another already
+		return was, false, nil //nolint:nilerr // it is another already
 	}
+	sum.Write(have)
+	was.sum = hex.EncodeToString(sum.Sum(nil))
 	if blobName(f.OldBlob, have) == f.OldBlob {
-		return true, nil
+		return was, true, nil
 	}
-	return blobName(f.OldBlob, []byte(strings.ReplaceAll(string(have), "\r\n", "\n"))) == f.OldBlob, nil
+	return was, blobName(f.OldBlob, []byte(strings.ReplaceAll(string(have), "\r\n", "\n"))) == f.OldBlob, nil
 }
 
 // errInTheWay says that something lies where a file is to be, which no snapshot holds.
@@ -245,8 +280,9 @@ var errInTheWay = errors.New("something else lies there")
 
 // filesOf is where files are written.
 type filesOf interface {
-	put(ctx context.Context, path, mode string, r io.Reader) error
-	remove(ctx context.Context, path string) error
+	// put and remove change what was found under the name; errInTheWay, or what Sandboxed says, where it is another by now.
+	put(ctx context.Context, path, mode string, r io.Reader, was lies) error
+	remove(ctx context.Context, path string, was lies) error
 }
 
 // hereFiles are files of a worktree on this server. Nothing is followed out of it.
@@ -285,7 +321,7 @@ func (h hereFiles) folders(name string) error {
 	return nil
 }
 
-func (h hereFiles) put(_ context.Context, name, mode string, r io.Reader) error {
+func (h hereFiles) put(_ context.Context, name, mode string, r io.Reader, was lies) error {
 	if badName(name) {
 		return errInTheWay
 	}
@@ -316,6 +352,11 @@ func (h hereFiles) put(_ context.Context, name, mode string, r io.Reader) error 
 	if err := h.own(temp); err != nil {
 		return diskFault(err, "Writing a file")
 	}
+	if was.still != nil { // writing it may have taken a while
+		if same, err := was.still(); err != nil || !same {
+			return cmp.Or(err, errInTheWay)
+		}
+	}
 	return diskFault(h.root.Rename(temp, name), "Writing a file")
 }
 
@@ -335,7 +376,7 @@ func (h hereFiles) write(temp, mode string, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-func (h hereFiles) remove(_ context.Context, name string) error {
+func (h hereFiles) remove(_ context.Context, name string, _ lies) error {
 	if !ignored.PlainParents(h.root, name) {
 		return nil
 	}
@@ -357,16 +398,21 @@ type farFiles struct {
 	box Sandboxed
 }
 
-func (f farFiles) put(ctx context.Context, name, mode string, r io.Reader) error {
-	if mode != "120000" {
-		if err := f.box.Put(ctx, f.w.ID, name, r); err != nil {
+func (f farFiles) put(ctx context.Context, name, mode string, r io.Reader, was lies) error {
+	if was.link { // it makes room for whatever comes
+		if err := f.box.Remove(ctx, f.w.ID, name, ""); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
-		bit := "-x"
-		if mode == "100755" {
-			bit = "+x"
+	}
+	if mode != "120000" {
+		if err := f.room(ctx, name, emptyFolder); err != nil {
+			return err
 		}
-		return f.run(ctx, "chmod", bit, "--", "./"+name)
+		perm := uint32(0o644)
+		if mode == "100755" {
+			perm = 0o755
+		}
+		return f.box.Put(ctx, f.w.ID, name, r, was.sum, perm)
 	}
 	to, err := io.ReadAll(io.LimitReader(r, 1<<16))
 	if err != nil {
@@ -377,14 +423,44 @@ func (f farFiles) put(ctx context.Context, name, mode string, r io.Reader) error
 			return err
 		}
 	}
-	return f.run(ctx, "ln", "-sfn", "--", string(to), "./"+name)
+	if was.sum != "" {
+		if err := f.box.Remove(ctx, f.w.ID, name, was.sum); err != nil {
+			return err
+		}
+	}
+	return f.room(ctx, name, emptyFolder+`; ln -sn -- "$2" "$1"`, string(to))
 }
 
-func (f farFiles) remove(ctx context.Context, name string) error {
-	if err := f.box.Remove(ctx, f.w.ID, name); err != nil && !fault.Is(err, fault.NotFound) {
+// room runs a script that makes room for a file, $1.
+func (f farFiles) room(ctx context.Context, name, script string, args ...string) error {
+	err := f.run(ctx, append([]string{"sh", "-c", script, "room", "./" + name}, args...)...)
+	if boxCode(err) == inTheWay {
+		return errInTheWay
+	}
+	return err
+}
+
+// inTheWay is the exit code of emptyFolder where the folder is not empty.
+const inTheWay = 99
+
+// emptyFolder makes room where an empty folder lies, $1: git knows none. A link to a folder is no folder.
+const emptyFolder = `if [ -d "$1" ] && [ ! -L "$1" ]; then rmdir -- "$1" || exit 99; fi`
+
+// emptyFolders removes the folders that are named, from the innermost on, until one is not empty.
+const emptyFolders = `for d; do rmdir -- "$d" 2>/dev/null || exit 0; done`
+
+func (f farFiles) remove(ctx context.Context, name string, was lies) error {
+	if err := f.box.Remove(ctx, f.w.ID, name, was.sum); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	return nil
+	argv := []string{"sh", "-c", emptyFolders, "remove"}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		argv = append(argv, "./"+dir)
+	}
+	if len(argv) == 4 {
+		return nil
+	}
+	return f.run(ctx, argv...)
 }
 
 func (f farFiles) run(ctx context.Context, argv ...string) error {
@@ -420,6 +496,15 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap,
 	for _, f := range c.Files {
 		out.Changed = append(out.Changed, f.Path)
 	}
+	if r.Ignored && sn.Ignored != "" {
+		files, err := s.ignoredFiles(ctx, p, of.ID, sn.Ignored)
+		if err != nil {
+			return Restored{}, err
+		}
+		for _, f := range files {
+			out.Ignored = append(out.Ignored, f.Path)
+		}
+	}
 	if r.DryRun {
 		return out, nil
 	}
@@ -428,7 +513,11 @@ func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap,
 		FallbackOK: of.FallbackOK, Private: of.Private, State: Archived, ArchivedAt: now, Steps: []Step{}, CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
 	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
 	w.Snapshot = &Snapshot{Ref: trashTree(w.ID), Commit: sn.Commit, HeadRef: trashHead(w.ID), Head: sn.Head, TakenAt: sn.At}
-	if err := s.updateRefs(ctx, p.GitDir, "snapshot for "+w.ID, refSet(trashTree(w.ID), sn.Commit), refSet(trashHead(w.ID), sn.Head), refSet(baseRef(w.ID), sn.BaseCommit)); err != nil {
+	edits := []refEdit{refSet(trashTree(w.ID), sn.Commit), refSet(trashHead(w.ID), sn.Head), refSet(baseRef(w.ID), sn.BaseCommit)}
+	if len(out.Ignored) > 0 {
+		edits = append(edits, refSet(trashIgnored(w.ID), sn.Ignored))
+	}
+	if err := s.updateRefs(ctx, p.GitDir, "snapshot for "+w.ID, edits...); err != nil {
 		return Restored{}, gitFault(err, fault.Conflict, "snapshot_gone", "Finding the snapshot")
 	}
 	if w, err = s.reserve(ctx, p, w); err != nil {

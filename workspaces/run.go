@@ -60,7 +60,7 @@ func New(cfg Config) *Service {
 	return &Service{
 		cfg: cfg,
 		git: hostgit.New(hostgit.Config{Path: cfg.GitPath, StateDir: filepath.Join(cfg.DataDir, "ssh"),
-			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector}),
+			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector, Log: cfg.Log}),
 		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
 		places: cfg.Places, sessions: cfg.Sessions,
 		movings: movings{jobs: make(map[string]*moveJob)},

@@ -60,6 +60,7 @@ var errAsleep = errors.New("the sandbox is asleep")
 type taken struct {
 	head, commit string
 	nested       []string // folders with repositories of their own, when the taker met them
+	missing      []Missing
 }
 
 // snapshotInBox builds the tree where the agent works.
@@ -195,7 +196,7 @@ func (s *Service) keepSnapshot(ctx context.Context, p Project, w Workspace, t ta
 	if err := s.updateRefs(ctx, p.GitDir, "snapshot of "+w.Key(), edits...); err != nil {
 		return nil, gitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
 	}
-	snap := &Snapshot{Ref: trashTree(w.ID), Commit: t.commit, HeadRef: trashHead(w.ID), Head: t.head, TakenAt: s.now()}
+	snap := &Snapshot{Ref: trashTree(w.ID), Commit: t.commit, HeadRef: trashHead(w.ID), Head: t.head, TakenAt: s.now(), Missing: t.missing}
 	paths, err := s.snapshotPaths(ctx, p, *snap)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -178,8 +179,9 @@ func (t *taker) plan(ctx context.Context) error {
 		sorted = append(sorted, name)
 	}
 	slices.Sort(sorted)
+	secrets := t.s.SecretFiles(t.src.ID) // a copy of a secret's file is one, too
 	for _, name := range sorted {
-		if t.r.Hidden != nil && t.r.Hidden(name) {
+		if t.r.Hidden != nil && t.r.Hidden(name) || secrets.Has(name, theirs[name].oid) {
 			return fault.New(fault.Forbidden, "secret_file", "%q is a secret's file: sessions read it, and it is shown to nobody.", name)
 		}
 		if err := t.step(ctx, name, theirs[name], before[name]); err != nil {
@@ -352,6 +354,7 @@ func (t *taker) run(ctx context.Context, actor accounts.Actor, out Taken) (Taken
 			break
 		}
 		done = append(done, put.name)
+		killpoint.Reach(killpoint.PartsWriting)
 	}
 	if len(done) > 0 {
 		s.note(context.WithoutCancel(ctx), Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "take",

@@ -16,6 +16,7 @@ const (
 	RevHead   = "head"   // its branch
 	RevNow    = "now"    // its files as they are
 	RevReview = "review" // what the reader's last review saw
+	RevMerged = "merged" // what its last merge became; with ^ behind it, what the base was until then
 )
 
 // Tree is the files of a workspace at a moment.
@@ -28,7 +29,7 @@ type Tree struct {
 	Label      string // in words
 }
 
-// Retention says how long snapshots are kept that nobody pinned.
+// Retention says how long snapshots are kept that nobody pinned; 0 = as long as the workspace.
 type Retention struct{ Polls, Others time.Duration }
 
 // Defaults of Retention.
@@ -37,7 +38,8 @@ const (
 	OthersKept = 30 * 24 * time.Hour
 )
 
-func (s *Service) retention() Retention {
+// Retention says how long snapshots are kept.
+func (s *Service) Retention() Retention {
 	r := Retention{PollsKept, OthersKept}
 	if s.cfg.Retention != nil {
 		r = s.cfg.Retention()
@@ -50,9 +52,12 @@ func (s *Service) snapEnd(sn Snap) int64 {
 	if sn.Pinned {
 		return 0
 	}
-	keep := s.retention().Others
+	keep := s.Retention().Others
 	if sn.Kind == SnapPoll {
-		keep = s.retention().Polls
+		keep = s.Retention().Polls
+	}
+	if keep == 0 {
+		return 0
 	}
 	return time.UnixMilli(sn.At).UTC().Truncate(24 * time.Hour).Add(24*time.Hour + keep).UnixMilli()
 }
@@ -81,7 +86,7 @@ func (s *Service) Now(ctx context.Context, workspaceID string) (Snap, error) {
 	return sn, err
 }
 
-// Resolve finds the tree a name stands for: base, head, now, review, a snapshot's id, or a commit of the workspace's history; with ^ behind
+// Resolve finds the tree a name stands for: base, head, now, review, merged, a snapshot's id, or a commit of the workspace's history; with ^ behind
 // an id, what was before it.
 func (s *Service) Resolve(ctx context.Context, w Workspace, rev, userID string) (Tree, error) {
 	p, err := s.store.Project(ctx, w.ProjectID)
@@ -116,6 +121,8 @@ func (s *Service) Resolve(ctx context.Context, w Workspace, rev, userID string) 
 		return sn.tree(rev, "now"), nil
 	case RevReview:
 		return s.resolveReview(ctx, w, userID)
+	case RevMerged, RevMerged + "^":
+		return s.resolveMerged(ctx, p, w, rev, rev != RevMerged)
 	default:
 		return s.resolveID(ctx, p, w, rev)
 	}
@@ -131,6 +138,11 @@ func (sn Snap) tree(rev, label string) Tree {
 
 // fillTree reads a commit's tree and time.
 func (s *Service) fillTree(ctx context.Context, p Project, t *Tree) error {
+	k := commitKey{p.GitDir, t.Commit}
+	if known, ok := s.keeps.trees.get(k); ok {
+		t.Tree, t.At = known.tree, known.at
+		return nil
+	}
 	out, err := s.git.Text(ctx, hostgit.Call{GitDir: p.GitDir, Args: []string{"log", "--no-walk", "--no-notes", "--no-color", "--no-decorate", "--format=%T %ct", t.Commit, "--"}})
 	if err != nil {
 		return gitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+t.Commit)
@@ -143,6 +155,7 @@ func (s *Service) fillTree(ctx context.Context, p Project, t *Tree) error {
 	if d, err := time.ParseDuration(at + "s"); err == nil {
 		t.At = d.Milliseconds()
 	}
+	s.keeps.trees.put(k, commitTree{t.Tree, t.At})
 	return nil
 }
 
@@ -167,7 +180,7 @@ func (s *Service) resolveReview(ctx context.Context, w Workspace, userID string)
 
 func unknownRev(rev string) error {
 	return fault.New(fault.NotFound, "revision_not_found",
-		"%.80q is not known here: name base, head, now, review, a snapshot of this workspace or a commit of its branch, in full.", rev)
+		"%.80q is not known here: name base, head, now, review, merged, a snapshot of this workspace or a commit of its branch, in full.", rev)
 }
 
 // resolveID finds a snapshot's or a commit's tree.
@@ -201,6 +214,9 @@ func (s *Service) resolveID(ctx context.Context, p Project, w Workspace, rev str
 	case err != nil && !fault.Is(err, fault.NotFound):
 		return Tree{}, err
 	case err != nil: // no head of a snapshot's: is it in the branch's history?
+		if base, berr := s.BaseCommit(ctx, w.ID); berr == nil && base == name {
+			break // what most comparisons begin with
+		}
 		tips, terr := s.historyTips(ctx, p, w)
 		if terr != nil {
 			return Tree{}, terr

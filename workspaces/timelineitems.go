@@ -28,30 +28,14 @@ func (s *Service) PinSnapshot(ctx context.Context, sn Snap, pin bool) (Snap, err
 	if sn, err = s.Snap(ctx, sn.WorkspaceID, sn.ID); err != nil || sn.Pinned == pin {
 		return sn, err
 	}
-	ref, commit := pinRef(sn.WorkspaceID, sn.ID), sn.Commit
+	commit := sn.Commit
 	if pin {
-		desk, err := s.deskOf(ctx, p)
-		if err != nil {
-			return Snap{}, err
-		}
-		defer func() { _ = desk.Close() }()
-		note, err := noteOf(sn, "")
-		if err != nil {
-			return Snap{}, err
-		}
-		out, err := desk.Run(ctx, hostgit.Call{Args: []string{"commit-tree", "-p", sn.Head, "-F", "-", sn.Tree}, Stdin: strings.NewReader(note), Env: []string{
-			"GIT_AUTHOR_NAME=Parawork", "GIT_AUTHOR_EMAIL=parawork@localhost", "GIT_COMMITTER_NAME=Parawork", "GIT_COMMITTER_EMAIL=parawork@localhost"}})
-		if err != nil {
-			return Snap{}, gitFault(err, fault.Unavailable, "snapshot_failed", "Pinning the snapshot")
-		}
-		commit = strings.TrimSpace(string(out))
-		if err := s.dropRefs(ctx, p, []refEdit{refSet(ref, commit)}); err != nil {
-			return Snap{}, err
-		}
-	} else if chain, err := s.commitOf(ctx, p.GitDir, chainRef(sn)); err != nil {
+		commit, err = s.pinCommit(ctx, p, sn)
+	} else if commit, err = s.chainCommit(ctx, p, sn); err == nil && commit == "" {
+		err = fault.New(fault.Conflict, "snapshot_last", "Only its pin keeps this snapshot: the others of its day are gone. Delete it to let go of it.")
+	}
+	if err != nil {
 		return Snap{}, err
-	} else if chain == "" {
-		return Snap{}, fault.New(fault.Conflict, "snapshot_last", "Only its pin keeps this snapshot: the others of its day are gone. Delete it to let go of it.")
 	}
 	done, err := s.store.EditSnapshot(ctx, sn.ID, func(x *Snap) error {
 		x.Pinned, x.Commit = pin, commit
@@ -61,8 +45,51 @@ func (s *Service) PinSnapshot(ctx context.Context, sn Snap, pin bool) (Snap, err
 	if err != nil {
 		return Snap{}, err
 	}
+	if !pin { // only now: killed before, it is pinned still
+		if err := s.dropRefs(ctx, p, []refEdit{refDrop(pinRef(sn.WorkspaceID, sn.ID))}); err != nil {
+			s.cfg.Log.WarnContext(ctx, "the ref of a snapshot that was pinned could not be removed", "snapshot_id", sn.ID, "error", err)
+		}
+	}
 	s.snapChanged(ctx, done)
 	return done, nil
+}
+
+// pinCommit makes the commit and the ref of a snapshot that is pinned.
+func (s *Service) pinCommit(ctx context.Context, p Project, sn Snap) (string, error) {
+	desk, err := s.deskOf(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = desk.Close() }()
+	note, err := noteOf(sn, "")
+	if err != nil {
+		return "", err
+	}
+	args := []string{"commit-tree", "-p", sn.Head}
+	if sn.Ignored != "" {
+		args = append(args, "-p", sn.Ignored)
+	}
+	args = append(args, "-F", "-", sn.Tree)
+	out, err := desk.Run(ctx, hostgit.Call{Args: args, Stdin: strings.NewReader(note), Env: []string{
+		"GIT_AUTHOR_NAME=Parawork", "GIT_AUTHOR_EMAIL=parawork@localhost", "GIT_COMMITTER_NAME=Parawork", "GIT_COMMITTER_EMAIL=parawork@localhost"}})
+	if err != nil {
+		return "", gitFault(err, fault.Unavailable, "snapshot_failed", "Pinning the snapshot")
+	}
+	commit := strings.TrimSpace(string(out))
+	return commit, s.dropRefs(ctx, p, []refEdit{refSet(pinRef(sn.WorkspaceID, sn.ID), commit)})
+}
+
+// chainCommit finds the commit of a snapshot among those of its day, "" when the day is gone.
+func (s *Service) chainCommit(ctx context.Context, p Project, sn Snap) (string, error) {
+	at, err := s.commitOf(ctx, p.GitDir, chainRef(sn))
+	for err == nil && at != "" {
+		var c chained
+		if c, err = s.readChained(ctx, p, sn.WorkspaceID, at); err == nil && c.note.ID == sn.ID {
+			return at, nil
+		}
+		at = c.before
+	}
+	return "", err
 }
 
 // NameSnapshot gives a snapshot a title.
@@ -92,16 +119,50 @@ func (s *Service) DeleteSnapshot(ctx context.Context, sn Snap) error {
 	if err != nil {
 		return err
 	}
-	if sn.Pinned {
-		if err := s.dropRefs(ctx, p, []refEdit{refDrop(pinRef(sn.WorkspaceID, sn.ID))}); err != nil {
-			return err
-		}
-	}
+	// The row goes first: killed in between, the snapshot is there once more, whole.
 	if err := s.store.DeleteSnapshots(ctx, []string{sn.ID}); err != nil {
 		return err
 	}
 	s.snapChanged(ctx, sn)
-	return nil
+	return s.dropTips(ctx, p, sn)
+}
+
+// dropTips lets go of what a snapshot that was deleted was held by: its pin, and the end of its day as far as nothing there is a snapshot
+// any more, which a server that starts would take for one whose row was not stored.
+func (s *Service) dropTips(ctx context.Context, p Project, sn Snap) error {
+	if !folderExists(p.GitDir) {
+		return nil
+	}
+	edits := []refEdit{refDrop(pinRef(sn.WorkspaceID, sn.ID))}
+	ref := chainRef(sn)
+	tip, err := s.commitOf(ctx, p.GitDir, ref)
+	if err != nil {
+		return err
+	}
+	at := tip
+	for at != "" {
+		c, err := s.readChained(ctx, p, sn.WorkspaceID, at)
+		if err != nil {
+			return err
+		}
+		if c.note.ID == "" {
+			break
+		}
+		if _, err := s.store.Snapshot(ctx, c.note.ID); err == nil {
+			break
+		} else if !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		at = c.before
+	}
+	switch {
+	case at == tip:
+	case at == "":
+		edits = append(edits, refDelete(ref, tip))
+	default:
+		edits = append(edits, refUpdate(ref, at, tip))
+	}
+	return s.dropRefs(ctx, p, edits)
 }
 
 // snapChanged tells of a snapshot that was changed or removed.

@@ -211,7 +211,9 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace, why string)
 	if err != nil {
 		return w, "", err
 	}
-	s.keepAway(ctx, p, w, snap, why)
+	if err := s.keepAway(ctx, p, w, snap, why); err != nil {
+		return w, "", err
+	}
 	killpoint.Reach(killpoint.PutAwayKept)
 	if w, err = s.edit(ctx, w.ID, func(w *Workspace) error { w.Snapshot = snap; return nil }); err != nil {
 		return w, "", fmt.Errorf("storing the snapshot: %w", err)
@@ -221,7 +223,12 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace, why string)
 	if err := places.Destroy(executors.Discard(ctx), w.ID); err != nil { // the snapshot has what it held
 		return w, "", fmt.Errorf("ending the sandbox: %w", err)
 	}
+	free, err := s.keeps.lock.lock(ctx, w.ID) // a snapshot under way would take what goes for removed by somebody
+	if err != nil {
+		return w, "", err
+	}
 	doomed, err := doom(s.workspaceDir(w.ID))
+	free()
 	if err != nil {
 		return w, "", diskFault(err, "Removing the workspace's folder")
 	}
@@ -376,7 +383,10 @@ func (s *Service) rebuild(ctx context.Context, p Project, w Workspace) (Workspac
 	if err := s.restoreNested(ctx, p, w); err != nil {
 		return w, err
 	}
-	if _, err := s.buildCopy(ctx, p, w); err != nil { // ignored files are not in the snapshot
+	if err := s.rebuildIgnored(ctx, p, w); err != nil {
+		return w, err
+	}
+	if _, err := s.buildCopy(ctx, p, w); err != nil { // ignored files are not in the snapshot's tree; those kept beside it are there by now
 		s.cfg.Log.WarnContext(ctx, "ignored files could not be copied", "workspace_id", w.ID, "error", err)
 	}
 	return w, nil

@@ -73,6 +73,8 @@ type Snapshot struct {
 	Uncommitted int    `json:"uncommitted"`
 	Unmerged    int    `json:"unmerged"` // commits not in base
 	TakenAt     int64  `json:"taken_at"`
+
+	Missing []Missing `json:"missing,omitempty"` // what was there and is not in it
 }
 
 // Workspace is one piece of work: one branch in one git worktree of a project.

@@ -125,6 +125,10 @@ func (s *Service) Unbox(ctx context.Context, workspaceID string) error {
 	if err := s.leadHome(ctx, p, w, admin, home); err != nil {
 		return err
 	}
+	// A merge that was under way when the sandbox was made was ended there.
+	if err := dropOperation(admin); err != nil {
+		return diskFault(err, "Bringing the worktree up to date")
+	}
 	if err := s.discard(s.privateGit(w.ID)); err != nil {
 		return diskFault(err, "Putting the sandbox's git folder away")
 	}

@@ -231,13 +231,16 @@ func TestConflictsAreShownAndResolved(t *testing.T) {
 		wantCode(t, h.s.AbortResolve(t.Context(), h.actor, w.ID), "nothing_under_way")
 		_, err = h.s.BeginResolve(t.Context(), h.actor, w.ID, strategy)
 		must(t, err)
+		_, _, err = h.s.FinishResolve(t.Context(), h.actor, w.ID)
+		wantCode(t, err, "unresolved_conflicts") // both sides are in a.txt
 		write(t, w.Path, "a.txt", "one\nours and theirs\nthree\n")
-		git(t, w.Path, "add", "-A")
-		if strategy == "merge" {
-			git(t, w.Path, "commit", "-q", "--no-edit")
-		} else {
-			git(t, w.Path, "-c", "core.editor=true", "rebase", "--continue")
+		op, left, err := h.s.FinishResolve(t.Context(), h.actor, w.ID)
+		must(t, err)
+		if op != strategy || len(left) > 0 || git(t, w.Path, "status", "--porcelain") != "" {
+			t.Errorf("%s left %v", op, left)
 		}
+		_, _, err = h.s.FinishResolve(t.Context(), h.actor, w.ID)
+		wantCode(t, err, "nothing_under_way")
 		if m := h.merge(w, "merge"); !m.Merged || read(t, dir, "a.txt") != "one\nours and theirs\nthree\n" {
 			t.Errorf("%+v", m)
 		}

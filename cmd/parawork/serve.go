@@ -143,9 +143,15 @@ func (h *house) run(ctx context.Context, l net.Listener, stdout io.Writer) error
 			{name: "workspaces", run: h.workspaces.Run}, // a creation that is cut needs sessions and sandboxes to clean up
 			{name: "payments", run: h.payments.Run},     // has mail sent
 			{name: "reports", run: h.reports.Run},       // too
-			{name: "mail", run: h.mail.Run}, {name: "notify", run: h.notify.Run}, {name: "commands", run: h.commands.Run}, {name: "sessions", run: h.sessions.Run}, {name: "sync", run: h.files.Run},
-			{name: "gate", run: h.gate.Run}, {name: "network", run: h.network.Run},
-			{name: "limits", run: h.meters.Run}, {name: "executors", run: h.places.Run},
+			{name: "mail", run: h.mail.Run},
+			{name: "notify", run: h.notify.Run},
+			{name: "commands", run: h.commands.Run},
+			{name: "sessions", run: h.sessions.Run},
+			{name: "sync", run: h.files.Run},
+			{name: "gate", run: h.gate.Run},
+			{name: "network", run: h.network.Run},
+			{name: "limits", run: h.meters.Run},
+			{name: "executors", run: h.places.Run},
 			{name: "ledger", run: h.ledger.Run},
 			{name: "machines", run: h.machines.Run}, // what leads to them has ended by then
 			{name: "audit", run: h.audit.Run},

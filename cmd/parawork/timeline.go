@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"io"
+	"time"
 
+	"github.com/parawork/parawork/config"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/sessions"
@@ -16,8 +18,8 @@ type watcher struct{ files *filesync.Service }
 
 // Look looks at a workspace's files where its sandbox runs.
 func (w watcher) Look(ctx context.Context, workspaceID string) (workspaces.Seen, bool, error) {
-	base, paths, ok, err := w.files.LookAround(ctx, workspaceID)
-	return workspaces.Seen{Base: base, Paths: paths}, ok, err
+	a, ok, err := w.files.LookAround(ctx, workspaceID)
+	return workspaces.Seen{Base: a.Base, Paths: a.Paths, Kept: a.Kept}, ok, err
 }
 
 // Elsewhere reports whether the files people work with lie in a sandbox that runs.
@@ -26,14 +28,14 @@ func (w watcher) Elsewhere(ctx context.Context, workspaceID string) (bool, error
 }
 
 // Put writes a file in a sandbox.
-func (w watcher) Put(ctx context.Context, workspaceID, path string, r io.Reader) error {
-	_, err := w.files.Write(ctx, workspaceID, guest.EncodePath(path), r, "")
+func (w watcher) Put(ctx context.Context, workspaceID, path string, r io.Reader, ifMatch string, mode uint32) error {
+	_, err := w.files.Put(ctx, workspaceID, guest.EncodePath(path), r, ifMatch, mode)
 	return err
 }
 
 // Remove removes a file in a sandbox.
-func (w watcher) Remove(ctx context.Context, workspaceID, path string) error {
-	return w.files.Remove(ctx, workspaceID, guest.EncodePath(path))
+func (w watcher) Remove(ctx context.Context, workspaceID, path, ifMatch string) error {
+	return w.files.RemoveIf(ctx, workspaceID, guest.EncodePath(path), ifMatch)
 }
 
 // keepFiles has every version of workspaces' files kept that somebody sees: when they change, when an agent's turn ends, and before a
@@ -50,4 +52,12 @@ func (h *house) keepFiles() {
 // turnEnded has a workspace's files kept when an agent has finished a turn.
 func (h *house) turnEnded(s sessions.Session, prompt string) {
 	h.workspaces.TurnEnded(s.WorkspaceID, s.ID, prompt)
+}
+
+// snapshotsKept says how long snapshots are kept.
+func snapshotsKept(c config.Snapshots) func() workspaces.Retention {
+	const day = 24 * time.Hour
+	return func() workspaces.Retention {
+		return workspaces.Retention{Polls: time.Duration(c.PollDays) * day, Others: time.Duration(c.KeepDays) * day}
+	}
 }

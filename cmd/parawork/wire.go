@@ -210,7 +210,7 @@ func (h *house) buildPlaces(guest string, publisher events.Publisher, env func(s
 	if err != nil {
 		return err
 	}
-	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Trash: store.NewTrash(h.db), TrashKeep: time.Duration(cfg.Trash.KeepDays) * 24 * time.Hour, Machines: h.machines, Credentials: h.secrets, Events: publisher, DataDir: cfg.DataDir,
+	h.workspaces = workspaces.New(workspaces.Config{Store: store.NewWorkspaces(h.db), Trash: store.NewTrash(h.db), TrashKeep: time.Duration(cfg.Trash.KeepDays) * 24 * time.Hour, Retention: snapshotsKept(cfg.Snapshots), Machines: h.machines, Credentials: h.secrets, Events: publisher, DataDir: cfg.DataDir,
 		AllowedRoots: cfg.Projects.AllowedRoots, BranchPrefix: cfg.Projects.BranchPrefix, CopyIgnored: cfg.Projects.CopyIgnored,
 		Protocols: protocols, Outgoing: &egress.Guard{Allow: exceptions(cfg.Outgoing)}, Connector: connector, MaxLimits: limitsOn(cfg.Sandboxing.Limits.Maximum),
 		FallBackAllowed: func(ctx context.Context) bool { return h.settings.Values(ctx).E2B.FallbackToLocal }, Chown: os.Geteuid() == 0, Env: env, Log: h.log.With("room", "workspaces")})
@@ -323,13 +323,57 @@ func (h *house) buildServer(bus *events.Bus) error {
 		return err
 	}
 	h.web = web
-	h.server, err = server.New(server.Config{Version: version, PublicURL: h.cfg.Server.PublicURL, TrustedProxies: h.cfg.Server.Proxies(),
-		Loopback: loopbackOnly(h.cfg.Server.Listen), Accounts: h.accounts, Watch: h.watch, Workspaces: h.workspaces, Places: h.places, Meters: h.meters, Ledger: h.ledger, Payments: h.payments, Reports: h.reports, Prices: h.prices, Usage: spending.New(store.NewUsage(h.db), h.ledger.Now), Commands: h.commands,
-		Quota: h.quota, Disk: h.disk,
-		Files: h.files, Sessions: h.sessions, Runs: h.runs, Forge: h.forge, Reviews: h.reviews, Viewed: h.reviews, Report: h.buildReport(), Checks: h.checks, Radar: h.radar, Network: h.network, Images: h.images, Image: h.cfg.Sandboxing.Docker.Image, Notify: h.notify, Mail: h.mail, Machines: h.machines, Downloads: h.downloads, Events: bus, Audit: h.audit, Answers: store.NewIdempotency(h.db), Policies: h.kept, Caches: h.caches, Settings: h.settings, TryE2B: h.tryE2B, PreviewDomain: h.cfg.Preview.BaseDomain,
-		Tokens: h.tokens, Gateway: h.gateway, GatewayEnabled: h.cfg.Gateway.Enabled,
-		Secrets: h.secrets, SSO: h.sso, Graces: h.enforcer,
-		UI: http.Handler(web), Log: h.log.With("room", "server")})
+	h.server, err = server.New(server.Config{
+		Version:        version,
+		PublicURL:      h.cfg.Server.PublicURL,
+		TrustedProxies: h.cfg.Server.Proxies(),
+		Loopback:       loopbackOnly(h.cfg.Server.Listen),
+		Accounts:       h.accounts,
+		Watch:          h.watch,
+		Workspaces:     h.workspaces,
+		Places:         h.places,
+		Meters:         h.meters,
+		Ledger:         h.ledger,
+		Payments:       h.payments,
+		Reports:        h.reports,
+		Prices:         h.prices,
+		Usage:          spending.New(store.NewUsage(h.db), h.ledger.Now),
+		Commands:       h.commands,
+		Quota:          h.quota,
+		Disk:           h.disk,
+		Files:          h.files,
+		Sessions:       h.sessions,
+		Runs:           h.runs,
+		Forge:          h.forge,
+		Reviews:        h.reviews,
+		Viewed:         h.reviews,
+		Report:         h.buildReport(),
+		Checks:         h.checks,
+		Radar:          h.radar,
+		Network:        h.network,
+		Images:         h.images,
+		Image:          h.cfg.Sandboxing.Docker.Image,
+		Notify:         h.notify,
+		Mail:           h.mail,
+		Machines:       h.machines,
+		Downloads:      h.downloads,
+		Events:         bus,
+		Audit:          h.audit,
+		Answers:        store.NewIdempotency(h.db),
+		Policies:       h.kept,
+		Caches:         h.caches,
+		Settings:       h.settings,
+		TryE2B:         h.tryE2B,
+		PreviewDomain:  h.cfg.Preview.BaseDomain,
+		Tokens:         h.tokens,
+		Gateway:        h.gateway,
+		GatewayEnabled: h.cfg.Gateway.Enabled,
+		Secrets:        h.secrets,
+		SSO:            h.sso,
+		Graces:         h.enforcer,
+		UI:             http.Handler(web),
+		Log:            h.log.With("room", "server"),
+	})
 	return err
 }
 

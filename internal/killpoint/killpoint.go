@@ -130,6 +130,7 @@ const (
 	SnapshotKept    Point = "snapshot.kept"    // a ref names it; there is no row
 
 	SnapshotRestoring Point = "snapshot.restoring" // some files are what they were in a snapshot, others not yet
+	PartsWriting      Point = "parts.writing"      // some files are discarded, or taken from another workspace, others not yet
 )
 
 // The points of moving a workspace to another place.
@@ -144,8 +145,11 @@ const (
 // OfMoves lists the points of moving a workspace.
 var OfMoves = []Point{MoveStored, MoveStopped, MoveLeft, MoveSwitched, MoveStarted}
 
-// OfSnapshots lists the points of taking a snapshot.
-var OfSnapshots = []Point{SnapshotWritten, SnapshotKept, SnapshotRestoring}
+// OfSnapshots lists the points of taking a snapshot, and of changing files after one was taken.
+var OfSnapshots = []Point{SnapshotWritten, SnapshotKept, SnapshotRestoring, PartsWriting}
+
+// ReviewStored is a review that is stored as one an agent gets, and is not in that agent's queue.
+const ReviewStored Point = "review.stored"
 
 // The points of checks and the merge queue.
 const (

@@ -82,7 +82,7 @@ func (m *Machine) start(flags []string, env ...string) {
 	}
 	args := append([]string{"runner", "--server", url, "--name", m.Name}, append(flags, m.flags...)...)
 	cmd := exec.Command(server(m.h.t), args...)
-	cmd.Env = append(os.Environ(), "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"), "HOME="+m.Home, "GORACE=halt_on_error=1 exitcode=66", Ping)
+	cmd.Env = append(os.Environ(), "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"), "HOME="+m.Home, raceOptions, Ping)
 	cmd.Env = append(cmd.Env, env...)
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -2239,9 +2239,10 @@ func (e RefusedHostReason) Valid() bool {
 
 // Defines values for ResolveRequestHow.
 const (
-	ResolveRequestHowAbort ResolveRequestHow = "abort"
-	ResolveRequestHowAgent ResolveRequestHow = "agent"
-	ResolveRequestHowShell ResolveRequestHow = "shell"
+	ResolveRequestHowAbort  ResolveRequestHow = "abort"
+	ResolveRequestHowAgent  ResolveRequestHow = "agent"
+	ResolveRequestHowFinish ResolveRequestHow = "finish"
+	ResolveRequestHowShell  ResolveRequestHow = "shell"
 )
 
 // Valid indicates whether the value is a known member of the ResolveRequestHow enum.
@@ -2250,6 +2251,8 @@ func (e ResolveRequestHow) Valid() bool {
 	case ResolveRequestHowAbort:
 		return true
 	case ResolveRequestHowAgent:
+		return true
+	case ResolveRequestHowFinish:
 		return true
 	case ResolveRequestHowShell:
 		return true
@@ -4415,7 +4418,7 @@ type ComparedFile struct {
 	Binary    bool `json:"binary"`
 	Deletions int  `json:"deletions"`
 
-	// Folded Why it is shown folded at first: generated, lock, deleted, huge, binary; empty: it is not
+	// Folded Why it is shown folded at first: generated, lock, deleted, huge, binary; secret: nobody is shown it; empty: it is not
 	Folded string `json:"folded"`
 
 	// Mark Names the two contents; another change has another one
@@ -6948,7 +6951,7 @@ type Project struct {
 	FetchedAt *int64  `json:"fetched_at"`
 	Id        string  `json:"id"`
 
-	// KeepIgnored Patterns of ignored files that kept snapshots have too
+	// KeepIgnored Patterns of ignored files that snapshots of kinds kept and manual hold beside their files
 	KeepIgnored []string `json:"keep_ignored"`
 
 	// Limits Limits of a sandbox; 0 or absent = none of its own
@@ -7099,7 +7102,7 @@ type ProjectPatch struct {
 	// Image What containers of the project are made from: an image by its name, or one built from a file of the repository. Neither: the server's own image. Sandboxes that exist keep theirs.
 	Image *ImageChoice `json:"image,omitempty"`
 
-	// KeepIgnored Patterns of ignored files that kept snapshots have too
+	// KeepIgnored Patterns of ignored files that snapshots of kinds kept and manual hold beside their files
 	KeepIgnored *[]string `json:"keep_ignored,omitempty"`
 
 	// Limits For each of its workspaces that says nothing else
@@ -7540,25 +7543,31 @@ type Report struct {
 	Commands []ReportCommand `json:"commands"`
 	Commits  []Commit        `json:"commits"`
 	Costs    struct {
-		CostNano       int64 `json:"cost_nano"`
-		InputTokens    int64 `json:"input_tokens"`
-		OutputTokens   int64 `json:"output_tokens"`
-		RunMs          int64 `json:"run_ms"`
+		CostNano     int64 `json:"cost_nano"`
+		InputTokens  int64 `json:"input_tokens"`
+		OutputTokens int64 `json:"output_tokens"`
+		RunMs        int64 `json:"run_ms"`
+
+		// Shown False for who may not see costs: the figures beside run_ms are 0 then
+		Shown          bool  `json:"shown"`
 		TokensCostNano int64 `json:"tokens_cost_nano"`
 		TokensUnknown  int64 `json:"tokens_unknown"`
 	} `json:"costs"`
-	Files    []ReportFile    `json:"files"`
-	Key      string          `json:"key"`
-	Name     string          `json:"name"`
-	Outside  []ReportTouched `json:"outside"`
-	Place    string          `json:"place"`
-	Project  string          `json:"project"`
-	Prompts  []ReportPrompt  `json:"prompts"`
-	Reached  []ReportHost    `json:"reached"`
-	Refused  []ReportHost    `json:"refused"`
-	Sessions []ReportSession `json:"sessions"`
-	Tests    []ReportTest    `json:"tests"`
-	Totals   struct {
+	Files []ReportFile `json:"files"`
+
+	// HostsKnown False where connections do not go through the gate: no host in the lists does not mean that none was reached
+	HostsKnown bool            `json:"hosts_known"`
+	Key        string          `json:"key"`
+	Name       string          `json:"name"`
+	Outside    []ReportTouched `json:"outside"`
+	Place      string          `json:"place"`
+	Project    string          `json:"project"`
+	Prompts    []ReportPrompt  `json:"prompts"`
+	Reached    []ReportHost    `json:"reached"`
+	Refused    []ReportHost    `json:"refused"`
+	Sessions   []ReportSession `json:"sessions"`
+	Tests      []ReportTest    `json:"tests"`
+	Totals     struct {
 		Additions int `json:"additions"`
 		Commands  int `json:"commands"`
 		Deletions int `json:"deletions"`
@@ -8630,9 +8639,12 @@ type SnapshotPatch struct {
 
 // SnapshotRestore defines model for SnapshotRestore.
 type SnapshotRestore struct {
-	DryRun           *bool               `json:"dry_run,omitempty"`
-	EvenWhileWorking *bool               `json:"even_while_working,omitempty"`
-	Into             SnapshotRestoreInto `json:"into"`
+	DryRun           *bool `json:"dry_run,omitempty"`
+	EvenWhileWorking *bool `json:"even_while_working,omitempty"`
+
+	// Ignored Also the ignored files the snapshot holds, all of them. None that is there is written over
+	Ignored *bool               `json:"ignored,omitempty"`
+	Into    SnapshotRestoreInto `json:"into"`
 
 	// Name Of the new workspace
 	Name *string `json:"name,omitempty"`
@@ -8649,9 +8661,15 @@ type SnapshotRestored struct {
 	Changed []string `json:"changed"`
 
 	// Conflicts Files somebody changed at that moment; they were left alone
-	Conflicts []string           `json:"conflicts"`
-	Snapshot  *WorkspaceSnapshot `json:"snapshot,omitempty"`
-	Workspace Workspace          `json:"workspace"`
+	Conflicts []string `json:"conflicts"`
+
+	// Ignored Ignored files that were brought back
+	Ignored []string `json:"ignored"`
+
+	// IgnoredLeft Ignored files that are not as in the snapshot; they were left alone
+	IgnoredLeft []string           `json:"ignored_left"`
+	Snapshot    *WorkspaceSnapshot `json:"snapshot,omitempty"`
+	Workspace   Workspace          `json:"workspace"`
 }
 
 // SnoozeRequest defines model for SnoozeRequest.
@@ -9039,9 +9057,15 @@ type TextSetting struct {
 type Timeline struct {
 	Items []TimelineItem `json:"items"`
 
+	// KeepDays Days the other snapshots are kept; 0: as long as the workspace
+	KeepDays int `json:"keep_days"`
+
 	// KeptBytes What only this workspace's snapshots hold on the server's disk; null: not counted yet
 	KeptBytes  *int64  `json:"kept_bytes"`
 	NextCursor *string `json:"next_cursor"`
+
+	// PollDays Days a snapshot of changed files is kept; 0: as long as the workspace
+	PollDays int `json:"poll_days"`
 }
 
 // TimelineItem defines model for TimelineItem.
@@ -9815,10 +9839,13 @@ type WorkspaceSnapshot struct {
 	ExpiresAt *int64 `json:"expires_at"`
 
 	// Files That differ from the snapshot before
-	Files int                   `json:"files"`
-	Head  string                `json:"head"`
-	Id    string                `json:"id"`
-	Kind  WorkspaceSnapshotKind `json:"kind"`
+	Files int    `json:"files"`
+	Head  string `json:"head"`
+	Id    string `json:"id"`
+
+	// IgnoredFiles How many ignored files it holds beside its files: those the project's `keep_ignored` wants
+	IgnoredFiles int                   `json:"ignored_files"`
+	Kind         WorkspaceSnapshotKind `json:"kind"`
 
 	// Missing Files that were there and could not be kept
 	Missing   []MissingFile `json:"missing"`

@@ -23,7 +23,18 @@ type claude struct {
 	told  string // ID of the newest answer that was told
 
 	compacted string // what the last compaction was told with
+
+	ahead map[string]ahead // results written before their calls, by call
 }
+
+// ahead is a result whose call is not there yet.
+type ahead struct {
+	line  *claudeLine
+	block claudeBlock
+}
+
+// maxAhead bounds how many results wait for their calls: those of calls that stand in no record of ours wait for ever.
+const maxAhead = 16
 
 type claudeLine struct {
 	Type      string          `json:"type"`

@@ -39,10 +39,23 @@ func (c *claude) call(s *sink, b claudeBlock) {
 	} else {
 		s.says(Using, b.Name)
 	}
+	if r, ok := c.ahead[id]; ok {
+		delete(c.ahead, id)
+		c.result(s, r.line, r.block)
+	}
 }
 
-// result takes the result of a tool call.
+// result takes the result of a tool call. Lines are not always written in the order in which things happened: one may stand before its call.
 func (c *claude) result(s *sink, l *claudeLine, b claudeBlock) {
+	if !s.calls[b.CallID] && s.open[b.CallID] == nil {
+		if c.ahead == nil {
+			c.ahead = map[string]ahead{}
+		}
+		if len(c.ahead) < maxAhead {
+			c.ahead[b.CallID] = ahead{l, b}
+		}
+		return
+	}
 	text := strings.TrimSpace(joined(claudeBlocks(b.Content)))
 	text = strings.TrimSuffix(strings.TrimPrefix(text, "<tool_use_error>"), "</tool_use_error>")
 	status := OK

@@ -248,6 +248,29 @@ func TestPromptBehindItsAnswer(t *testing.T) {
 	}
 }
 
+// The result of a tool call counts also where it is written before the call.
+func TestResultBeforeItsCall(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	call := `{"type":"assistant","uuid":"a%d","timestamp":"2026-01-02T03:04:0%dZ","message":{"id":"m","role":"assistant","content":[{"type":"tool_use","id":"t%d","name":"Bash","input":{"command":"ls"}}]}}` + "\n"
+	result := `{"type":"user","uuid":"r%d","timestamp":"2026-01-02T03:04:0%dZ","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t%d","content":"said %d"}]}}` + "\n"
+	record := fmt.Sprintf(call, 1, 5, 1) + fmt.Sprintf(result, 2, 6, 2, 2) + fmt.Sprintf(result, 9, 6, 9, 9) + fmt.Sprintf(call, 2, 6, 2) + fmt.Sprintf(result, 1, 7, 1, 1)
+	if err := os.WriteFile(filepath.Join(tmp, "x"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	items, err := conversation.NewReader(conversation.Config{Record: conversation.Record{Format: conversation.Claude, Name: "x"}}).End(t.Context(), dir(t, tmp), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, it := range items {
+		got = append(got, it.ID+" "+it.Status+" "+it.Output)
+	}
+	if want := "t1 ok said 1, t2 ok said 2"; strings.Join(got, ", ") != want {
+		t.Errorf("got %q, want %q", strings.Join(got, ", "), want)
+	}
+}
+
 const said = `{"type":"user","uuid":"u%d","timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"%s"}}` + "\n"
 
 func one(id, text string) string {

@@ -3,9 +3,11 @@ package hostgit
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // Desk is a git dir of our own, thrown away after use, over the objects of another repository: reading and merging objects
@@ -19,7 +21,7 @@ type Desk struct {
 
 // Desk makes a desk in a new folder below parent over the repository gitDir. Close it.
 func (g *Git) Desk(ctx context.Context, parent, gitDir string) (*Desk, error) {
-	format, err := g.Text(ctx, Call{GitDir: gitDir, Args: []string{"rev-parse", "--show-object-format"}})
+	format, err := g.objectFormat(ctx, gitDir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the object format: %w", err)
 	}
@@ -51,6 +53,44 @@ func (g *Git) Desk(ctx context.Context, parent, gitDir string) (*Desk, error) {
 		d.env = []string{"GIT_SHALLOW_FILE=" + shallow}
 	}
 	return d, nil
+}
+
+// formats remembers the object formats of repositories, so that a desk costs no call of git.
+type formats struct {
+	mu sync.Mutex
+	of map[string]format
+}
+
+type format struct {
+	name   string
+	config fs.FileInfo // the file that says it: another repository may be at the same place later
+}
+
+// formatsMost bounds what is remembered.
+const formatsMost = 10_000
+
+func (g *Git) objectFormat(ctx context.Context, gitDir string) (string, error) {
+	fi, err := os.Stat(filepath.Join(gitDir, "config"))
+	if err != nil {
+		fi = nil // git says what it thinks of that
+	}
+	g.formats.mu.Lock()
+	known, ok := g.formats.of[gitDir]
+	g.formats.mu.Unlock()
+	if ok && fi != nil && os.SameFile(known.config, fi) && known.config.ModTime().Equal(fi.ModTime()) && known.config.Size() == fi.Size() {
+		return known.name, nil
+	}
+	name, err := g.Text(ctx, Call{GitDir: gitDir, Args: []string{"rev-parse", "--show-object-format"}})
+	if err != nil || fi == nil {
+		return name, err
+	}
+	g.formats.mu.Lock()
+	defer g.formats.mu.Unlock()
+	if g.formats.of == nil || len(g.formats.of) >= formatsMost {
+		g.formats.of = make(map[string]format)
+	}
+	g.formats.of[gitDir] = format{name, fi}
+	return name, nil
 }
 
 // Scratch makes the desk keep the objects made on it to itself, so that they go when it is closed: for looking at what would be.

@@ -11,8 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,6 +31,8 @@ type Config struct {
 	Env       func(string) string // the server's environment, of which only an allow-list is passed on; nil = none
 	Timeout   time.Duration       // of a call that names none; default 2 min
 
+	Log *slog.Logger // hears of every call at debug level: its subcommand alone, for arguments may name what is private; nil = nobody
+
 	// Outgoing judges every address that network calls connect to; nil = all may be reached.
 	Outgoing *egress.Guard
 	// Connector is a program that joins its standard input and output with HOST PORT through the tunnel its environment names
@@ -37,7 +41,10 @@ type Config struct {
 }
 
 // Git calls git. Safe for concurrent use.
-type Git struct{ cfg Config }
+type Git struct {
+	cfg     Config
+	formats formats
+}
 
 // New makes a Git. It starts nothing.
 func New(cfg Config) *Git {
@@ -47,11 +54,29 @@ func New(cfg Config) *Git {
 	if cfg.Env == nil {
 		cfg.Env = func(string) string { return "" }
 	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	return &Git{cfg: cfg}
 }
 
 // DefaultMax is how many bytes of output a call may have that names no cap.
 const DefaultMax = 32 << 20
+
+// mostMemory is how many bytes a call may allocate that names no bound: a commit of ten small objects can stand for as many files as a
+// machine has bytes, and who lists them holds all their names.
+const mostMemory = 2 << 30
+
+// heavy are subcommands that take memory by the size of a repository and not by what a commit says: they have no bound of ours.
+var heavy = []string{"repack", "prune", "gc", "maintenance", "pack-objects", "index-pack", "bundle"}
+
+// memory is the bound of the call, 0 = none. What comes over the network is of a remote that people chose, not of an agent.
+func (c Call) memory() int64 {
+	if c.Memory != 0 || c.Network || slices.Contains(heavy, c.Args[0]) {
+		return c.Memory
+	}
+	return mostMemory
+}
 
 // stderrKeep is how many bytes of a call's stderr are kept: the last ones.
 const stderrKeep = 16 << 10
@@ -79,7 +104,7 @@ type Call struct {
 	Credential *Credential       // what a network call proves who it is with, to its host alone; nil = nothing
 	Also       []string          // protocols this network call may use beside the configured ones
 	Folders    bool              // speaks to other folders of this machine only, by the protocols of Also
-	Memory     int64             // bytes git may allocate, where the system can bound that; 0 = no bound
+	Memory     int64             // bytes git may allocate, where the system can bound that; 0 = mostMemory, or no bound for what is heavy
 }
 
 // Error is a call of git that did not succeed.
@@ -128,6 +153,11 @@ func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 	}
 	runCtx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	if began := time.Now(); g.cfg.Log.Enabled(ctx, slog.LevelDebug) {
+		defer func() {
+			g.cfg.Log.DebugContext(ctx, "git", "call", c.Args[0], "took_ms", time.Since(began).Milliseconds())
+		}()
+	}
 
 	way, err := g.wayOut(runCtx, c)
 	if err != nil {
@@ -161,8 +191,8 @@ func (g *Git) Run(ctx context.Context, c Call) ([]byte, error) {
 	}
 	err = cmd.Start()
 	if err == nil {
-		if c.Memory > 0 {
-			boundMemory(cmd.Process.Pid, c.Memory)
+		if most := c.memory(); most > 0 {
+			boundMemory(cmd.Process.Pid, most)
 		}
 		err = cmd.Wait()
 	}

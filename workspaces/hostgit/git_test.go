@@ -3,9 +3,11 @@ package hostgit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -166,6 +168,35 @@ func TestDeskSeesNoConfig(t *testing.T) {
 	}
 }
 
+func TestDeskFollowsTheObjectFormat(t *testing.T) {
+	t.Parallel()
+	g := real(t)
+	dir, parent := filepath.Join(t.TempDir(), "repo"), t.TempDir()
+	for _, format := range []string{"sha1", "sha256", "sha1"} { // one repository after the other at the same place
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Run(t.Context(), hostgit.Call{Dir: parent, Args: []string{"init", "-q", "--bare", "--object-format=" + format, dir}}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // what is remembered, too
+			d, err := g.Desk(t.Context(), parent, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := d.Text(t.Context(), "rev-parse", "--show-object-format"); err != nil || got != format {
+				t.Errorf("a desk over a repository of %s has %q, %v", format, got, err)
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if _, err := g.Desk(t.Context(), parent, filepath.Join(dir, "gone")); err == nil {
+		t.Error("there was a desk over nothing")
+	}
+}
+
 func TestNoTerminalToPromptOn(t *testing.T) {
 	t.Parallel()
 	g, _ := fake(t, `if (exec </dev/tty) 2>/dev/null; then echo tty; else echo none; fi; ps -o sid= -p $$`)
@@ -175,5 +206,38 @@ func TestNoTerminalToPromptOn(t *testing.T) {
 	}
 	if sid, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(out, "none")), "\n"); sid == "" {
 		t.Skip("ps is not installed")
+	}
+}
+
+// A commit of a few small objects can stand for more files than a machine has bytes: git ends before it holds all their names.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	g, dir := real(t), t.TempDir()
+	run := func(in string, args ...string) string {
+		t.Helper()
+		out, err := g.Text(t.Context(), hostgit.Call{GitDir: dir, Stdin: strings.NewReader(in), Args: args})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	run("", "init", "-q", "--bare", dir)
+	empty := run("", "mktree")
+	kind, name := "100644 blob ", run("x", "hash-object", "-w", "--stdin")
+	for range 10 {
+		var tree strings.Builder
+		for i := range 10 {
+			fmt.Fprintf(&tree, "%s%s\t%d\n", kind, name, i)
+		}
+		kind, name = "040000 tree ", run(tree.String(), "mktree")
+	}
+	_, err := g.Run(t.Context(), hostgit.Call{GitDir: dir, Memory: 32 << 20, Args: []string{"diff-tree", "-r", "--raw", empty, name}})
+	if hostgit.ExitCode(err) <= 0 || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("%v", err)
+	}
+	// Also where a call names no bound: a program that waits until it has one.
+	g, _ = fake(t, `while test "$(ulimit -d)" = unlimited; do :; done; ulimit -d`)
+	if out, err := g.Text(t.Context(), hostgit.Call{Args: []string{"status"}}); err != nil || out != strconv.Itoa(2<<20) {
+		t.Errorf("%q KiB, %v", out, err)
 	}
 }

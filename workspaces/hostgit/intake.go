@@ -102,7 +102,7 @@ func (in *Intake) Take(ctx context.Context, pack io.Reader, l IntakeLimits) erro
 // refusal turns git's own verdict into ErrRefused; what is not about the objects stays what it is.
 func refusal(err error) error {
 	g, ok := errors.AsType[*Error](err)
-	if !ok || g.Err != nil || strings.Contains(g.Stderr, "No space left") {
+	if !ok || g.Err != nil || strings.Contains(g.Stderr, "No space left") || strings.Contains(g.Stderr, "Out of diskspace") {
 		return err
 	}
 	return fmt.Errorf("%w: %s", ErrRefused, g.Words())

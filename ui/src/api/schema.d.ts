@@ -3942,7 +3942,7 @@ export interface paths {
         };
         /**
          * The files in which two states of a workspace differ
-         * @description A state is named `base` (what the workspace's changes are counted from), `head` (its branch), `now` (its files as they are), `review` (what your last review saw), a snapshot's id, or a commit of the workspace's history in full; with `^` behind an id, what was before it. The answer names the snapshot `now` stood for, so that the same comparison can be asked for again.
+         * @description A state is named `base` (what the workspace's changes are counted from), `head` (its branch), `now` (its files as they are), `review` (what your last review saw), `merged` (what its last merge became, `merged^` what the base was until then), a snapshot's id, or a commit of the workspace's history in full; with `^` behind an id, what was before it. The answer names the snapshot `now` stood for, so that the same comparison can be asked for again.
          */
         get: operations["compareWorkspace"];
         put?: never;
@@ -5091,7 +5091,7 @@ export interface paths {
         put?: never;
         /**
          * Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
-         * @description With `agent` the prompt is queued for the session; without a session, or where none runs, `session_id` of the answer is null and the prompt is for one that is started now.
+         * @description With `agent` the prompt is queued for the session; without a session, or where none runs, `session_id` of the answer is null and the prompt is for one that is started now. `finish` takes the files as they are, commits the merge or goes on with the rebase, and names in `files` where a rebase stopped again; while marks of a conflict are left in a file it is refused (`unresolved_conflicts`). `abort` gives it up.
          */
         post: operations["resolveUpdate"];
         delete?: never;
@@ -5806,7 +5806,7 @@ export interface components {
             additions: number;
             binary: boolean;
             deletions: number;
-            /** @description Why it is shown folded at first: generated, lock, deleted, huge, binary; empty: it is not */
+            /** @description Why it is shown folded at first: generated, lock, deleted, huge, binary; secret: nobody is shown it; empty: it is not */
             folded: string;
             /** @description Names the two contents; another change has another one */
             mark: string;
@@ -7959,7 +7959,7 @@ export interface components {
             /** Format: int64 */
             fetched_at: number | null;
             id: string;
-            /** @description Patterns of ignored files that kept snapshots have too */
+            /** @description Patterns of ignored files that snapshots of kinds kept and manual hold beside their files */
             keep_ignored: string[];
             limits: components["schemas"]["ResourceLimits"];
             merging: components["schemas"]["Merging"];
@@ -8066,7 +8066,7 @@ export interface components {
             executor?: string;
             forge?: components["schemas"]["ForgeSettings"];
             image?: components["schemas"]["ImageChoice"];
-            /** @description Patterns of ignored files that kept snapshots have too */
+            /** @description Patterns of ignored files that snapshots of kinds kept and manual hold beside their files */
             keep_ignored?: string[];
             /** @description For each of its workspaces that says nothing else */
             limits?: components["schemas"]["ResourceLimits"];
@@ -8441,12 +8441,16 @@ export interface components {
                 output_tokens: number;
                 /** Format: int64 */
                 run_ms: number;
+                /** @description False for who may not see costs: the figures beside run_ms are 0 then */
+                shown: boolean;
                 /** Format: int64 */
                 tokens_cost_nano: number;
                 /** Format: int64 */
                 tokens_unknown: number;
             };
             files: components["schemas"]["ReportFile"][];
+            /** @description False where connections do not go through the gate: no host in the lists does not mean that none was reached */
+            hosts_known: boolean;
             key: string;
             name: string;
             outside: components["schemas"]["ReportTouched"][];
@@ -8557,7 +8561,7 @@ export interface components {
         };
         ResolveRequest: {
             /** @enum {string} */
-            how: "agent" | "shell" | "abort";
+            how: "agent" | "shell" | "finish" | "abort";
             session_id?: string | null;
             /**
              * @description merge when left out
@@ -9386,6 +9390,11 @@ export interface components {
             dry_run: boolean;
             /** @default false */
             even_while_working: boolean;
+            /**
+             * @description Also the ignored files the snapshot holds, all of them. None that is there is written over
+             * @default false
+             */
+            ignored: boolean;
             /** @enum {string} */
             into: "same" | "new";
             /** @description Of the new workspace */
@@ -9397,6 +9406,10 @@ export interface components {
             changed: string[];
             /** @description Files somebody changed at that moment; they were left alone */
             conflicts: string[];
+            /** @description Ignored files that were brought back */
+            ignored: string[];
+            /** @description Ignored files that are not as in the snapshot; they were left alone */
+            ignored_left: string[];
             snapshot?: components["schemas"]["WorkspaceSnapshot"];
             workspace: components["schemas"]["Workspace"];
         };
@@ -9717,12 +9730,16 @@ export interface components {
         };
         Timeline: {
             items: components["schemas"]["TimelineItem"][];
+            /** @description Days the other snapshots are kept; 0: as long as the workspace */
+            keep_days: number;
             /**
              * Format: int64
              * @description What only this workspace's snapshots hold on the server's disk; null: not counted yet
              */
             kept_bytes: number | null;
             next_cursor: string | null;
+            /** @description Days a snapshot of changed files is kept; 0: as long as the workspace */
+            poll_days: number;
         };
         TimelineItem: {
             activity?: components["schemas"]["Activity"];
@@ -10381,6 +10398,8 @@ export interface components {
             files: number;
             head: string;
             id: string;
+            /** @description How many ignored files it holds beside its files: those the project's `keep_ignored` wants */
+            ignored_files: number;
             /** @enum {string} */
             kind: "poll" | "turn" | "commit" | "kept" | "manual";
             /** @description Files that were there and could not be kept */

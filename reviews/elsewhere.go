@@ -1,0 +1,175 @@
+package reviews
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Lines that are gone from their file may have been moved to another: they are looked for among the lines that came into the others.
+
+// Limits of such a look.
+const (
+	maxInto  = 500      // files
+	maxAdded = 8 << 20  // bytes of their differences
+	maxName  = 16 << 10 // bytes of a line that names a file
+	ownLines = 20       // letters and digits lines need to be known by when nothing beside them came along
+)
+
+// run is lines that came into a file, one after another.
+type run struct {
+	path  string // raw
+	start int    // the number of the first
+	lines []string
+}
+
+// elsewhere looks for a comment's lines among those that came into other files than path; left is where they are when they are in none,
+// or in several that are as good.
+func (l *looker) elsewhere(ctx context.Context, c Comment, from, to Tree, path string, left spot) (spot, error) {
+	if c.Line == 0 {
+		return left, nil
+	}
+	runs, err := l.added(ctx, from, to)
+	if err != nil {
+		return left, err
+	}
+	want := splitQuoted(c.Quoted)
+	best, score, ties := left, 0, 0
+	for _, r := range runs {
+		if r.path == path {
+			continue
+		}
+		for i := 0; i+len(want) <= len(r.lines); i++ {
+			if !alike(r.lines[i:i+len(want)], want) {
+				continue
+			}
+			n := 1 + likeness(r.lines, i, len(want), c.Around)
+			if n == 1 && letters(want) < ownLines {
+				continue
+			}
+			switch {
+			case n > score:
+				best, score, ties = spot{path: r.path, line: r.start + i}, n, 0
+			case n == score:
+				ties++
+			}
+		}
+	}
+	if ties > 0 {
+		return left, nil
+	}
+	return best, nil
+}
+
+// alike reports whether lines are the same but for the space around them.
+func alike(a, b []string) bool {
+	for i := range a {
+		if strings.TrimSpace(a[i]) != strings.TrimSpace(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// letters counts what lines say: brackets and space do not count.
+func letters(lines []string) int {
+	n := 0
+	for _, l := range lines {
+		for _, r := range l {
+			if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r > 127 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// added are the lines that came into files between two trees; none when they are too many to be read.
+func (l *looker) added(ctx context.Context, from, to Tree) ([]run, error) {
+	d, err := l.diff(ctx, from, to)
+	if err != nil || d.read {
+		return d.added, err
+	}
+	if len(d.into) > 0 && len(d.into) <= maxInto {
+		patch, err := l.s.cfg.Trees.Patch(ctx, l.workspaceID, from, to, d.into)
+		if err != nil {
+			return nil, err
+		}
+		d.added, err = readAdded(patch)
+		_ = patch.Close() // what is beyond the limit is not read to its end
+		if err != nil {
+			return nil, err
+		}
+	}
+	d.read = true
+	l.diffs[[2]string{from.Tree, to.Tree}] = d
+	return d.added, nil
+}
+
+// readAdded reads what came into the files of a patch without context, up to maxAdded bytes.
+func readAdded(r io.Reader) ([]run, error) {
+	in := bufio.NewReaderSize(io.LimitReader(r, maxAdded), 64<<10)
+	var out []run
+	path, left := "", 0 // lines of the hunk: they may look like anything
+	for {
+		line, err := in.ReadSlice('\n')
+		text := string(line[:min(len(line), maxName)])
+		whole := len(line) <= maxName
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = in.ReadSlice('\n')
+			whole = false
+		}
+		text = strings.TrimSuffix(text, "\n")
+		switch {
+		case left > 0 && strings.HasPrefix(text, `\`):
+		case left > 0:
+			left--
+			if after, ok := strings.CutPrefix(text, "+"); ok && path != "" {
+				at := &out[len(out)-1]
+				at.lines = append(at.lines, kept(strings.TrimSuffix(after, "\r")))
+			}
+		case strings.HasPrefix(text, "+++ "):
+			if path = ""; whole {
+				path = patchName(text[len("+++ "):])
+			}
+		default:
+			m := hunkHead.FindStringSubmatch(text)
+			if m == nil {
+				break
+			}
+			h := hunkOf(m)
+			left = h.oldLines + h.newLines
+			if path != "" {
+				out = append(out, run{path: path, start: h.newStart})
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// patchName is the path in the head of a patch, "" where it names no file: git puts quotes around names with bytes that are no plain text,
+// and a tab behind those with spaces.
+func patchName(s string) string {
+	if strings.HasPrefix(s, `"`) {
+		q, err := strconv.Unquote(strings.TrimRight(s, "\t"))
+		if err != nil {
+			return ""
+		}
+		s = q
+	} else {
+		s = strings.TrimSuffix(s, "\t")
+	}
+	name, ok := strings.CutPrefix(s, "b/")
+	if !ok {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,169 @@
+package workspaces_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/parawork/parawork/workspaces"
+)
+
+// Every function of this room that makes git calls on the host makes them beside tricks that are written to run a program there, or to lie:
+// a new one fails here until it is tried, too.
+func TestHostileGit(t *testing.T) {
+	t.Parallel()
+	calls := newHostCalls()
+	t.Run("tricks", func(t *testing.T) {
+		for name, try := range map[string]func(*testing.T, *hostCalls){
+			"without walls": noTrickRuns, "lies": noLieIsBelieved, "from a sandbox": noAttackRuns,
+			"to another disk": noTrickTravels, "from a machine": noTrickBorrows,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				try(t, calls)
+			})
+		}
+	})
+	if f := flag.Lookup("test.run"); f != nil && strings.Contains(f.Value.String(), "/") {
+		return // only some of them were tried
+	}
+	all, missed := calls.missed(t)
+	for name, why := range triedElsewhere {
+		if !slices.Contains(all, name) {
+			t.Errorf("%s is no more: the list is to forget it (%s)", name, why)
+		}
+		missed = slices.DeleteFunc(missed, func(m string) bool { return m == name })
+	}
+	for _, name := range missed {
+		t.Errorf("%s calls git on the host, and no trick was tried beside it", name)
+	}
+}
+
+// triedElsewhere are calls that are not made in these tests, and why that is no gap.
+var triedElsewhere = map[string]string{
+	"keeploop.packSnaps":  "it takes 500 snapshots: the call itself is made in partPaths",
+	"keepread.storeSmall": "it takes 32 MiB of small files: it is the call of keepread.write",
+	"keeptake.since":      "the difference of two trees on a desk, as keeptake.candidates makes it",
+	"rebase.emptyCommit":  "an empty tree on a desk, as timeline.emptyTree makes it",
+	"disk.holdsTrash":     "it is asked of clones that failed: names of refs, as purge.hiddenRefs asks for them",
+	"restoresnap.stillAs": "it asks for the size of a file that is large",
+	"left.keptAlready":    "only where work came home in between: trees of two commits",
+	"comparepatch.Patch":  "git runs in the goroutine of gitReader, which is tried: every trick's patch is read",
+	"boxes.readableFor":   "it sets one value in the config, where the repository is closed to others",
+}
+
+// hostCalls knows which functions of this room made a call of git on the host: it is the room's log, which hears of each call in the
+// goroutine that makes it.
+type hostCalls struct {
+	mu   sync.Mutex
+	made map[string]bool // "file.go:line" of every function of the room on the way to a call
+}
+
+func newHostCalls() *hostCalls { return &hostCalls{made: make(map[string]bool)} }
+
+// hear makes the room's log this one.
+func (c *hostCalls) hear(cfg *workspaces.Config) { cfg.Log = slog.New(c) }
+
+func (c *hostCalls) Enabled(context.Context, slog.Level) bool { return true }
+func (c *hostCalls) WithAttrs([]slog.Attr) slog.Handler       { return c }
+func (c *hostCalls) WithGroup(string) slog.Handler            { return c }
+
+func (c *hostCalls) Handle(_ context.Context, r slog.Record) error {
+	if r.Message != "git" {
+		return nil
+	}
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		f, more := frames.Next()
+		if strings.Contains(f.Function, "/workspaces.") {
+			c.made[fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)] = true
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// missed lists the functions of the room that make a call of git on the host, by their text, and those of them that made none.
+func (c *hostCalls) missed(t *testing.T) (all, missed []string) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lines := make(map[string][]int)
+	for at := range c.made {
+		name, line, _ := strings.Cut(at, ":")
+		var n int
+		_, err := fmt.Sscan(line, &n)
+		must(t, err)
+		lines[name] = append(lines[name], n)
+	}
+	sources, err := filepath.Glob("*.go")
+	must(t, err)
+	for _, name := range sources {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		must(t, err)
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil || returnsCall(fn) || !callsGit(fn.Body) {
+				continue
+			}
+			all = append(all, strings.TrimSuffix(name, ".go")+"."+fn.Name.Name)
+			from, to := set.Position(fn.Pos()).Line, set.Position(fn.End()).Line
+			if !slices.ContainsFunc(lines[name], func(n int) bool { return from <= n && n <= to }) {
+				missed = append(missed, all[len(all)-1])
+			}
+		}
+	}
+	return all, missed
+}
+
+// returnsCall says whether a function only says what is to be called.
+func returnsCall(fn *ast.FuncDecl) bool {
+	if fn.Type.Results == nil {
+		return false
+	}
+	t, ok := fn.Type.Results.List[0].Type.(*ast.SelectorExpr)
+	return ok && t.Sel.Name == "Call"
+}
+
+// callsGit says whether a function makes a call of git on the host: it fills in a hostgit.Call, or calls git or a desk.
+func callsGit(body *ast.BlockStmt) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			if t, ok := n.Type.(*ast.SelectorExpr); ok && t.Sel.Name == "Call" {
+				found = true
+			}
+		case *ast.CallExpr:
+			called, ok := n.Fun.(*ast.SelectorExpr)
+			if !ok || !slices.Contains([]string{"Run", "Text", "OK", "Desk", "Intake"}, called.Sel.Name) {
+				break
+			}
+			switch on := called.X.(type) {
+			case *ast.SelectorExpr:
+				found = found || on.Sel.Name == "git" || on.Sel.Name == "desk"
+			case *ast.Ident:
+				found = found || on.Name == "git" || on.Name == "desk"
+			}
+		}
+		return !found
+	})
+	return found
+}

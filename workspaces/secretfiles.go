@@ -1,0 +1,130 @@
+package workspaces
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/parawork/parawork/internal/fault"
+)
+
+// SecretFiles are the files of a workspace's worktree that hold secrets now. They are kept out of git when they are written, but an agent
+// may let git see them again: no snapshot has them, and nobody reads them out of one.
+type SecretFiles struct {
+	Paths map[string]bool // raw bytes, below the worktree
+	Blobs map[string]bool // git's names of what is in them, whatever file has it
+}
+
+// secretive is an optional ability of Sessions.
+type secretive interface {
+	// SecretFiles names the files of secrets that running sessions of the workspace were given.
+	SecretFiles(workspaceID string) SecretFiles
+}
+
+// ErrSecretFile says that nobody reads a file, because it is a secret's.
+var ErrSecretFile = fault.New(fault.Forbidden, "secret_file", "This file is a secret's: sessions read it, and it is shown to nobody. Who manages the secret can replace its value.")
+
+// SecretFiles names the files of a workspace that hold secrets now.
+func (s *Service) SecretFiles(workspaceID string) SecretFiles {
+	if _, ss, err := s.rooms(); err == nil {
+		if k, ok := ss.(secretive); ok {
+			return k.SecretFiles(workspaceID)
+		}
+	}
+	return SecretFiles{}
+}
+
+// Some reports whether there are any.
+func (f SecretFiles) Some() bool { return len(f.Paths)+len(f.Blobs) > 0 }
+
+// Has reports whether a file is one of them, by its name or by git's name of its content.
+func (f SecretFiles) Has(path, blob string) bool { return f.Paths[path] || blob != "" && f.Blobs[blob] }
+
+// In reports whether a change shows something of one of them.
+func (f SecretFiles) In(c ChangedFile) bool {
+	return f.Has(c.Path, c.NewBlob) || f.Has(c.OldPath, c.OldBlob)
+}
+
+// Mark tells one such list from another.
+func (f SecretFiles) Mark() string {
+	return strings.Join(slices.Sorted(maps.Keys(f.Paths)), "\x00") + "\x01" + strings.Join(slices.Sorted(maps.Keys(f.Blobs)), "\x00")
+}
+
+// shownOnly lists the files of a comparison, or those of paths or below them where any is named, that show nothing of a secret's file. all says
+// that this is the whole comparison.
+func (f SecretFiles) shownOnly(c Comparison, paths []string) (shown []string, all bool) {
+	// git takes a name for that of a folder, too, where there is one on either side: none above a secret's file is given to it.
+	hidden := make(map[string]bool)
+	hide := func(name string) {
+		for ; name != "" && name != "." && name != "/"; name = path.Dir(name) {
+			hidden[name] = true
+		}
+	}
+	for name := range f.Paths {
+		hide(name)
+	}
+	all = len(paths) == 0 && !c.Truncated
+	for _, file := range c.Files {
+		if f.In(file) {
+			all = false
+			hide(file.Path)
+			hide(file.OldPath)
+		}
+	}
+	asked := make(map[string]bool)
+	for _, name := range paths {
+		asked[path.Clean(name)] = true // as git reads it
+	}
+	wanted := func(name string) bool {
+		for ; name != "." && name != "/"; name = path.Dir(name) {
+			if asked[name] {
+				return true
+			}
+		}
+		return len(asked) == 0 || asked["."]
+	}
+	for _, file := range c.Files {
+		if wanted(file.Path) && !hidden[file.Path] && !hidden[file.OldPath] {
+			shown = append(shown, file.Path)
+		}
+	}
+	return shown[:PatchFits(shown)], all
+}
+
+// staged lists what of secrets' files an index would commit: git runs a command of git over it. What is taken out of git by a commit is none.
+func (f SecretFiles) staged(git func(args ...string) (string, error)) (names []string, was map[string]fileEntry, err error) {
+	if !f.Some() {
+		return nil, nil, nil
+	}
+	out, err := git("diff-index", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", "--ignore-submodules=all", "HEAD")
+	if err != nil {
+		return nil, nil, boxFault(err, "worktree_unreadable", "Reading what is staged")
+	}
+	was = make(map[string]fileEntry)
+	words := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	for i := 0; i+1 < len(words); i += 2 {
+		e, name := strings.Fields(strings.TrimPrefix(words[i], ":")), words[i+1]
+		if len(e) != 5 || !isCommitID(e[2]) || !isCommitID(e[3]) {
+			return nil, nil, fmt.Errorf("box: diff-index answered %q", words[i])
+		}
+		if e[4] == "D" || !f.Has(name, e[3]) {
+			continue
+		}
+		names = append(names, name)
+		if e[4] != "A" {
+			was[name] = fileEntry{mode: e[0], oid: e[2]}
+		}
+	}
+	return names, was, nil
+}
+
+// noSecret refuses to commit an index that has a secret's file.
+func (f SecretFiles) noSecret(git func(args ...string) (string, error)) error {
+	names, _, err := f.staged(git)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	return fault.New(fault.Conflict, "secret_file_staged", "%q is a secret's file, and is not committed. Have git ignore it, and take it out of what is staged: git rm --cached.", names[0]).With("paths", encodePaths(names))
+}
