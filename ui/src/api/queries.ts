@@ -1,4 +1,5 @@
 import { keepPreviousData, type QueryClient, queryOptions } from "@tanstack/react-query";
+import type { Comparison } from "@/diff/types";
 import { allPages, api, data, type Workspace } from "./client";
 
 /** Every query key in one place: events.ts invalidates by them. */
@@ -165,6 +166,9 @@ export const commitsQuery = (id: string) =>
     queryFn: async () => (await data(api.GET("/workspaces/{id}/commits", { params: { path: { id } } }))).items,
   });
 
+/** The key of the mutation that archives or deletes a workspace. */
+export const removeKey = (id: string) => ["remove", id] as const;
+
 export const lossQuery = (id: string) =>
   queryOptions({
     queryKey: keys.loss(id),
@@ -224,9 +228,34 @@ export const compareQuery = (id: string, from: string, to: string, ignoreSpace: 
       const c = await data(api.GET("/workspaces/{id}/compare", { params: { path: { id }, query }, signal }));
       return { comparison: c, ignoreSpace };
     },
-    structuralSharing: false, // up to 50,000 rows: comparing them costs more than it saves
-    gcTime: 60_000,
+    structuralSharing: (old, now) => (sameComparison(old, now) ? old : now),
   });
+
+/** Whether two answers say the same, so that nothing is drawn again. Files are compared by their marks: there may be 20,000. */
+function sameComparison(old: unknown, now: unknown): boolean {
+  if (!old) return false;
+  const a = (old as Compared).comparison;
+  const b = (now as Compared).comparison;
+  return (
+    a.from.rev === b.from.rev &&
+    a.from.tree === b.from.tree &&
+    a.from.commit === b.from.commit &&
+    a.to.rev === b.to.rev &&
+    a.to.tree === b.to.tree &&
+    a.to.snapshot_id === b.to.snapshot_id &&
+    a.newer === b.newer &&
+    a.files.length === b.files.length &&
+    a.files.every((f, i) => {
+      const g = b.files[i]!;
+      return f.path === g.path && f.mark === g.mark && f.viewed === g.viewed && f.folded === g.folded;
+    })
+  );
+}
+
+interface Compared {
+  comparison: Comparison;
+  ignoreSpace: boolean;
+}
 
 /** Whether steps of a creation still run. */
 export function isBeingMade(w: Workspace): boolean {

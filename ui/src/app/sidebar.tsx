@@ -8,6 +8,7 @@ import { Danger, onDangerous } from "@/machines/danger";
 import { costOf } from "@/workspaces/cost";
 import { OverlapMark } from "@/workspaces/overlap-mark";
 import { PrivateMark } from "@/workspaces/private-mark";
+import { PullMark } from "@/workspaces/pull-mark";
 import { GROUP_NAMES, type Group, type Grouped, grouped } from "@/workspaces/standing";
 import { useTeam } from "./team";
 
@@ -74,6 +75,7 @@ function GroupRows({ group, items, team, many }: Grouped & { team: string; many:
                   <PrivateMark workspace={w} short />
                   {onDangerous(w) && <Danger short />}
                   <OverlapMark workspace={w} short />
+                  <PullMark workspace={w} />
                 </span>
                 <span className="flex gap-1.5 truncate text-meta text-fg3">
                   {s.word !== GROUP_NAMES[group] ? <span>{s.word}</span> : <span className="sr-only">{s.word}</span>}

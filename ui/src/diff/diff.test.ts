@@ -247,6 +247,7 @@ describe("rows", () => {
     const f = view({ file: changed({ folded: "huge", additions: 900 }) });
     expect(shape(f)).toEqual(["file", "note folded"]);
     expect(shape({ ...f, folded: false }).length).toBeGreaterThan(5);
+    expect(shape(view({ file: changed({ folded: "secret" }), folded: false }))).toEqual(["file", "note folded"]);
     expect(shape(view({ viewed: true }))).toEqual(["file"]);
     expect(shape(view({ file: changed({ folded: "binary", binary: true, path: "a.png" }) }))).toEqual([
       "file",

@@ -8,6 +8,11 @@ let worker: Worker | undefined;
 let asks = 0;
 const waiting = new Map<number, (lines: Tokens[]) => void>();
 
+/** Starts the worker before there is anything to colour. */
+export function warmUp(): void {
+  if (typeof Worker !== "undefined") worker ??= start();
+}
+
 /** Highlights a text by lines in the background. */
 export function ask(language: string, text: string): Promise<Tokens[]> {
   worker ??= start();

@@ -178,3 +178,23 @@ describe("Reading", () => {
     expect(reading.view.get().files[91]!.loaded.state).toBe("loading");
   });
 });
+
+describe("what a reading begins with", () => {
+  it("is asked for once, and nothing after it", async () => {
+    const files = Array.from({ length: 40 }, (_, i) => changed(`f${String(i).padStart(2, "0")}`, { additions: 500 }));
+    const asks: (readonly string[] | undefined)[] = [];
+    const source: Source = {
+      comparison: comparison(files),
+      ignoreSpace: false,
+      load: async (paths) => {
+        asks.push(paths);
+        return { files: [], truncated: false };
+      },
+    };
+    await Reading.first(source);
+    await Promise.resolve();
+    expect(asks.length).toBe(1);
+    expect(asks[0]?.[0]).toBe("f00");
+    expect(asks[0]?.length).toBeLessThan(10);
+  });
+});

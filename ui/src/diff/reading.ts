@@ -70,6 +70,20 @@ export class Reading {
     private readonly colors: typeof color = color,
   ) {}
 
+  /** Asks a source for what a reading of it begins with, and no more. */
+  static async first(source: Source): Promise<void> {
+    const reading = new Reading(() => {});
+    const asked: Promise<unknown>[] = [];
+    const load: Source["load"] = (paths, whole) => {
+      const got = source.load(paths, whole);
+      asked.push(got);
+      return got;
+    };
+    reading.show({ ...source, load });
+    reading.dead = true; // nothing further is asked for
+    await Promise.all(asked);
+  }
+
   /** Begins, or goes on after a stop. Returns what stops it: diffs under way are dropped. */
   start(): () => void {
     this.dead = false;

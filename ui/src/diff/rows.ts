@@ -77,6 +77,7 @@ export interface RowOptions {
 }
 
 export function isFolded(f: FileView): boolean {
+  if (f.file.folded === "secret") return true;
   return f.folded ?? (f.viewed || (f.file.folded !== "" && !showsPicture(f.file)));
 }
 
@@ -93,7 +94,8 @@ export function fileRows(f: FileView, options: RowOptions, anchors: readonly Anc
   const out = new Builder(options, anchors);
   out.special({ kind: "file", key: "file" });
   if (isFolded(f)) {
-    if (f.file.folded !== "" && f.folded === undefined && !f.viewed) out.note("folded");
+    const said = f.file.folded === "secret" || (f.folded === undefined && !f.viewed);
+    if (f.file.folded !== "" && said) out.note("folded");
     return out.done();
   }
   for (const s of anchors) if (s.line === 0) out.special({ kind: "slot", key: `s${s.key}`, slot: s.key });

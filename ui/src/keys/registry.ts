@@ -243,9 +243,18 @@ export const ACTIONS = [
   { id: "diff.comment", label: "Comment on the line", keys: ["c"], scope: "changes", group: "Review", keyOnly: true },
   { id: "review.comments", label: "All comments", keys: ["l"], scope: "changes", group: "Review" },
   {
+    id: "comment.add",
+    label: "Add the comment to the review",
+    keys: ["mod+enter"],
+    scope: "changes",
+    group: "Review",
+    inFields: true,
+    keyOnly: true,
+  },
+  {
     id: "review.send",
     label: "Send the review",
-    keys: ["ctrl+shift+enter"],
+    keys: ["mod+shift+enter"],
     scope: "changes",
     group: "Review",
     inFields: true,
@@ -253,6 +262,16 @@ export const ACTIONS = [
   { id: "diff.split", label: "Side by side or in one column", keys: ["s"], scope: "changes", group: "Review" },
   { id: "diff.whitespace", label: "Hide changes of white space", keys: ["w"], scope: "changes", group: "Review" },
   { id: "diff.find", label: "Find in the changes", keys: ["/"], scope: "changes", group: "Review" },
+  {
+    id: "editor.save",
+    label: "Save the file",
+    keys: ["mod+s"],
+    scope: "changes",
+    group: "Review",
+    inFields: true,
+    keyOnly: true,
+  },
+  { id: "diff.compare", label: "Choose what is compared", keys: ["d"], scope: "changes", group: "Review" },
   { id: "diff.refresh", label: "Take in newer changes", keys: ["r"], scope: "changes", group: "Review" },
 ] as const satisfies readonly Action[];
 

@@ -1,4 +1,4 @@
-import type { ComponentProps, ReactNode } from "react";
+import type { ComponentProps, MouseEventHandler, ReactNode } from "react";
 import { cx } from "./cx";
 import { Kbd } from "./kbd";
 
@@ -23,13 +23,14 @@ interface Props extends ComponentProps<"button"> {
   keys?: string;
 }
 
-export function Button({ look = "plain", busy, keys, className, children, disabled, ...rest }: Props) {
+export function Button({ look = "plain", busy, keys, className, children, disabled, onClick, ...rest }: Props) {
   return (
     <button
       type="button"
       className={cx(BASE, LOOKS[look], className)}
       disabled={disabled || Boolean(busy)}
       aria-busy={busy ? true : undefined}
+      onClick={busy === undefined ? onClick : firstClick(onClick)}
       {...rest}
     >
       {busy ? (typeof busy === "string" ? busy : children) : children}
@@ -37,6 +38,23 @@ export function Button({ look = "plain", busy, keys, className, children, disabl
       {keys && !busy && <Kbd keys={keys} onFill={look === "primary"} />}
     </button>
   );
+}
+
+let acted = Number.NEGATIVE_INFINITY; // when a click was last taken, in ms
+
+/**
+ * Takes one click of a double click. The second comes before a button could say that it is busy, or when something else has moved under
+ * the pointer: what was asked for once would be done twice. Where the page moved away under the first, the second counts.
+ */
+export function firstClick(act?: MouseEventHandler<HTMLButtonElement>): MouseEventHandler<HTMLButtonElement> {
+  return (e) => {
+    if (e.detail > 1 && e.timeStamp - acted < 1000) {
+      e.preventDefault(); // nor is a form sent
+      return;
+    }
+    acted = e.timeStamp;
+    act?.(e);
+  };
 }
 
 export function buttonClass(look: Look = "plain", className?: string): string {

@@ -6,10 +6,14 @@ import { ApiError } from "@/api/problem";
 import { changesQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { useTitle } from "@/app/use-title";
-import { visible } from "@/format/text";
-import { Button, buttonClass } from "@/kit/button";
+import { splitPath, visible } from "@/format/text";
+import { useAction } from "@/keys/keyboard";
+import { Button, buttonClass, IconButton } from "@/kit/button";
 import { inputClass } from "@/kit/field";
+import { Icon } from "@/kit/icon";
+import { Menu, MenuItem } from "@/kit/menu";
 import { Empty, Failure, Skeleton } from "@/kit/states";
+import { useMedia } from "@/kit/use-media";
 import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 import { useWorkspaceByKey } from "@/workspaces/use-workspace";
@@ -42,7 +46,7 @@ export function EditorScreen() {
       <Failure className="m-4" what="The workspace could not be loaded." error={found.error} retry={found.retry} />
     );
   if (!w) return <Skeleton rows={5} label="Loading the workspace" />;
-  if (!path) return <Empty title="No file">Open one from the changes of the workspace.</Empty>;
+  if (!path) return <NoFile workspace={w} />;
   if (file.isPending) return <Skeleton rows={8} label="Loading the file" />;
   if (file.isError)
     return file.error instanceof NotText ? (
@@ -74,11 +78,38 @@ function Back({ workspace: w, path }: { workspace: Workspace; path: string }) {
   );
 }
 
+/** Nothing is named yet: a new file is. */
+function NoFile({ workspace: w }: { workspace: Workspace }) {
+  const team = useTeam();
+  const navigate = useNavigate();
+  if (!team.can("workspace.edit")) return <Empty title="No file">Open one from the changes of the workspace.</Empty>;
+  return (
+    <div className="flex h-full min-h-0 flex-col">
+      <NameForm
+        start=""
+        action="Open"
+        onCancel={() =>
+          void navigate({ to: "/$team/w/$key", params: { team: team.slug, key: w.key }, search: { tab: "changes" } })
+        }
+        onName={(path) =>
+          void navigate({ to: "/$team/w/$key/edit", params: { team: team.slug, key: w.key }, search: { path } })
+        }
+      />
+      <Empty title="Which file?">
+        Name it from the top folder of the workspace, such as{" "}
+        <span className="font-mono text-[12px]">docs/notes.md</span>. It is made when you save it; one that is there is
+        opened.
+      </Empty>
+    </div>
+  );
+}
+
 function Editor({ workspace: w, path, file }: { workspace: Workspace; path: string; file: Loaded }) {
   const team = useTeam();
   const client = useQueryClient();
   const navigate = useNavigate();
   const can = team.can("workspace.edit");
+  const wide = useMedia("(min-width: 768px)");
   const code = useRef<CodeHandle>(null);
   // Text that was not saved before a reload goes on, with the file it was made from.
   const [begun] = useState(() => draftOf(w.id, path));
@@ -89,6 +120,7 @@ function Editor({ workspace: w, path, file }: { workspace: Workspace; path: stri
   const [renaming, setRenaming] = useState<"rename" | "new">();
   const dirty = text !== base.text;
   const isNew = base.hash === "";
+  const { dir, name } = splitPath(path);
 
   useEffect(() => {
     if (dirty) keepDraft(w.id, path, { base: base.text, hash: base.hash, text } satisfies Draft);
@@ -130,6 +162,7 @@ function Editor({ workspace: w, path, file }: { workspace: Workspace; path: stri
       setBusy(undefined);
     }
   };
+  useAction("editor.save", () => void write(), can); // the text itself has the key of its own
   const go = (to: string) =>
     navigate({ to: "/$team/w/$key/edit", params: { team: team.slug, key: w.key }, search: { path: to } });
   const rename = async (to: string) => {
@@ -166,28 +199,50 @@ function Editor({ workspace: w, path, file }: { workspace: Workspace; path: stri
 
   return (
     <div className="flex h-full min-h-0 flex-col">
-      <div className="flex min-h-10 flex-wrap items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1">
+      <div className="flex min-h-10 items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1">
         <Back workspace={w} path={path} />
+        {/* Where there is little room it is the name that is read, not the folders. */}
         <h1 className="min-w-0 flex-1 truncate font-mono text-[12.5px]" title={visible(path)}>
-          {visible(path)}
+          {wide && <span className="text-fg3">{visible(dir)}</span>}
+          {visible(name)}
         </h1>
-        <span role="status" className="text-meta text-fg3">
-          {isNew ? "New file" : dirty ? "Not saved, kept in this browser" : "Saved"}
+        <span role="status" className="text-meta whitespace-nowrap text-fg3">
+          {isNew ? "New file" : !dirty ? "Saved" : wide ? "Not saved, kept in this browser" : "Not saved"}
         </span>
         {can && (
           <>
-            <Button look="quiet" onClick={() => setRenaming("new")}>
-              New file
-            </Button>
-            {!isNew && (
+            {wide ? (
               <>
-                <Button look="quiet" onClick={() => setRenaming("rename")}>
-                  Rename
+                <Button look="quiet" onClick={() => setRenaming("new")}>
+                  New file
                 </Button>
-                <Button look="quiet" onClick={() => void drop()}>
-                  Remove
-                </Button>
+                {!isNew && (
+                  <>
+                    <Button look="quiet" onClick={() => setRenaming("rename")}>
+                      Rename
+                    </Button>
+                    <Button look="quiet" onClick={() => void drop()}>
+                      Remove
+                    </Button>
+                  </>
+                )}
               </>
+            ) : (
+              <Menu
+                trigger={
+                  <IconButton label="More: new file, rename, remove">
+                    <Icon name="more" />
+                  </IconButton>
+                }
+              >
+                <MenuItem onSelect={() => setRenaming("new")}>New file…</MenuItem>
+                {!isNew && <MenuItem onSelect={() => setRenaming("rename")}>Rename…</MenuItem>}
+                {!isNew && (
+                  <MenuItem danger onSelect={() => void drop()}>
+                    Remove…
+                  </MenuItem>
+                )}
+              </Menu>
             )}
             <Button
               look="primary"

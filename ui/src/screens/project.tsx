@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { getRouteApi, Link, useLocation } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useState } from "react";
 import { api, data, type Project } from "@/api/client";
 import { fieldError } from "@/api/problem";
 import { branchesQuery, keys, projectsQuery } from "@/api/queries";
@@ -15,12 +15,39 @@ import { toast } from "@/state/toasts";
 import { Page } from "./page";
 import { ToProjects } from "./projects";
 
+const ProjectGitWork = lazy(() => import("./project/git-work"));
 const ProjectMerging = lazy(() => import("./project/merging"));
 const ProjectPlaces = lazy(() => import("./project/places"));
 const ProjectForge = lazy(() => import("./project/forge"));
 const ProjectSecrets = lazy(() => import("./project/secrets"));
 
 const route = getRouteApi("/$team/p/$project");
+
+/** The parts of the page below its first, by their headings' ids. */
+const PARTS = [
+  ["project-checks", "Checks and merging"],
+  ["project-queue", "Merge queue"],
+  ["project-place", "Place and network"],
+  ["project-forge", "Forge"],
+  ["project-secrets", "Secrets"],
+] as const;
+
+/** Brings the part that the address names into view once it is there: parts are loaded after the page. */
+function useNamedPart() {
+  const hash = useLocation({ select: (l) => l.hash });
+  useEffect(() => {
+    if (!PARTS.some(([id]) => id === hash)) return;
+    const show = () => {
+      const part = document.getElementById(hash);
+      part?.scrollIntoView();
+      return part !== null;
+    };
+    if (show()) return;
+    const watch = new MutationObserver(() => show() && watch.disconnect());
+    watch.observe(document.body, { childList: true, subtree: true });
+    return () => watch.disconnect();
+  }, [hash]);
+}
 
 /** What a project does for each new workspace. */
 export function ProjectScreen() {
@@ -29,6 +56,7 @@ export function ProjectScreen() {
   const list = useQuery(projectsQuery(team.slug));
   const project = list.data?.find((p) => p.id === id);
   useTitle(project?.name ?? "Project");
+  useNamedPart();
   if (list.isPending) return <Skeleton />;
   if (list.isError && !list.data)
     return (
@@ -46,6 +74,16 @@ export function ProjectScreen() {
       about={project.source.url ?? project.source.path ?? "The sample repository"}
       actions={<ToProjects team={team.slug} />}
     >
+      <Suspense>
+        <ProjectGitWork project={project.id} />
+      </Suspense>
+      <nav aria-label="On this page" className="mb-4 flex flex-wrap gap-x-4 gap-y-1 text-meta">
+        {PARTS.map(([id, words]) => (
+          <Link key={id} to="." hash={id} className="leading-6 text-accent hover:underline">
+            {words}
+          </Link>
+        ))}
+      </nav>
       <ProjectForm key={project.id} project={project} readOnly={!team.can("project.manage")} />
       <Suspense fallback={<Skeleton rows={4} label="Loading the places" />}>
         <ProjectMerging key={`${project.id} merging`} project={project} readOnly={!team.can("project.manage")} />

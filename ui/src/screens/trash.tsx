@@ -93,7 +93,7 @@ function Item({ item: i }: { item: TrashItem }) {
         </Button>
       )}
       {team.can("team.manage") && (
-        <Button onClick={() => setAsking(true)} aria-label={`Delete ${i.name} for good`}>
+        <Button onClick={() => setAsking(true)} aria-label={`Delete for good: ${i.name}`}>
           Delete for good
         </Button>
       )}
@@ -128,6 +128,7 @@ function Purge({ item: i, onClose, done }: { item: TrashItem; onClose: () => voi
             ? "Its clone on this server is removed. A repository elsewhere, or in a folder of somebody's, stays as it is."
             : "Its snapshots, timeline, unmerged commits and the history of its terminals are removed. What was merged stays."}
         </p>
+        {i.bytes !== null && i.bytes > 0 && <p className="mt-2 text-fg2">This would free up to {bytes(i.bytes)}.</p>}
         <FormError error={purge.error} />
       </DialogBody>
       <DialogFoot>

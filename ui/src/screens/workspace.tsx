@@ -1,8 +1,8 @@
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useIsMutating, useQuery, useQueryClient } from "@tanstack/react-query";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect } from "react";
+import { lazy, Suspense, useEffect, useRef } from "react";
 import type { Workspace } from "@/api/client";
-import { changesQuery, compareQuery, sessionsQuery } from "@/api/queries";
+import { changesQuery, compareQuery, removeKey, sessionsQuery } from "@/api/queries";
 import { NotFound } from "@/app/pages";
 import { preloadable } from "@/app/preloadable";
 import type { Tab } from "@/app/router";
@@ -21,9 +21,13 @@ import { WorkspaceTabs } from "./workspace/tabs";
 const TerminalTab = lazy(() => import("./workspace/terminal-tab"));
 const ConversationTab = lazy(() => import("./conversation/tab"));
 const { Part: ChangesTab, preload: preloadChanges } = preloadable(() => import("./changes/tab"));
+/** Fetches what the changes begin with, and what shows them. */
+const readChangesAhead = (client: QueryClient, id: string) =>
+  void import("./changes/tab").then((m) => m.readAhead(client, id)).catch(() => {}); // showing them tells what is wrong
 const AskingElsewhere = lazy(() => import("@/attention/asking-elsewhere"));
 const HistoryTab = lazy(() => import("./history/tab"));
 const TimelineTab = lazy(() => import("./timeline/tab"));
+const GitWorkHere = lazy(() => import("./merge/git-work-here"));
 const MergeTab = lazy(() => import("./merge/tab"));
 const PlaceDialog = lazy(() => import("./place/dialog"));
 const GraceBar = lazy(() => import("@/limits/grace-bar"));
@@ -52,7 +56,9 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const tab: Tab = search.tab ?? "terminal";
   const away = Boolean(w.deleted_at) || w.state === "archived";
-  const alive = !away && (w.state === "ready" || w.state === "paused");
+  // While it is archived or deleted nothing is asked of it any more: the answers would be refusals.
+  const leaving = useIsMutating({ mutationKey: removeKey(w.id) }) > 0;
+  const alive = !away && !leaving && (w.state === "ready" || w.state === "paused");
   const sessions = useQuery({ ...sessionsQuery(w.id), enabled: !away || tab === "conversation" });
   // Kept fresh in whatever tab: its count is in the tab's name.
   const changes = useQuery({ ...changesQuery(w.id), enabled: alive });
@@ -64,8 +70,17 @@ function Open({ workspace: w }: { workspace: Workspace }) {
     const timer = setTimeout(preloadChanges, 500);
     return () => clearTimeout(timer);
   }, []);
-  // An address of the changes asks for them while what shows them still loads.
   const client = useQueryClient();
+  const read = alive && tab !== "changes" && changes.data ? changes.data : undefined;
+  const first = useRef(true);
+  useEffect(() => {
+    if (!read || read.items.length === 0) return;
+    // While the agent writes and writes nobody reads along: they are read again once it has stopped for a while.
+    const timer = setTimeout(() => readChangesAhead(client, w.id), first.current ? 700 : 2_500);
+    first.current = false;
+    return () => clearTimeout(timer);
+  }, [client, w.id, read]);
+  // An address of the changes asks for them while what shows them still loads.
   const compared = tab === "changes" && alive ? `${search.from ?? "base"} ${search.to ?? "now"}` : undefined;
   useEffect(() => {
     if (!compared) return;
@@ -101,7 +116,12 @@ function Open({ workspace: w }: { workspace: Workspace }) {
   return (
     <div className="flex h-full min-h-0 flex-col">
       <WorkspaceHead workspace={w} sessions={sessions.data ?? []} />
-      <WorkspaceTabs tab={tab} files={changes.data?.items.length ?? w.changes.files} sessions={sessions.data ?? []} />
+      <WorkspaceTabs
+        tab={tab}
+        files={changes.data?.items.length ?? w.changes.files}
+        sessions={sessions.data ?? []}
+        onNear={(to) => to === "changes" && alive && tab !== "changes" && readChangesAhead(client, w.id)}
+      />
       {w.grace && !away && (
         <Suspense>
           <GraceBar grace={w.grace} />
@@ -115,9 +135,16 @@ function Open({ workspace: w }: { workspace: Workspace }) {
       <Suspense>
         <AskingElsewhere sessions={sessions.data ?? []} shown={tab === "terminal" ? shown?.id : undefined} />
       </Suspense>
+      {alive && tab !== "merge" && (
+        <Suspense>
+          <GitWorkHere workspace={w} />
+        </Suspense>
+      )}
       <div className="min-h-0 flex-1">
         <Suspense fallback={<Skeleton label="Loading" />}>
-          {tab === "timeline" ? (
+          {leaving ? (
+            <Skeleton label="Putting it away" />
+          ) : tab === "timeline" ? (
             <TimelineTab workspace={w} />
           ) : tab === "conversation" ? (
             <ConversationTab workspace={w} />

@@ -18,6 +18,7 @@ import { costOf } from "@/workspaces/cost";
 import { keptWords } from "@/workspaces/kept";
 import { OverlapMark } from "@/workspaces/overlap-mark";
 import { PrivateMark } from "@/workspaces/private-mark";
+import { PullMark } from "@/workspaces/pull-mark";
 import { GROUP_NAMES, grouped, type Standing } from "@/workspaces/standing";
 import { Page } from "./page";
 
@@ -152,6 +153,7 @@ function Row({ workspace: w, standing: s }: { workspace: Workspace; standing: St
             <PrivateMark workspace={w} />
             {onDangerous(w) && <Danger />}
             <OverlapMark workspace={w} short />
+            <PullMark workspace={w} />
             <Faces
               label="Watching"
               people={w.agents.watchers

@@ -1,8 +1,10 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type ChangeSet, data, type Workspace } from "@/api/client";
 import { keys } from "@/api/queries";
-import { plural, short } from "@/format/text";
+import { useTeam } from "@/app/team";
+import { plural, short, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { inputClass } from "@/kit/field";
 import { FormError } from "@/kit/states";
@@ -21,11 +23,12 @@ export function CommitBox({
   live: ChangeSet;
   unchecked: ReadonlySet<string>;
 }) {
+  const team = useTeam();
   const client = useQueryClient();
   const [message, setMessage] = useState("");
   const open = live.items.filter((c) => !c.committed);
   const chosen = open.filter((c) => !unchecked.has(c.path));
-  const conflicted = chosen.some((c) => c.status === "conflicted");
+  const conflicted = chosen.filter((c) => c.status === "conflicted").map((c) => visible(c.path));
   const commit = useMutation({
     mutationFn: () =>
       data(
@@ -81,8 +84,20 @@ export function CommitBox({
         onChange={(e) => setMessage(e.target.value)}
         className={`${inputClass} h-auto resize-y py-1.5`}
       />
-      {conflicted && (
-        <p className="text-meta text-needs">A chosen file is in conflict. Look at it before you commit.</p>
+      {conflicted.length > 0 && (
+        <p className="text-meta break-words text-needs">
+          In conflict: <span className="font-mono break-all">{conflicted.slice(0, 3).join(", ")}</span>
+          {conflicted.length > 3 && ` and ${plural(conflicted.length - 3, "other")}`}.{" "}
+          <Link
+            to="/$team/w/$key"
+            params={{ team: team.slug, key: w.key }}
+            search={{ tab: "merge" }}
+            className="text-accent underline"
+          >
+            Resolve it
+          </Link>{" "}
+          first.
+        </p>
       )}
       <FormError error={commit.error} />
       <Button type="submit" keys="mod+enter" disabled={!ready} busy={commit.isPending && "Committing"}>

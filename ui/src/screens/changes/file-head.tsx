@@ -83,7 +83,7 @@ export function FileHead({ file: f, onFold, onViewed, onAll, actions, floating }
         className="flex min-h-6 shrink-0 items-center gap-1.5 rounded-sm px-1.5 text-meta text-fg2 hover:bg-bg3 pointer-coarse:min-h-11"
       >
         <Tick on={f.viewed} />
-        Viewed
+        <span className="max-sm:hidden">Viewed</span>
       </button>
     </div>
   );

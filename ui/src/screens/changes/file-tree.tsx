@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { type TreeRow, treeRows } from "@/diff/tree";
 import type { ChangedFile } from "@/diff/types";
 import { plural, visible } from "@/format/text";
@@ -78,9 +78,14 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
     if (i >= 0) scrollTo(i);
   }, [current, scrollTo]);
 
-  const at = Math.max(
-    0,
-    rows.findIndex((r) => r.path === (active ?? current)),
+  const chosenRow = active ?? current;
+  const at = useMemo(
+    () =>
+      Math.max(
+        0,
+        rows.findIndex((r) => r.path === chosenRow),
+      ),
+    [rows, chosenRow],
   );
   const focusRow = (i: number) => {
     const row = rows[i];
@@ -89,13 +94,16 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
     scrollTo(i);
     requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>("[role=treeitem][tabindex='0']")?.focus());
   };
-  const toggle = (path: string, open?: boolean) =>
-    setClosed((old) => {
-      const next = new Set(old);
-      if (open ?? next.has(path)) next.delete(path);
-      else next.add(path);
-      return next;
-    });
+  const toggle = useCallback(
+    (path: string, open?: boolean) =>
+      setClosed((old) => {
+        const next = new Set(old);
+        if (open ?? next.has(path)) next.delete(path);
+        else next.add(path);
+        return next;
+      }),
+    [],
+  );
   const onKeyDown = (e: KeyboardEvent) => {
     if (e.altKey || e.ctrlKey || e.metaKey || e.shiftKey) return;
     const row = rows[at];
@@ -138,10 +146,11 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
     e.stopPropagation();
   };
 
-  const choosable = choices ? found.filter((f) => choices.has(f.path)) : [];
-  const chosen = choosable.filter((f) => choices?.get(f.path)).length;
+  // Scrolling draws often: what goes over all files is kept.
+  const choosable = useMemo(() => (choices ? found.filter((f) => choices.has(f.path)) : []), [choices, found]);
+  const chosen = useMemo(() => choosable.filter((f) => choices?.get(f.path)).length, [choosable, choices]);
+  const viewedCount = useMemo(() => files.reduce((n, f) => n + (isViewed(f) ? 1 : 0), 0), [files, isViewed]);
   const drawn = rows.slice(box.first, box.first + box.count);
-  const viewedCount = files.reduce((n, f) => n + (isViewed(f) ? 1 : 0), 0);
   return (
     <>
       <div className="flex items-center gap-2 border-b border-hairline bg-bg1 px-3 py-1.5">
@@ -185,7 +194,9 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
         )}
       </div>
       <div ref={scroller} onScroll={look} className="min-h-0 flex-1 overflow-y-auto" data-files={found.length}>
-        {rows.length === 0 && <p className="p-3 text-fg3">No file of that name.</p>}
+        {rows.length === 0 && (
+          <p className="p-3 text-fg3">{files.length === 0 ? "No file differs." : "No file of that name."}</p>
+        )}
         {rows.length > 0 && (
           <div
             role="tree"
@@ -196,45 +207,24 @@ export function FileTree({ files, isViewed, newer, added, current, choices, onCh
           >
             {drawn.map((row, k) => {
               const i = box.first + k;
-              const paths = row.kind === "file" ? [row.path] : undefined;
               return (
-                // biome-ignore lint/a11y/useKeyWithClickEvents: the tree hears the keys of all its rows
-                <div
+                <Row
                   key={row.path}
-                  role="treeitem"
-                  aria-level={row.depth + 1}
-                  aria-setsize={row.size}
-                  aria-posinset={row.at}
-                  aria-expanded={row.kind === "folder" ? row.open : undefined}
-                  aria-current={(row.kind === "file" && row.path === current) || undefined}
-                  tabIndex={i === at ? 0 : -1}
-                  onFocus={(e) => e.target === e.currentTarget && setActive(row.path)}
-                  onClick={() => (row.kind === "folder" ? toggle(row.path) : onOpen(row.path))}
-                  title={
-                    row.kind === "file" && row.file.old_path
-                      ? `${visible(row.file.old_path)} → ${visible(row.path)}`
-                      : visible(row.path)
-                  }
-                  className={cx(
-                    "absolute inset-x-0 flex cursor-pointer items-center gap-1.5 pr-3 -outline-offset-2 hover:bg-bg2",
-                    row.kind === "file" && row.path === current && "bg-bg3",
-                  )}
-                  style={{ top: i * rowHeight, height: rowHeight, paddingLeft: 8 + Math.min(row.depth, 12) * 12 }}
-                >
-                  {row.kind === "folder" ? (
-                    <FolderRow row={row} />
-                  ) : (
-                    <FileRow
-                      row={row}
-                      viewed={isViewed(row.file)}
-                      newer={newer.has(row.path)}
-                      marks={added.fileMarks(row.file)}
-                      checked={choices ? (choices.get(row.path) ?? "done") : undefined}
-                      onCheck={(on) => paths && onCheck(paths, on)}
-                      onViewed={(on) => onViewed(row.path, on)}
-                    />
-                  )}
-                </div>
+                  row={row}
+                  top={i * rowHeight}
+                  height={rowHeight}
+                  focusable={i === at}
+                  current={row.kind === "file" && row.path === current}
+                  viewed={row.kind === "file" && isViewed(row.file)}
+                  newer={newer.has(row.path)}
+                  checked={choices && row.kind === "file" ? (choices.get(row.path) ?? "done") : undefined}
+                  added={added}
+                  onActive={setActive}
+                  onToggle={toggle}
+                  onOpen={onOpen}
+                  onCheck={onCheck}
+                  onViewed={onViewed}
+                />
               );
             })}
           </div>
@@ -249,6 +239,63 @@ const NOTHING: ReadonlySet<string> = new Set();
 function pathsOf(row: TreeRow, files: readonly ChangedFile[]): string[] {
   return row.kind === "file" ? [row.path] : files.map((f) => f.path).filter((p) => p.startsWith(row.path));
 }
+
+interface RowProps extends Pick<TreeProps, "added" | "onCheck" | "onViewed" | "onOpen"> {
+  row: TreeRow;
+  top: number;
+  height: number;
+  focusable: boolean;
+  current: boolean;
+  viewed: boolean;
+  newer: boolean;
+  /** "done": committed already; undefined: nobody may commit here. */
+  checked: boolean | "done" | undefined;
+  onActive: (path: string) => void;
+  onToggle: (path: string) => void;
+}
+
+/** One row. While the tree is scrolled those that stay are not drawn again. */
+const Row = memo(function Row(p: RowProps) {
+  const { row } = p;
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the tree hears the keys of all its rows
+    <div
+      role="treeitem"
+      aria-level={row.depth + 1}
+      aria-setsize={row.size}
+      aria-posinset={row.at}
+      aria-expanded={row.kind === "folder" ? row.open : undefined}
+      aria-current={p.current || undefined}
+      tabIndex={p.focusable ? 0 : -1}
+      onFocus={(e) => e.target === e.currentTarget && p.onActive(row.path)}
+      onClick={() => (row.kind === "folder" ? p.onToggle(row.path) : p.onOpen(row.path))}
+      title={
+        row.kind === "file" && row.file.old_path
+          ? `${visible(row.file.old_path)} → ${visible(row.path)}`
+          : visible(row.path)
+      }
+      className={cx(
+        "absolute inset-x-0 flex cursor-pointer items-center gap-1.5 pr-3 -outline-offset-2 [contain:layout_style] hover:bg-bg2",
+        p.current && "bg-bg3",
+      )}
+      style={{ top: p.top, height: p.height, paddingLeft: 8 + Math.min(row.depth, 12) * 12 }}
+    >
+      {row.kind === "folder" ? (
+        <FolderRow row={row} />
+      ) : (
+        <FileRow
+          row={row}
+          viewed={p.viewed}
+          newer={p.newer}
+          marks={p.added.fileMarks(row.file)}
+          checked={p.checked}
+          onCheck={(on) => p.onCheck([row.path], on)}
+          onViewed={(on) => p.onViewed(row.path, on)}
+        />
+      )}
+    </div>
+  );
+});
 
 function FolderRow({ row }: { row: Extract<TreeRow, { kind: "folder" }> }) {
   const done = row.viewed === row.files;
@@ -267,7 +314,7 @@ interface FileRowProps {
   newer: boolean;
   marks: React.ReactNode;
   /** "done": committed already; undefined: nobody may commit here. */
-  checked: boolean | "done" | undefined;
+  checked: RowProps["checked"];
   onCheck: (on: boolean) => void;
   onViewed: (on: boolean) => void;
 }

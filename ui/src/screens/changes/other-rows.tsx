@@ -108,6 +108,8 @@ export function NoteRow({ note, file: f, height, onOpen, onRetry }: NoteProps) {
             return <>Made by a tool. {show}</>;
           case "binary":
             return binary(f);
+          case "secret":
+            return "A secret's file: sessions read it, and it is shown to nobody.";
           default:
             return (
               <>

@@ -4,15 +4,16 @@ import type { ChangeSet, Workspace } from "@/api/client";
 import { useTeam } from "@/app/team";
 import type { Comparison, LineRange } from "@/diff/types";
 import { textOf } from "@/diff/walk";
+import { visible } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
 import { Icon } from "@/kit/icon";
-import { copyText } from "@/kit/states";
+import { copyText, Empty } from "@/kit/states";
 import { useMedia } from "@/kit/use-media";
 import { isBoolean, recall, remember } from "@/state/remember";
 import { useStore } from "@/state/store";
 import { CommitBox } from "./commit-box";
-import type { Sides } from "./compare-menu";
+import { EVERYTHING, type Sides } from "./compare-menu";
 import { DiffView, type DiffViewHandle } from "./diff-view";
 import type { ChangesContext } from "./extend";
 import { FileTree } from "./file-tree";
@@ -119,7 +120,9 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
         : undefined,
     [mayCommit, live, unchecked],
   );
-  const viewedPaths = useMemo(() => new Set(view.files.filter((f) => f.viewed).map((f) => f.file.path)), [view.files]);
+  // Each diff that arrives makes the files anew; the tree is sorted again only where a mark has changed.
+  const viewedNames = useMemo(() => view.files.flatMap((f) => (f.viewed ? f.file.path : [])).join("\0"), [view.files]);
+  const viewedPaths = useMemo(() => new Set(viewedNames.split("\0")), [viewedNames]);
   const isViewed = useCallback((f: { path: string }) => viewedPaths.has(f.path), [viewedPaths]);
   const onViewed = useCallback(
     (i: number) => {
@@ -133,6 +136,22 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
     if (h) diff.current?.show(h.path, { side: h.side, line: h.line });
   }, []);
 
+  const onCheck = useCallback(
+    (paths: string[], on: boolean) =>
+      setUnchecked((old) => {
+        const next = new Set(old);
+        for (const p of paths) on ? next.delete(p) : next.add(p);
+        return next;
+      }),
+    [],
+  );
+  const onOpen = useCallback(
+    (path: string) => {
+      if (wide) diff.current?.show(path);
+      void navigate({ search: (s) => ({ ...s, file: path, line: undefined }), replace: wide, resetScroll: false });
+    },
+    [wide, navigate],
+  );
   const list = (
     <div className="flex h-full min-h-0 flex-col">
       <FileTree
@@ -142,28 +161,37 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
         added={added}
         current={wide ? current : undefined}
         choices={choices}
-        onCheck={(paths, on) =>
-          setUnchecked((old) => {
-            const next = new Set(old);
-            for (const p of paths) on ? next.delete(p) : next.add(p);
-            return next;
-          })
-        }
+        onCheck={onCheck}
         onViewed={setViewed}
-        onOpen={(path) => {
-          if (wide) diff.current?.show(path);
-          void navigate({ search: (s) => ({ ...s, file: path, line: undefined }), replace: wide, resetScroll: false });
-        }}
+        onOpen={onOpen}
       />
       {added.foot}
       {mayCommit && live && <CommitBox workspace={w} live={live} unchecked={unchecked} />}
     </div>
   );
 
+  const tools = {
+    workspace: w,
+    comparison,
+    onCompare,
+    newer: ends ? newer.size : comparison.newer,
+    onRefresh: ends ? refresh : () => onCompare({ from: comparison.from.rev, to: "now" }),
+    ignoreSpace,
+    onIgnoreSpace: () => onIgnoreSpace(!ignoreSpace),
+    split,
+    onSplit: () => {
+      remember("diff.split", !split);
+      setSplit(!split);
+    },
+    onFind: () => setFinding(true),
+    added: added.toolbar,
+    narrow: !wide,
+  };
   if (!wide && !file)
     return (
       <div className="flex h-full min-h-0 flex-col">
         {problem}
+        <Toolbar {...tools} finding={undefined} listing />
         <div className="min-h-0 flex-1">{list}</div>
       </div>
     );
@@ -175,18 +203,7 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
         {wide && <div className="w-72 shrink-0 border-r border-hairline xl:w-80">{list}</div>}
         <div className="flex min-w-0 flex-1 flex-col">
           <Toolbar
-            workspaceId={w.id}
-            comparison={comparison}
-            onCompare={onCompare}
-            newer={ends ? newer.size : comparison.newer}
-            onRefresh={ends ? refresh : () => onCompare({ from: comparison.from.rev, to: "now" })}
-            ignoreSpace={ignoreSpace}
-            onIgnoreSpace={() => onIgnoreSpace(!ignoreSpace)}
-            split={split}
-            onSplit={() => {
-              remember("diff.split", !split);
-              setSplit(!split);
-            }}
+            {...tools}
             finding={
               finding ? (
                 <FindField
@@ -203,8 +220,6 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
                 />
               ) : undefined
             }
-            onFind={() => setFinding(true)}
-            added={added.toolbar}
             back={
               wide ? undefined : (
                 <Button
@@ -217,23 +232,32 @@ export function Reader({ workspace: w, live, newest, problem, onCompare, onIgnor
                 </Button>
               )
             }
-            narrow={!wide}
           />
-          <DiffView
-            ref={diff}
-            reading={reading}
-            view={view}
-            added={added}
-            ignoreSpace={ignoreSpace}
-            only={wide ? undefined : file}
-            find={find}
-            hit={hit}
-            chosen={chosen}
-            onChoose={choose}
-            onViewed={onViewed}
-            onFile={setCurrent}
-            hold={hold}
-          />
+          {comparison.files.length === 0 ? (
+            <Empty
+              title="Nothing differs"
+              action={<Button onClick={() => onCompare(EVERYTHING)}>Show all changes</Button>}
+            >
+              Every file is the same in both states: {visible(comparison.from.label)} and {visible(comparison.to.label)}
+              .
+            </Empty>
+          ) : (
+            <DiffView
+              ref={diff}
+              reading={reading}
+              view={view}
+              added={added}
+              ignoreSpace={ignoreSpace}
+              only={wide ? undefined : file}
+              find={find}
+              hit={hit}
+              chosen={chosen}
+              onChoose={choose}
+              onViewed={onViewed}
+              onFile={setCurrent}
+              hold={hold}
+            />
+          )}
         </div>
       </div>
     </div>

@@ -5,13 +5,16 @@ import { api, type ChangeSet, data, type Workspace } from "@/api/client";
 import { changesQuery, compareQuery, keys } from "@/api/queries";
 import { warmUp } from "@/diff/parser";
 import { useNow } from "@/format/now";
+import { visible } from "@/format/text";
 import { ago } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Busy, Empty, Failure, Output, Skeleton } from "@/kit/states";
 import { isBoolean, recall, remember } from "@/state/remember";
 import { toastError } from "@/state/toasts";
-import { EVERYTHING, type Sides } from "./compare-menu";
+import { EVERYTHING, MERGED, type Sides } from "./compare-menu";
 import { Reader } from "./reader";
+
+export { readAhead } from "./ahead";
 
 warmUp();
 
@@ -27,6 +30,7 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
   const changes = useQuery(changesQuery(w.id));
   const live = changes.data;
   const sync = useSync(w.id);
+  const now = useNow();
   const all = from === EVERYTHING.from && to === EVERYTHING.to;
   const choose = (sides: Sides) =>
     void navigate({
@@ -76,15 +80,31 @@ export default function ChangesTab({ workspace: w }: { workspace: Workspace }) {
           </div>
         ) : (
           <Empty
-            title="No changes yet"
+            title={w.merged_at ? "Everything is merged" : "No changes yet"}
             action={
-              <Button busy={sync.isPending && "Looking"} onClick={() => sync.mutate()}>
-                Look now
-              </Button>
+              <div className="flex flex-wrap justify-center gap-2">
+                {w.merged_commit && (
+                  <Button look="primary" onClick={() => choose(MERGED)}>
+                    Show what was merged
+                  </Button>
+                )}
+                <Button busy={sync.isPending && "Looking"} onClick={() => sync.mutate()}>
+                  Look now
+                </Button>
+              </div>
             }
           >
-            The branch is the same as <span className="font-mono text-[12px]">{w.base}</span>. Files appear here as the
-            agent writes them.
+            {w.merged_at ? (
+              <>
+                Merged into <span className="font-mono text-[12px]">{visible(w.base)}</span> {ago(w.merged_at, now)},
+                and nothing has changed since. What comes now appears here.
+              </>
+            ) : (
+              <>
+                The branch is the same as <span className="font-mono text-[12px]">{visible(w.base)}</span>. Files appear
+                here as the agent writes them.
+              </>
+            )}
           </Empty>
         )}
       </div>

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import type { Workspace } from "@/api/client";
 import type { Comparison } from "@/diff/types";
 import { plural } from "@/format/text";
 import { useAction } from "@/keys/keyboard";
@@ -9,7 +10,7 @@ import { Counts } from "@/kit/states";
 import { CompareMenu, type Sides } from "./compare-menu";
 
 interface Props {
-  workspaceId: string;
+  workspace: Workspace;
   comparison: Comparison;
   onCompare: (sides: Sides) => void;
   ignoreSpace: boolean;
@@ -25,14 +26,16 @@ interface Props {
   back?: ReactNode;
   /** A phone: one column only. */
   narrow: boolean;
+  /** On a phone: above the list of the files, with no lines to be found or shown otherwise. */
+  listing?: boolean;
 }
 
 /** Above the diff: what is being read, what is newer, and how it is shown. */
 export function Toolbar(p: Props) {
-  const { comparison: c, newer, onRefresh, split, onSplit, finding, onFind, added, back, narrow } = p;
+  const { comparison: c, newer, onRefresh, split, onSplit, finding, onFind, added, back, narrow, listing } = p;
   useAction("diff.split", onSplit, !narrow);
   useAction("diff.refresh", onRefresh, newer > 0);
-  useAction("diff.find", onFind);
+  useAction("diff.find", onFind, !listing);
   useAction("diff.whitespace", p.onIgnoreSpace);
   return (
     <div className="flex min-h-10 flex-wrap items-center gap-x-3 gap-y-1 border-b border-hairline bg-bg1 px-3 py-1">
@@ -43,7 +46,7 @@ export function Toolbar(p: Props) {
           <Counts additions={c.additions} deletions={c.deletions} />
         </p>
       )}
-      <CompareMenu workspaceId={p.workspaceId} comparison={c} onChoose={p.onCompare} />
+      <CompareMenu workspace={p.workspace} comparison={c} onChoose={p.onCompare} />
       {c.truncated && <p className="text-meta text-needs">More files differ than are shown.</p>}
       <div role="status">
         {newer > 0 && (
@@ -59,14 +62,17 @@ export function Toolbar(p: Props) {
       </div>
       <div className="ml-auto flex items-center gap-0.5">
         {added}
-        {finding ?? (
-          <IconButton label="Find in the changes (/)" onClick={onFind}>
-            <Icon name="search" />
+        {!listing &&
+          (finding ?? (
+            <IconButton label="Find in the changes (/)" onClick={onFind}>
+              <Icon name="search" />
+            </IconButton>
+          ))}
+        {!listing && (
+          <IconButton label="Hide changes of white space (w)" aria-pressed={p.ignoreSpace} onClick={p.onIgnoreSpace}>
+            <Icon name="space" />
           </IconButton>
         )}
-        <IconButton label="Hide changes of white space (w)" aria-pressed={p.ignoreSpace} onClick={p.onIgnoreSpace}>
-          <Icon name="space" />
-        </IconButton>
         {!narrow && (
           <IconButton label="Side by side (s)" aria-pressed={split} onClick={onSplit}>
             <Icon name="split" />

@@ -49,7 +49,8 @@ function decorate(state: EditorState, lines: readonly Tokens[]): DecorationSet {
 
 const look = EditorView.theme({
   "&": { height: "100%", backgroundColor: "var(--bg0)", color: "var(--fg)", fontSize: "12.5px" },
-  ".cm-scroller": { fontFamily: "var(--font-mono, monospace)", lineHeight: "1.55" },
+  // What is typed is what is seen: != stays two characters.
+  ".cm-scroller": { fontFamily: "var(--font-mono, monospace)", lineHeight: "1.55", fontVariantLigatures: "none" },
   ".cm-gutters": { backgroundColor: "var(--bg0)", color: "var(--fg3)", border: "none" },
   ".cm-activeLine": { backgroundColor: "color-mix(in srgb, var(--bg2) 60%, transparent)" },
   ".cm-cursor": { borderLeftColor: "var(--fg)" },
@@ -104,7 +105,8 @@ export default function Code({
       // Line ends stay what they are; where they are mixed, the odd ones are characters.
       EditorState.lineSeparator.of(crlf ? "\r\n" : "\n"),
       EditorState.readOnly.of(readOnly),
-      EditorView.contentAttributes.of({ "aria-label": `Text of ${path}` }),
+      // Reachable by keyboard also where it can only be read.
+      EditorView.contentAttributes.of({ "aria-label": `Text of ${path}`, tabindex: "0" }),
       coloured,
       look,
       keymap.of([

@@ -23,6 +23,17 @@ export default function ChecksCard({ workspace: w }: CardProps) {
   });
   const c = checks.data;
   const may = team.can("workspace.edit");
+  const edit = (words: string) =>
+    team.can("project.manage") && (
+      <Link
+        to="/$team/p/$project"
+        params={{ team: team.slug, project: w.project_id }}
+        hash="project-checks"
+        className="text-accent underline"
+      >
+        {words}
+      </Link>
+    );
   return (
     <MergeCard
       title="Checks"
@@ -45,21 +56,14 @@ export default function ChecksCard({ workspace: w }: CardProps) {
       )}
       {c?.items.length === 0 && (
         <p className="text-fg2">
-          The project has no checks: commands, such as its tests, that say whether work is good.{" "}
-          {team.can("project.manage") && (
-            <Link
-              to="/$team/p/$project"
-              params={{ team: team.slug, project: w.project_id }}
-              className="text-accent underline"
-            >
-              Add checks
-            </Link>
-          )}
+          The project has no checks: commands, such as its tests, that say whether work is good. {edit("Add checks")}
         </p>
       )}
       {c && c.items.length > 0 && (
         <>
-          <p className="text-fg2">They run in the workspace's sandbox, on its files as they are.</p>
+          <p className="text-fg2">
+            They run in the workspace's sandbox, on its files as they are. {edit("Edit the checks")}
+          </p>
           <ul className="flex flex-col divide-y divide-hairline">
             {c.items.map((i) => (
               <CheckRow

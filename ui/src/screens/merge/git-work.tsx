@@ -19,19 +19,24 @@ const WORDS: Record<Work["kind"], string> = {
 /** Long work of git in this repository: what is under way, what waits for its turn behind it, and a way to end it. */
 export function GitWork({ workspace: w }: { workspace: Workspace }) {
   const work = useQuery(gitWorkQuery(w.project_id));
-  if (!work.data?.length) return null;
+  return <GitWorkList work={work.data ?? []} project={w.project_id} here={w.id} />;
+}
+
+/** A list of git's works in a project; nothing where there are none. */
+export function GitWorkList({ work, project, here }: { work: Work[]; project: string; here?: string | undefined }) {
+  if (work.length === 0) return null;
   return (
     <section aria-label="Work of git" className="rounded-md border border-hairline bg-bg2 px-3 py-2">
       <ul className="flex flex-col gap-2">
-        {work.data.map((k) => (
-          <Row key={k.id} work={k} project={w.project_id} here={w.id} />
+        {work.map((k) => (
+          <Row key={k.id} work={k} project={project} here={here} />
         ))}
       </ul>
     </section>
   );
 }
 
-function Row({ work: k, project, here }: { work: Work; project: string; here: string }) {
+function Row({ work: k, project, here }: { work: Work; project: string; here: string | undefined }) {
   const team = useTeam();
   const client = useQueryClient();
   const now = useNow(1000);
@@ -66,7 +71,12 @@ function Row({ work: k, project, here }: { work: Work; project: string; here: st
         )}
       </span>
       {team.can("workspace.edit") && (
-        <Button look="quiet" busy={end.isPending && "Ending"} onClick={() => end.mutate()}>
+        <Button
+          look="quiet"
+          busy={end.isPending && "Ending"}
+          onClick={() => end.mutate()}
+          aria-label={`Cancel ${WORDS[k.kind].toLowerCase()}${k.workspace ? ` of ${k.workspace.key}` : ""}`}
+        >
           Cancel
         </Button>
       )}

@@ -11,6 +11,7 @@ import { Check, Choice, TextArea } from "@/kit/field";
 import { Mark } from "@/kit/mark";
 import { Busy, Failure, FormError } from "@/kit/states";
 import { toast, toastError } from "@/state/toasts";
+import { Attached, useAttach, useAttached } from "./attach";
 import { MergeCard } from "./card";
 import { Conflicts } from "./conflicts";
 import { afterMove, useStanding } from "./queries";
@@ -30,6 +31,8 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
   const strategy = picked ?? projects.data?.find((p) => p.id === w.project_id)?.merging.strategy ?? "merge";
   const [message, setMessage] = useState("");
   const [archive, setArchive] = useState(false);
+  const [report, setReport] = useState(false);
+  const attach = useAttach(w);
   const [done, setDone] = useState<Result>();
   const standing = useStanding(w);
   const s = standing.data;
@@ -62,6 +65,8 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
         title: `Merged into ${result.base}`,
         text: `${result.base} is at ${short(result.commit)} now.`,
       });
+      if (report)
+        await attach.mutateAsync().catch((error) => toastError("Merged, but the report is not attached", error));
       if (archive) await putAway();
     },
     onError: (error) => {
@@ -82,10 +87,13 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
   };
   if (!may || !s) return null;
   const nothing = plan?.up_to_date && !done;
+  const conflicts = plan !== undefined && plan.conflicts.length > 0;
+  // Also when it was merged by the queue, on a forge, or before this page was opened.
+  const merged = done !== undefined || s.merged;
   return (
     <MergeCard title={`Merge into ${s.base}`}>
-      {done && <Next workspace={w} result={done} putAway={() => void putAway()} />}
-      {!done && s.base_commit !== "" && (
+      {merged && <Next workspace={w} standing={s} result={done} putAway={() => void putAway()} />}
+      {!merged && s.base_commit !== "" && (
         <form
           className="flex flex-col gap-3"
           onSubmit={(e) => {
@@ -115,7 +123,7 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
             query={{ pending: preview.isPending, error: preview.error, retry: () => void preview.refetch() }}
             plan={plan}
           />
-          {!nothing && strategy !== "rebase" && (
+          {!nothing && !conflicts && strategy !== "rebase" && (
             <TextArea
               label="Message"
               rows={2}
@@ -125,13 +133,21 @@ export default function MergeIntoBase({ workspace: w }: CardProps) {
             />
           )}
           <FormError error={merge.error} />
-          {!nothing && (
+          {!nothing && !conflicts && (
             <div className="flex flex-wrap items-center justify-between gap-3">
-              <Check
-                label="Archive the workspace afterwards"
-                checked={archive}
-                onChange={(e) => setArchive(e.target.checked)}
-              />
+              <div>
+                <Check
+                  label="Attach the report to the merge"
+                  hint="As a git note on its commit."
+                  checked={report}
+                  onChange={(e) => setReport(e.target.checked)}
+                />
+                <Check
+                  label="Archive the workspace afterwards"
+                  checked={archive}
+                  onChange={(e) => setArchive(e.target.checked)}
+                />
+              </div>
               <Button
                 type="submit"
                 look="primary"
@@ -208,28 +224,79 @@ function Outlook({ workspace: w, query, plan }: OutlookProps) {
 }
 
 /** After a merge: what people do next. */
-function Next({ workspace: w, result, putAway }: { workspace: Workspace; result: Result; putAway: () => void }) {
+function Next({
+  workspace: w,
+  standing: s,
+  result,
+  putAway,
+}: {
+  workspace: Workspace;
+  standing: Schemas["Standing"];
+  /** Of the merge made just now; undefined for one made before, by the queue or elsewhere. */
+  result: Result | undefined;
+  putAway: () => void;
+}) {
   const team = useTeam();
+  const client = useQueryClient();
   const navigate = useNavigate({ from: "/$team/w/$key" });
+  const attached = useAttached(w);
+  const attach = useAttach(w);
+  const push = useMutation({
+    mutationFn: () =>
+      data(api.POST("/workspaces/{id}/push", { params: { path: { id: w.id } }, body: { what: "base" } })),
+    onSuccess: (r) =>
+      toast({ kind: "good", title: `${r.branch} is on the remote`, text: `At commit ${short(r.commit)}.` }),
+    onSettled: () => afterMove(client, w, team.slug),
+  });
+  const unpushed = s.remote !== "" && s.base_ahead > 0;
+  const commit = result?.commit ?? w.merged_commit ?? "";
   return (
-    <div role="status" className="flex flex-col gap-2">
-      <Mark kind="merged" word={`Merged into ${result.base}`} />
-      <p className="text-fg2">
-        {plural(result.commits, "commit")}, {plural(result.files, "file")}. {result.base} is at{" "}
-        <span className="font-mono text-[12px]">{short(result.commit)}</span>. Other workspaces see that {result.base}{" "}
-        moved, and can be updated from it.
-      </p>
+    <div role="status" className="flex flex-col gap-3">
+      <div className="flex flex-col gap-1">
+        <Mark kind="merged" word={`Merged into ${s.base}`} />
+        <p className="text-fg2">
+          {result && `${plural(result.commits, "commit")}, ${plural(result.files, "file")}. `}
+          {commit && (
+            <>
+              The merge is <span className="font-mono text-[12px]">{short(commit)}</span>.{" "}
+            </>
+          )}
+          Other workspaces see that {s.base} moved, and can be updated from it.
+        </p>
+      </div>
+      {attached && <Attached commit={attached} />}
+      {unpushed && (
+        <p className="flex gap-2">
+          <span aria-hidden className="text-needs">
+            ◆
+          </span>
+          <span>
+            Only Parawork has it yet: the remote lacks {plural(s.base_ahead, "commit")} of {s.base}.
+          </span>
+        </p>
+      )}
       <div className="flex flex-wrap gap-2">
-        <Button look="primary" onClick={putAway}>
+        {unpushed && (
+          <Button look="primary" busy={push.isPending && "Pushing"} onClick={() => push.mutate()}>
+            Send {s.base} to the remote
+          </Button>
+        )}
+        <Button look={unpushed ? "plain" : "primary"} onClick={putAway}>
           Archive the workspace
         </Button>
-        <Button onClick={() => void navigate({ search: (s) => ({ ...s, tab: undefined, session: undefined }) })}>
+        {!attached && (
+          <Button busy={attach.isPending && "Attaching"} onClick={() => attach.mutate()}>
+            Attach the report
+          </Button>
+        )}
+        <Button onClick={() => void navigate({ search: (x) => ({ ...x, tab: undefined, session: undefined }) })}>
           Go on working here
         </Button>
         <Button onClick={() => void navigate({ to: "/$team/w", params: { team: team.slug } })}>
           Other workspaces of {w.project_name}
         </Button>
       </div>
+      <FormError error={push.error ?? attach.error} />
     </div>
   );
 }

@@ -7,9 +7,11 @@ import { visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Check, TextArea, TextField } from "@/kit/field";
 import { Failure, FormError, Skeleton } from "@/kit/states";
-import { toast } from "@/state/toasts";
+import { toast, toastError } from "@/state/toasts";
+import { markdown } from "./attach";
 import { noun } from "./pull-words";
 import { afterMove, homeKeys, proposalQuery, useStanding } from "./queries";
+import { withReport } from "./with-report";
 
 interface Props {
   workspace: Workspace;
@@ -65,6 +67,12 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
     },
     onSettled: () => afterMove(client, w, team.slug),
   });
+  // Into the field, where it is read, and can be shortened, before anybody else sees it.
+  const report = useMutation({
+    mutationFn: () => markdown(w.id),
+    onSuccess: (text) => setSaid((was) => ({ ...was, body: withReport(was.body ?? p.body, text) })),
+    onError: (error) => toastError("The report could not be put together", error),
+  });
   const field = (f: string) => fieldError(open.error, f);
   return (
     <form
@@ -92,6 +100,11 @@ function Form({ workspace: w, forge, opened, proposal: p }: Props & { proposal: 
         error={field("body")}
         onChange={(e) => setSaid({ ...said, body: e.target.value })}
       />
+      <div>
+        <Button busy={report.isPending && "Putting it together"} onClick={() => report.mutate()}>
+          Put the report into the description
+        </Button>
+      </div>
       <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
         <TextField
           label="Into"

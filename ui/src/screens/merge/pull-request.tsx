@@ -1,4 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
@@ -24,10 +25,12 @@ type Strategy = Schemas["PullRequestMerge"]["strategy"];
 /** The workspace's pull request on its forge: opened, followed and merged from here. */
 export default function PullRequestCard({ workspace: w }: CardProps) {
   const forge = useQuery(forgeQuery(w.project_id));
-  const pull = useQuery(pullQuery(w.id));
+  // The workspace itself says whether it has one.
+  const there = Boolean(w.pull_request);
+  const pull = useQuery({ ...pullQuery(w.id), enabled: there });
   const [again, setAgain] = useState(false);
   const name = capital(noun(pull.data?.forge ?? forge.data?.kind));
-  if (pull.isPending || forge.isPending)
+  if ((there && pull.isPending) || forge.isPending)
     return (
       <MergeCard title={name}>
         <Skeleton rows={2} label={`Loading the ${noun(forge.data?.kind)}`} />
@@ -43,7 +46,7 @@ export default function PullRequestCard({ workspace: w }: CardProps) {
         />
       </MergeCard>
     );
-  const pr = pull.data;
+  const pr = pull.data ?? null;
   const over = pr && (pr.state === "merged" || pr.state === "closed");
   if (!pr || (over && again))
     return forge.data ? <Opening workspace={w} forge={forge.data} opened={() => setAgain(false)} /> : null;
@@ -67,7 +70,19 @@ function Opening({
       aside={forge.repository && <Where text={`${forge.host}/${forge.repository}`} />}
     >
       {forge.reason ? (
-        <p className="text-fg2">{forge.reason}</p>
+        <p className="text-fg2">
+          {forge.reason}{" "}
+          {team.can("project.manage") && (
+            <Link
+              to="/$team/p/$project"
+              params={{ team: team.slug, project: w.project_id }}
+              hash={forge.kind && !forge.has_credential ? "project-secrets" : "project-forge"}
+              className="text-accent underline"
+            >
+              To the project's settings
+            </Link>
+          )}
+        </p>
       ) : (
         <OpenPullRequest workspace={w} forge={forge} opened={opened} />
       )}

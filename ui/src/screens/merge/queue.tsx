@@ -114,6 +114,7 @@ export default function QueueCard({ workspace: w }: CardProps) {
           <Link
             to="/$team/p/$project"
             params={{ team: team.slug, project: w.project_id }}
+            hash="project-queue"
             className="text-accent underline"
           >
             The whole queue

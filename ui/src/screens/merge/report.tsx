@@ -2,13 +2,14 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, type Schemas } from "@/api/client";
 import { useTeam } from "@/app/team";
-import { count, plural, short, visible } from "@/format/text";
+import { count, plural, visible } from "@/format/text";
 import { duration, exact } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
 import { Counts, Failure, FormError, Skeleton } from "@/kit/states";
 import { usd } from "@/places/money";
 import { toast, toastError } from "@/state/toasts";
+import { Attached, markdown, useAttach, useAttached } from "./attach";
 import { MergeCard } from "./card";
 import type { CardProps } from "./slots";
 
@@ -30,15 +31,8 @@ export default function ReportCard({ workspace: w }: CardProps) {
       toast({ kind: "good", title: "The report is copied", text: "As Markdown, for a pull request or a note." }),
     onError: (error) => toastError("The report could not be copied", error),
   });
-  const attach = useMutation({
-    mutationFn: () => data(api.POST("/workspaces/{id}/report", { params: { path: { id: w.id } } })),
-    onSuccess: (n) =>
-      toast({
-        kind: "good",
-        title: `The report is attached to ${short(n.commit)}`,
-        text: "git log --notes=parawork shows it.",
-      }),
-  });
+  const attached = useAttached(w);
+  const attach = useAttach(w);
   const r = report.data;
   return (
     <MergeCard
@@ -57,7 +51,7 @@ export default function ReportCard({ workspace: w }: CardProps) {
           </a>
           {w.merged_at && team.can("workspace.merge") && (
             <Button busy={attach.isPending && "Attaching"} onClick={() => attach.mutate()}>
-              Attach to the merge
+              {attached ? "Attach anew" : "Attach to the merge"}
             </Button>
           )}
         </>
@@ -65,6 +59,7 @@ export default function ReportCard({ workspace: w }: CardProps) {
     >
       <FormError error={attach.error} />
       <p className="text-fg2">What was asked, what ran, what changed, which hosts were reached, what it took.</p>
+      {attached && <Attached commit={attached} />}
       {open ? (
         report.isPending ? (
           <Skeleton rows={4} label="Putting the report together" />
@@ -86,14 +81,6 @@ export default function ReportCard({ workspace: w }: CardProps) {
   );
 }
 
-async function markdown(id: string): Promise<string> {
-  const { data: text } = await api.GET("/workspaces/{id}/report", {
-    params: { path: { id }, query: { format: "markdown" } },
-    parseAs: "text",
-  });
-  return text as unknown as string;
-}
-
 function Body({ report: r }: { report: Report }) {
   const t = r.totals;
   return (
@@ -108,12 +95,22 @@ function Body({ report: r }: { report: Report }) {
           {t.failed > 0 && `, ${count(t.failed)} failed`}
         </Fact>
         <Fact name="Hosts">
-          {count(t.reached)} reached, {count(t.refused)} refused
+          {r.hosts_known || t.reached + t.refused > 0 ? (
+            `${count(t.reached)} reached, ${count(t.refused)} refused`
+          ) : (
+            <span className="text-fg2">not known</span>
+          )}
         </Fact>
         <Fact name="Time">{duration(r.costs.run_ms)}</Fact>
         <Fact name="Cost">
-          {usd(r.costs.cost_nano)} sandbox, {usd(r.costs.tokens_cost_nano)} models
-          {r.costs.tokens_unknown > 0 && `, ${plural(r.costs.tokens_unknown, "request")} of unknown cost`}
+          {!r.costs.shown ? (
+            <span className="text-fg2">not shown: for who may see costs</span>
+          ) : (
+            <>
+              {usd(r.costs.cost_nano)} sandbox, {usd(r.costs.tokens_cost_nano)} models
+              {r.costs.tokens_unknown > 0 && `, ${plural(r.costs.tokens_unknown, "request")} of unknown cost`}
+            </>
+          )}
         </Fact>
       </dl>
       <Part title="Tests" of={r.tests.length}>

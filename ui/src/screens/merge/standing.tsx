@@ -47,7 +47,7 @@ export default function StandingCard({ workspace: w }: CardProps) {
         />
       )}
       {s && (
-        <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 [&>dd]:min-w-0 [&>dd]:break-words [&>dt]:text-fg2">
+        <dl className="grid gap-x-4 gap-y-1 md:grid-cols-[auto_1fr] [&>dd]:min-w-0 [&>dd]:break-words max-md:[&>dd]:mb-1 [&>dt]:min-w-0 [&>dt]:break-words [&>dt]:text-fg2">
           <dt>
             <span className="font-mono text-[12px]">{w.branch}</span>
           </dt>

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
@@ -62,8 +62,11 @@ export default function UpdateCard({ workspace: w }: CardProps) {
     },
     onSettled: () => afterMove(client, w, team.slug),
   });
-  if (!s || (!needed && !s.under_way) || !team.can("workspace.edit")) return null;
-  if (s.under_way) return <UnderWay workspace={w} what={s.under_way} base={s.base} />;
+  // Of a place with a disk of its own the server does not see that one is under way, but what is in conflict there it does.
+  const left = (changes.data?.items ?? []).filter((c) => c.status === "conflicted").map((c) => c.path);
+  const under = s?.under_way || (left.length > 0 ? "update" : "");
+  if (s && under) return <UnderWay workspace={w} what={under} base={s.base} left={left} />;
+  if (!s || !needed || !team.can("workspace.edit")) return null;
   return (
     <MergeCard
       title={`Update from ${s.base}`}
@@ -88,7 +91,7 @@ export default function UpdateCard({ workspace: w }: CardProps) {
       {plan && plan.conflicts.length === 0 && (
         <div>
           <Button
-            look="primary"
+            look={s.merged ? "plain" : "primary"}
             disabled={!possible || preview.isFetching}
             busy={update.isPending && "Updating"}
             onClick={() => update.mutate()}
@@ -250,39 +253,102 @@ function Resolve({ workspace: w, strategy }: { workspace: Workspace; strategy: U
   );
 }
 
-/** A merge or rebase that stopped at conflicts in the worktree. */
-function UnderWay({ workspace: w, what, base }: { workspace: Workspace; what: string; base: string }) {
+/** A merge or rebase that stopped at conflicts in the worktree: what is left to resolve, and the ways out of it. */
+function UnderWay({
+  workspace: w,
+  what,
+  base,
+  left,
+}: {
+  workspace: Workspace;
+  /** merge, rebase, cherry-pick, revert; "update" where the server cannot tell. */
+  what: string;
+  base: string;
+  left: string[];
+}) {
   const team = useTeam();
   const client = useQueryClient();
-  const abort = useMutation({
-    mutationFn: () =>
-      data(api.POST("/workspaces/{id}/update/resolve", { params: { path: { id: w.id } }, body: { how: "abort" } })),
-    onSuccess: () =>
-      toast({ kind: "good", title: `The ${what} was given up`, text: "Branch and files are as before it." }),
+  const act = useMutation({
+    mutationFn: (how: "finish" | "abort") =>
+      data(api.POST("/workspaces/{id}/update/resolve", { params: { path: { id: w.id } }, body: { how } })),
+    onSuccess: (r, how) =>
+      how === "abort"
+        ? toast({ kind: "good", title: `The ${what} was given up`, text: "Branch and files are as before it." })
+        : r.files.length > 0
+          ? toast({ title: `The ${what} stopped again`, text: `${plural(r.files.length, "file")} in conflict.` })
+          : toast({ kind: "good", title: `The ${what} is finished`, text: `${w.key} has everything of ${base}.` }),
     onSettled: () => afterMove(client, w, team.slug),
-    onError: (error) => toastError(`The ${what} was not given up`, error),
+    onError: (error, how) =>
+      toastError(how === "abort" ? `The ${what} was not given up` : `The ${what} is not finished`, error),
   });
-  const ask = async () => {
+  const giveUp = async () => {
     const yes = await confirm({
       title: `Give up the ${what}?`,
       body: "Branch and files go back to what they were before it. What was resolved so far stays in the timeline.",
       action: "Give up",
       danger: true,
     });
-    if (yes) abort.mutate();
+    if (yes) act.mutate("abort");
   };
-  const mine = what === "merge" || what === "rebase";
+  const known = what !== "cherry-pick" && what !== "revert";
   return (
-    <MergeCard title={`Update from ${base}`} aside={<Mark kind="running" word={`A ${what} is under way`} />}>
+    <MergeCard
+      title={`Update from ${base}`}
+      aside={<Mark kind="running" word={`${what === "update" ? "An" : "A"} ${what} is under way`} />}
+    >
       <p className="text-fg2">
-        It was begun in the workspace and waits for its conflicts to be resolved and committed. Until then nothing is
-        updated.
+        {left.length > 0
+          ? `It stopped at ${plural(left.length, "file")} that both sides changed. Resolve what stands between <<<<<<< and >>>>>>> in them, then finish it. Until then nothing is merged or pushed.`
+          : "Nothing is in conflict any more. Finish it to bring the branch up to date."}
       </p>
-      {mine && (
+      {left.length > 0 && (
+        <ul
+          aria-label="Files in conflict"
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keyboard
+          tabIndex={0}
+          className="max-h-80 divide-y divide-hairline overflow-y-auto rounded-md border border-hairline"
+        >
+          {left.map((path) => (
+            <li key={path} className="flex flex-wrap items-center gap-x-4 px-3 py-1">
+              <span className="min-w-0 flex-1 basis-48 font-mono text-[12px] break-all">{visible(path)}</span>
+              <Link
+                to="/$team/w/$key"
+                params={{ team: team.slug, key: w.key }}
+                search={{ tab: "changes", file: path }}
+                className="leading-6 text-accent hover:underline"
+              >
+                Changes<span className="sr-only"> of {visible(path)}</span>
+              </Link>
+              {team.can("workspace.edit") && (
+                <Link
+                  to="/$team/w/$key/edit"
+                  params={{ team: team.slug, key: w.key }}
+                  search={{ path }}
+                  className="leading-6 text-accent hover:underline"
+                >
+                  Edit<span className="sr-only"> {visible(path)}</span>
+                </Link>
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
+      {known && team.can("workspace.edit") && (
         <>
-          <Resolve workspace={w} strategy={what} />
-          <div>
-            <Button look="danger" busy={abort.isPending && "Giving up"} onClick={() => void ask()}>
+          {left.length > 0 && <Resolve workspace={w} strategy={what === "rebase" ? "rebase" : "merge"} />}
+          <div className="flex flex-wrap items-center gap-2">
+            <Button
+              look={left.length > 0 ? "plain" : "primary"}
+              busy={act.isPending && act.variables === "finish" && "Finishing"}
+              onClick={() => act.mutate("finish")}
+            >
+              Finish the {what}
+            </Button>
+            <Button
+              look="danger"
+              busy={act.isPending && act.variables === "abort" && "Giving up"}
+              onClick={() => void giveUp()}
+            >
               Give up the {what}…
             </Button>
           </div>

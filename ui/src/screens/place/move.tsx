@@ -1,7 +1,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
-import { keys } from "@/api/queries";
+import { keys, projectsQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
 import { FormError } from "@/kit/states";
@@ -11,6 +11,8 @@ import { Place } from "@/screens/new-workspace/place";
 import { confirm } from "@/state/confirm";
 import { toast } from "@/state/toasts";
 import { StepRow } from "./steps";
+
+const MachineTerms = lazy(() => import("@/screens/new-workspace/machine-terms"));
 
 type Plan = Schemas["MovePlan"];
 
@@ -27,10 +29,15 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
   const client = useQueryClient();
   const places = useQuery(workspacePlacesQuery(w.id));
   const [to, setTo] = useState(livesIn(w));
+  const [folder, setFolder] = useState(""); // of a machine: whose repository it borrows
   const [open, setOpen] = useState(false);
   const live = w.state === "ready" || w.state === "paused";
   const away = to !== livesIn(w);
   const { executor, runner_id } = placeBody(to);
+  const there = { to: executor, ...(runner_id ? { runner_id } : {}), ...(runner_id && folder ? { folder } : {}) };
+  const project = useQuery({ ...projectsQuery(team.slug), enabled: Boolean(runner_id) }).data?.find(
+    (p) => p.id === w.project_id,
+  );
   const moves = useQuery({
     queryKey: ["workspace", w.id, "moves"],
     queryFn: () => data(api.GET("/workspaces/{id}/moves", { params: { path: { id: w.id } } })),
@@ -39,14 +46,9 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
   const last = moves.data?.items[0];
   const running = last?.state === "running";
   const plan = useQuery({
-    queryKey: ["workspace", w.id, "move", to],
+    queryKey: ["workspace", w.id, "move", to, folder],
     enabled: live && away && !running,
-    queryFn: () =>
-      data(
-        api.GET("/workspaces/{id}/move", {
-          params: { path: { id: w.id }, query: runner_id ? { to: executor, runner_id } : { to: executor } },
-        }),
-      ),
+    queryFn: () => data(api.GET("/workspaces/{id}/move", { params: { path: { id: w.id }, query: there } })),
   });
   const after = () => {
     void moves.refetch();
@@ -57,12 +59,7 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
     mutationFn: () => {
       const params = { path: { id: w.id } };
       return live
-        ? data(
-            api.POST("/workspaces/{id}/move", {
-              params,
-              body: runner_id ? { to: executor, runner_id } : { to: executor },
-            }),
-          )
+        ? data(api.POST("/workspaces/{id}/move", { params, body: there }))
         : data(api.PATCH("/workspaces/{id}", { params, body: placeBody(to) }));
     },
     onSuccess: () => {
@@ -103,10 +100,24 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
             <Place
               places={places.data.items.map((p) => p.executor)}
               value={to}
-              onChange={setTo}
+              onChange={(place) => {
+                setTo(place);
+                setFolder("");
+              }}
               legend="New place"
               name="move-to"
             />
+            {live && away && runner_id && project && (
+              <Suspense>
+                <MachineTerms
+                  key={runner_id}
+                  machineId={runner_id}
+                  project={project}
+                  folder={folder}
+                  onFolder={setFolder}
+                />
+              </Suspense>
+            )}
             {shown && <PlanView plan={shown} />}
             {!live && !places.data.movable && <p className="text-needs">{places.data.reason}</p>}
             <FormError error={move.error ?? plan.error} />

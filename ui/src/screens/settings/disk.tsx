@@ -18,10 +18,10 @@ const NAMES: Record<Schemas["DiskUse"]["kind"], string> = {
   repositories: "Repositories",
   worktrees: "Files of workspaces",
   homes: "Agents' homes",
-  snapshots: "Snapshots (within the repositories)",
+  snapshots: "Snapshots (within repositories)",
   terminals: "Terminals",
   caches: "Shared caches",
-  trash: "Trash",
+  trash: "Trash (within the others)",
   leftovers: "Leftovers",
   loose: "Repositories not packed",
 };
@@ -124,12 +124,13 @@ function Free({ uses }: { uses: Schemas["DiskUse"][] }) {
         free.mutate();
       }}
     >
+      <p>Up to {bytes(shown.reduce((n, u) => n + u.bytes, 0))} could be made free:</p>
       {shown.map((u) => {
         const kind = u.kind as Kind;
         return (
           <Check
             key={kind}
-            label={`${NAMES[u.kind]}: ${kind === "loose" ? "up to " : ""}${bytes(u.bytes)}`}
+            label={`${u.kind === "trash" ? "Trash" : NAMES[u.kind]}: ${kind === "loose" ? "up to " : ""}${bytes(u.bytes)}`}
             hint={EFFECTS[kind]}
             checked={chosen.includes(kind)}
             onChange={(e) => setChosen((c) => (e.target.checked ? [...c, kind] : c.filter((k) => k !== kind)))}

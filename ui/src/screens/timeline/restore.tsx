@@ -23,6 +23,7 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
   const [into, setInto] = useState<"same" | "new">("same");
   const [left, setLeft] = useState<ReadonlySet<string>>(new Set());
   const [force, setForce] = useState(false);
+  const [ignored, setIgnored] = useState(s.ignored_files > 0);
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const path = { params: { path: { id: s.id } } };
@@ -32,13 +33,15 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
       data(
         api.POST("/snapshots/{id}/restore", {
           ...path,
-          body: { into: "same", dry_run: true, even_while_working: false },
+          body: { into: "same", dry_run: true, even_while_working: false, ignored: s.ignored_files > 0 },
         }),
       ),
     staleTime: 0,
   });
   const changed = plan.data?.changed ?? [];
   const paths = changed.filter((p) => !left.has(p));
+  const lacking = plan.data?.ignored.length ?? 0;
+  const kept = plan.data?.ignored_left.length ?? 0;
   const run = useMutation({
     mutationFn: () =>
       data(
@@ -46,8 +49,8 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
           ...path,
           body:
             into === "new"
-              ? { into, dry_run: false, even_while_working: true }
-              : { into, dry_run: false, even_while_working: force, ...(left.size > 0 ? { paths } : {}) },
+              ? { into, dry_run: false, even_while_working: true, ignored }
+              : { into, dry_run: false, even_while_working: force, ignored, ...(left.size > 0 ? { paths } : {}) },
         }),
       ),
     onSuccess: (r) => {
@@ -58,13 +61,17 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
         void navigate({ params: (p) => ({ ...p, key: r.workspace.key }), search: {} });
         return;
       }
+      const n = r.changed.length + r.ignored.length;
+      const alone = [
+        r.conflicts.length > 0 &&
+          `Somebody was writing these, they were left alone: ${r.conflicts.map(visible).join(", ")}`,
+        r.ignored_left.length > 0 &&
+          `These ignored files are others now, they were left alone: ${r.ignored_left.map(visible).join(", ")}`,
+      ].filter(Boolean);
       toast({
-        kind: r.conflicts.length > 0 ? "note" : "good",
-        title: r.changed.length === 1 ? "1 file is as it was" : `${r.changed.length} files are as they were`,
-        text:
-          r.conflicts.length > 0
-            ? `Somebody was writing these, they were left alone: ${r.conflicts.map(visible).join(", ")}`
-            : "What was there before is kept in the timeline.",
+        kind: alone.length > 0 ? "note" : "good",
+        title: n === 1 ? "1 file is as it was" : `${n} files are as they were`,
+        text: alone.length > 0 ? alone.join(". ") : "What was there before is kept in the timeline.",
       });
     },
   });
@@ -113,6 +120,21 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
             {changed.length > SHOWN && <p className="text-fg3">and {changed.length - SHOWN} more</p>}
           </fieldset>
         )}
+        {s.ignored_files > 0 && (
+          <label className="flex min-h-9 items-center gap-2">
+            <input type="checkbox" checked={ignored} onChange={(e) => setIgnored(e.target.checked)} />
+            <span>
+              With ignored files ({s.ignored_files})
+              {into === "same" && plan.data && (
+                <span className="text-fg3">
+                  {" "}
+                  · {lacking === 0 ? "none is missing here" : `${lacking} missing here`}
+                  {kept > 0 && `, ${kept} changed since and left alone`}
+                </span>
+              )}
+            </span>
+          </label>
+        )}
         <FormError error={run.error} />
         {working && (
           <label className="flex min-h-9 items-center gap-2">
@@ -124,7 +146,7 @@ export default function Restore({ workspace: w, snapshot: s, name, onClose }: Pr
           <Button
             type="submit"
             look="primary"
-            disabled={into === "same" && paths.length === 0}
+            disabled={into === "same" && paths.length === 0 && !(ignored && lacking > 0)}
             busy={run.isPending && "Restoring"}
           >
             Restore

@@ -11,54 +11,22 @@ import { Menu, MenuItem } from "@/kit/menu";
 import { Counts } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { toastError } from "@/state/toasts";
+import { nameOf, type Snapshot } from "./name";
 
 export type Moment = Schemas["TimelineItem"];
-type Snapshot = Schemas["WorkspaceSnapshot"];
-
 const Restore = lazy(() => import("./restore"));
 const Rename = lazy(() => import("./rename"));
 
 /** A replay begins so long before what it is to show. */
 const LEAD = 5000;
 
-const BEFORE: Record<string, string> = {
-  stop: "Before the sandbox stopped",
-  archive: "Before the archive",
-  delete: "Before the deletion",
-  discard: "Before changes were discarded",
-  update: "Before an update from the base",
-  merge: "Before a merge",
-  clean_up: "Before a clean-up",
-  move: "Before a move",
-  expiry: "Before the workspace expired",
-  restore: "Before a restore",
-  edit: "Before an edit",
-  take: "Before files were taken over",
-};
-
-/** What a snapshot is of, in a few words. */
-export function nameOf(s: Snapshot): string {
-  const title = visible(s.title);
-  switch (s.kind) {
-    case "turn":
-      return title ? `Turn: ${title}` : "An agent’s turn ended";
-    case "commit":
-      return `Commit: ${title || s.head.slice(0, 8)}`;
-    case "kept": {
-      // The title says of what: which files, which base.
-      const before = BEFORE[s.reason];
-      return before && title && !title.startsWith("Before ") ? `${before}: ${title}` : title || before || "Kept";
-    }
-    case "manual":
-      return title || "Kept by hand";
-    default:
-      return title || "Files changed";
-  }
-}
-
 function Time({ at }: { at: number }) {
   return (
-    <time dateTime={new Date(at).toISOString()} title={exact(at)} className="w-16 shrink-0 text-meta text-fg3">
+    <time
+      dateTime={new Date(at).toISOString()}
+      title={exact(at)}
+      className="w-16 shrink-0 text-meta leading-5 text-fg3"
+    >
       {clock(at, at)}
     </time>
   );
@@ -124,7 +92,7 @@ export function SnapshotRow({ workspace: w, snapshot: s, picked, onPick }: Props
   };
   const choose = () => (picked ? compare(picked.id, s.id) : onPick({ id: s.id, label: name }));
   return (
-    <li className="flex items-baseline gap-3 py-1.5">
+    <li className="flex items-start gap-3 py-1.5 leading-5">
       <Time at={s.at} />
       <span className="min-w-0 flex-1 break-words">
         <button type="button" className="text-left hover:underline" onClick={() => compare(`${s.id}^`, s.id)}>
@@ -132,6 +100,12 @@ export function SnapshotRow({ workspace: w, snapshot: s, picked, onPick }: Props
         </button>
         {s.pinned && <span className="text-fg3"> · pinned</span>}
         {s.actor && <span className="text-fg3"> · {s.actor.name}</span>}
+        {s.ignored_files > 0 && (
+          <span className="text-fg3">
+            {" "}
+            · + {s.ignored_files} ignored {s.ignored_files === 1 ? "file" : "files"}
+          </span>
+        )}
         {s.missing.length > 0 && (
           <details className="text-meta text-fg2">
             <summary>
@@ -150,7 +124,7 @@ export function SnapshotRow({ workspace: w, snapshot: s, picked, onPick }: Props
       {s.files > 0 && <Counts additions={s.additions} deletions={s.deletions} />}
       <Menu
         trigger={
-          <IconButton label={`What can be done with: ${name}`} className="-my-2 shrink-0">
+          <IconButton label={`What can be done with: ${name}`} className="-my-1 shrink-0 pointer-coarse:-my-3">
             <Icon name="more" />
           </IconButton>
         }

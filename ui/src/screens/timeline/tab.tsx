@@ -51,7 +51,8 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
       />
     );
   const items = list.data.pages.flatMap((p) => p.items);
-  const held = list.data.pages[0]?.kept_bytes;
+  const first = list.data.pages[0];
+  const held = first?.kept_bytes;
   const days = new Map<string, Moment[]>();
   for (const m of items) {
     const d = day(m.at, now);
@@ -71,6 +72,7 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
           {typeof held === "number" && held > 0 && (
             <span className="text-meta text-fg3">Older states take {bytes(held)}</span>
           )}
+          {first && <span className="text-meta text-fg3">{keptFor(first.poll_days, first.keep_days)}</span>}
         </div>
         {picked && (
           <p role="status" className="mb-3 flex flex-wrap items-center gap-3 text-fg2">
@@ -111,4 +113,13 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
       </div>
     </div>
   );
+}
+
+/** How long states are kept that nobody pinned. */
+function keptFor(polls: number, others: number): string {
+  const time = (days: number) =>
+    days === 0 ? "as long as the workspace" : days === 1 ? "for 1 day" : `for ${days} days`;
+  return polls === others
+    ? `All are kept ${time(others)}`
+    : `Changed files are kept ${time(polls)}, the others ${time(others)}`;
 }

@@ -16,6 +16,7 @@ import { findPlace } from "@/places/which";
 import { toastError } from "@/state/toasts";
 import { OverlapMark } from "@/workspaces/overlap-mark";
 import { PrivateMark } from "@/workspaces/private-mark";
+import { PullMark } from "@/workspaces/pull-mark";
 import { hasEnded, isShell, SETUP } from "@/workspaces/sessions";
 import { standing } from "@/workspaces/standing";
 import { StateChip } from "@/workspaces/state-chip";
@@ -124,6 +125,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
             </>
           )}
           <OverlapMark workspace={w} />
+          <PullMark workspace={w} link />
         </p>
       </div>
       <div className="flex flex-wrap items-center gap-2">

@@ -1,7 +1,7 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useIsMutating, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { api, data, type Workspace } from "@/api/client";
-import { lossQuery } from "@/api/queries";
+import { lossQuery, removeKey } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { count, plural, visible } from "@/format/text";
 import { Button } from "@/kit/button";
@@ -22,7 +22,9 @@ export default function RemoveDialog({
   const team = useTeam();
   const client = useQueryClient();
   const navigate = useNavigate();
-  const loss = useQuery(lossQuery(w.id));
+  // While it is being removed nothing of it is asked for: it would be refused.
+  const leaving = useIsMutating({ mutationKey: removeKey(w.id) }) > 0;
+  const loss = useQuery({ ...lossQuery(w.id), enabled: !leaving });
   const refresh = () => {
     void client.invalidateQueries({ queryKey: ["team", team.slug, "workspaces"] });
     void client.invalidateQueries({ queryKey: ["workspace", w.id] });
@@ -37,6 +39,7 @@ export default function RemoveDialog({
     }
   };
   const remove = useMutation({
+    mutationKey: removeKey(w.id),
     mutationFn: () =>
       how === "archive"
         ? data(api.POST("/workspaces/{id}/archive", { params: { path: { id: w.id } } }))

@@ -35,6 +35,19 @@ export async function stage(a: Acting, parts: Part[], what: string): Promise<voi
   }
 }
 
+/** Takes parts out of the index. Hunks are those between the branch and the index; none are whole files. */
+export async function unstage(a: Acting, parts: Part[], what: string): Promise<void> {
+  const body = { parts, unstage: true };
+  try {
+    await data(api.POST("/workspaces/{id}/stage", { params: { path: { id: a.workspace.id } }, body }));
+    toast({ kind: "good", title: `${what[0]?.toUpperCase()}${what.slice(1)} is no longer staged` });
+    a.done();
+  } catch (error) {
+    a.done();
+    refused(a, "Nothing was taken out", error);
+  }
+}
+
 export async function discard(a: Acting, parts: Part[], what: string): Promise<void> {
   const id = a.workspace.id;
   try {

@@ -1,16 +1,17 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
-import { api, data } from "@/api/client";
+import { api, data, type Schemas } from "@/api/client";
 import { useTeam } from "@/app/team";
 import type { ChangedFile, HunkPlace, LineRange } from "@/diff/types";
 import { plural, visible } from "@/format/text";
-import { Button } from "@/kit/button";
+import { Button, firstClick, IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
 import { Menu, MenuItem } from "@/kit/menu";
 import { toast, toastError } from "@/state/toasts";
 import type { ChangesContext, ChangesExtension } from "../extend";
-import { type Acting, discard, linesWord, type Part, partOfLines, stage } from "./act";
+import { type Acting, discard, linesWord, type Part, partOfLines, stage, unstage } from "./act";
+import { type StagedOf, stagedOf } from "./staged";
 
 const StagedDialog = lazy(() => import("./staged-dialog"));
 const TakeDialog = lazy(() => import("./take-dialog"));
@@ -39,6 +40,9 @@ export function useParts(c: ChangesContext): ChangesExtension {
     retry: false,
   });
   const staged = useMemo(() => (index.data?.items ?? []).filter((f) => f.staged !== ""), [index.data]);
+  const known = index.data?.live ? index.data.items : undefined;
+  const seen = index.dataUpdatedAt;
+  const { narrow } = c;
   return useMemo<ChangesExtension>(() => {
     if (!can) return {};
     const acting: Acting = {
@@ -50,10 +54,22 @@ export function useParts(c: ChangesContext): ChangesExtension {
         void client.invalidateQueries({ queryKey: ["workspace", id, "changes"] });
       },
     };
+    const states = known && new Map(known.map((f) => [f.path, f]));
     const marks = new Set(staged.map((f) => f.path));
+    /** What can be done with a file. Before the index is known, everything: the server says what cannot. */
+    const of = (path: string): Standing => {
+      const f = states?.get(path);
+      return {
+        staged: marks.has(path),
+        open: !states || (f?.unstaged !== "" && f !== undefined) || f?.untracked === true,
+        seen,
+      };
+    };
     return {
-      hunkActions: live ? (h) => <HunkButtons acting={acting} hunk={h} /> : undefined,
-      fileActions: (f) => <FileButtons acting={acting} file={f} team={team.slug} live={live} />,
+      hunkActions: live ? (h) => <HunkButtons acting={acting} hunk={h} standing={of(h.path)} /> : undefined,
+      fileActions: (f) => (
+        <FileButtons acting={acting} file={f} team={team.slug} live={live} narrow={narrow} standing={of(f.path)} />
+      ),
       lineActions: live ? (at) => <LineButton acting={acting} at={at} /> : undefined,
       fileMarks: (f) =>
         marks.has(f.path) && (
@@ -61,9 +77,19 @@ export function useParts(c: ChangesContext): ChangesExtension {
             staged
           </span>
         ),
-      toolbar: <Bar acting={acting} staged={staged.length} />,
+      toolbar: <Bar acting={acting} staged={staged.length} team={team.slug} />,
     };
-  }, [can, workspace, comparison, refresh, live, staged, team.slug, client, id]);
+  }, [can, workspace, comparison, refresh, live, staged, known, seen, narrow, team.slug, client, id]);
+}
+
+/** What of a file is staged. */
+interface Standing {
+  /** Something is. */
+  staged: boolean;
+  /** Something is not, and not committed either. */
+  open: boolean;
+  /** When that was looked at. */
+  seen: number;
 }
 
 /** One thing at a time: a second press waits for the first. */
@@ -79,28 +105,45 @@ function useBusy(): [busy: boolean, run: (act: () => Promise<void>) => void] {
   ];
 }
 
-function HunkButtons({ acting, hunk }: { acting: Acting; hunk: HunkPlace }) {
+function HunkButtons({ acting, hunk, standing }: { acting: Acting; hunk: HunkPlace; standing: Standing }) {
   const [busy, run] = useBusy();
   const { path, ...place } = hunk;
   const part: Part = { path, hunks: [place] };
   const where = `the hunk at line ${hunk.new_start} of ${visible(path)}`;
+  const index = useStagedOf(acting, hunk, standing);
   return (
-    <span className="inline-flex font-sans">
-      <button
-        type="button"
-        className={small}
-        disabled={busy}
-        aria-label={`Stage ${where}`}
-        onClick={() => run(() => stage(acting, [part], "the hunk"))}
-      >
-        Stage
-      </button>
+    <span className="inline-flex items-center font-sans">
+      {index.how === "some" && <span className="px-1.5 text-meta text-fg3">partly staged</span>}
+      {index.how !== "none" && (
+        <button
+          type="button"
+          className={small}
+          disabled={busy}
+          aria-label={`Unstage ${where}`}
+          onClick={firstClick(() =>
+            run(() => unstage(acting, [{ path, hunks: index.hunks.map(({ removed, added, ...h }) => h) }], "the hunk")),
+          )}
+        >
+          Unstage
+        </button>
+      )}
+      {index.how !== "all" && standing.open && (
+        <button
+          type="button"
+          className={small}
+          disabled={busy}
+          aria-label={`Stage ${where}`}
+          onClick={firstClick(() => run(() => stage(acting, [part], "the hunk")))}
+        >
+          Stage
+        </button>
+      )}
       <button
         type="button"
         className={small}
         disabled={busy}
         aria-label={`Discard ${where}`}
-        onClick={() => run(() => discard(acting, [part], "the hunk"))}
+        onClick={firstClick(() => run(() => discard(acting, [part], "the hunk")))}
       >
         Discard
       </button>
@@ -108,37 +151,58 @@ function HunkButtons({ acting, hunk }: { acting: Acting; hunk: HunkPlace }) {
   );
 }
 
+/** What of a shown hunk is staged; nothing while that is not known. */
+function useStagedOf(acting: Acting, hunk: HunkPlace, standing: Standing): StagedOf {
+  const { id } = acting.workspace;
+  const { path } = hunk;
+  const between = (from: string, to: string) => ({
+    queryKey: [...indexKey(id), "between", path, from, to, standing.seen],
+    queryFn: () => data(api.GET("/workspaces/{id}/parts", { params: { path: { id }, query: { path, from, to } } })),
+    enabled: standing.staged,
+    placeholderData: (old: Schemas["FileParts"] | undefined) => old,
+    retry: false,
+  });
+  const staged = useQuery(between("head", "index"));
+  const rest = useQuery(between("index", acting.comparison.to.commit));
+  return useMemo(() => {
+    if (!standing.staged || !staged.data || !rest.data) return NOTHING;
+    return stagedOf(hunk, staged.data.hunks, rest.data.hunks);
+  }, [hunk, standing.staged, staged.data, rest.data]);
+}
+
+const NOTHING: StagedOf = { how: "none", hunks: [] };
+
 function filesOf(f: ChangedFile): Part[] {
   return f.old_path ? [{ path: f.old_path }, { path: f.path }] : [{ path: f.path }];
 }
 
-function FileButtons({
-  acting,
-  file: f,
-  team,
-  live,
-}: {
+interface FileProps {
   acting: Acting;
   file: ChangedFile;
   team: string;
   live: boolean;
-}) {
+  narrow: boolean;
+  standing: Standing;
+}
+
+function FileButtons({ acting, file: f, team, live, narrow, standing }: FileProps) {
   const [busy, run] = useBusy();
+  const navigate = useNavigate();
   const name = visible(f.path);
+  const to = {
+    to: "/$team/w/$key/edit",
+    params: { team, key: acting.workspace.key },
+    search: { path: f.path },
+  } as const;
+  const editable = f.status !== "deleted" && !f.binary && f.mode !== "120000";
   return (
     <span className="inline-flex items-center">
-      {f.status !== "deleted" && !f.binary && f.mode !== "120000" && (
-        <Link
-          to="/$team/w/$key/edit"
-          params={{ team, key: acting.workspace.key }}
-          search={{ path: f.path }}
-          aria-label={`Edit ${name}`}
-          className={`${small} inline-flex items-center max-sm:hidden`}
-        >
+      {editable && !narrow && (
+        <Link {...to} aria-label={`Edit ${name}`} className={`${small} inline-flex items-center`}>
           Edit
         </Link>
       )}
-      {live && (
+      {(live || (editable && narrow)) && (
         <Menu
           trigger={
             <button
@@ -152,8 +216,18 @@ function FileButtons({
             </button>
           }
         >
-          <MenuItem onSelect={() => run(() => stage(acting, filesOf(f), name))}>Stage the file</MenuItem>
-          <MenuItem onSelect={() => run(() => discard(acting, filesOf(f), name))}>Discard the file's changes</MenuItem>
+          {editable && narrow && <MenuItem onSelect={() => void navigate(to)}>Edit the file</MenuItem>}
+          {live && standing.open && (
+            <MenuItem onSelect={() => run(() => stage(acting, filesOf(f), name))}>Stage the file</MenuItem>
+          )}
+          {live && standing.staged && (
+            <MenuItem onSelect={() => run(() => unstage(acting, filesOf(f), name))}>Unstage the file</MenuItem>
+          )}
+          {live && (
+            <MenuItem onSelect={() => run(() => discard(acting, filesOf(f), name))}>
+              Discard the file's changes
+            </MenuItem>
+          )}
         </Menu>
       )}
     </span>
@@ -193,8 +267,10 @@ function LineButton({ acting, at }: { acting: Acting; at: LineRange }) {
   );
 }
 
-function Bar({ acting, staged }: { acting: Acting; staged: number }) {
+/** What is staged, files of other workspaces, new files. */
+function Bar({ acting, staged, team }: { acting: Acting; staged: number; team: string }) {
   const [open, setOpen] = useState<"staged" | "take">();
+  const navigate = useNavigate();
   return (
     <>
       {staged > 0 && (
@@ -202,9 +278,22 @@ function Bar({ acting, staged }: { acting: Acting; staged: number }) {
           {plural(staged, "staged file")}
         </Button>
       )}
-      <Button look="quiet" className="max-lg:hidden" onClick={() => setOpen("take")}>
-        Take files
-      </Button>
+      <Menu
+        trigger={
+          <IconButton label="More: take files, new file">
+            <Icon name="more" />
+          </IconButton>
+        }
+      >
+        <MenuItem onSelect={() => setOpen("take")}>Take files of another workspace…</MenuItem>
+        <MenuItem
+          onSelect={() =>
+            void navigate({ to: "/$team/w/$key/edit", params: { team, key: acting.workspace.key }, search: {} })
+          }
+        >
+          New file…
+        </MenuItem>
+      </Menu>
       <Suspense>
         {open === "staged" && <StagedDialog acting={acting} onClose={() => setOpen(undefined)} />}
         {open === "take" && <TakeDialog acting={acting} onClose={() => setOpen(undefined)} />}

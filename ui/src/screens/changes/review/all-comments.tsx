@@ -69,7 +69,7 @@ export default function AllComments({ workspace: w, comparison, threads, reviews
             const at = placeOf(t.root, comparison);
             return (
               <li key={t.root.id}>
-                <ThreadView workspace={w.id} thread={t} listed>
+                <ThreadView workspace={w.id} thread={t} listed onGo={onClose}>
                   <p className="mb-1 flex flex-wrap items-baseline gap-x-2 text-meta text-fg3">
                     <span className="min-w-0 font-mono break-all text-fg2">
                       {visible(t.root.now_path || t.root.path)}

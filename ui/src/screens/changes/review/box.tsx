@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect, useRef, useState } from "react";
+import { useAction } from "@/keys/keyboard";
 import { Button } from "@/kit/button";
 import { FormError } from "@/kit/states";
 
@@ -15,20 +16,27 @@ interface Props {
   autoFocus?: boolean;
 }
 
-/** Where a comment is written: Ctrl+Enter adds it, Escape leaves it. */
+/** Where a comment is written: the key of comment.add adds it, Escape leaves it. */
 export function Box({ label, text, onText, action, busy, error, onDone, onCancel, children, autoFocus }: Props) {
   const field = useRef<HTMLTextAreaElement>(null);
   const [first] = useState(autoFocus);
   useEffect(() => {
     if (first) field.current?.focus({ preventScroll: true });
   }, [first]);
+  const [writing, setWriting] = useState(false);
+  const go = () => {
+    if (text.trim() && !busy) onDone();
+  };
+  useAction("comment.add", go, writing);
   return (
     <form
       className="flex flex-col gap-2"
       onSubmit={(e) => {
         e.preventDefault();
-        if (text.trim() && !busy) onDone();
+        go();
       }}
+      onFocus={() => setWriting(true)}
+      onBlur={() => setWriting(false)}
     >
       {children}
       <textarea
@@ -41,12 +49,7 @@ export function Box({ label, text, onText, action, busy, error, onDone, onCancel
         onChange={(e) => onText(e.target.value)}
         onKeyDown={(e) => {
           if (!e.ctrlKey && !e.metaKey) e.stopPropagation(); // the diff's own keys
-          if (e.nativeEvent.isComposing) return;
-          if (e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.shiftKey) {
-            e.preventDefault();
-            if (text.trim() && !busy) onDone();
-          }
-          if (e.key === "Escape") {
+          if (e.key === "Escape" && !e.nativeEvent.isComposing) {
             e.preventDefault();
             onCancel();
           }

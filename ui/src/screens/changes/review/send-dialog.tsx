@@ -38,7 +38,7 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
   const agents = useQuery(agentsQuery(team.slug));
   const comments = draft?.comments.length ?? 0;
   const [body, setBody] = useState(draft?.body ?? "");
-  const [verdict, setVerdict] = useState<Verdict>(draft?.verdict || (comments > 0 ? "changes" : "comment"));
+  const [verdict, setVerdict] = useState<Verdict>(draft?.verdict || "comment");
   const [chosen, setChosen] = useState<string>();
   useKept(id, draft, body, verdict);
 
@@ -84,14 +84,18 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
       onClose();
     },
     onSettled: () => {
+      going.current = false;
       void client.invalidateQueries({ queryKey: keys.reviews(id) });
       void client.invalidateQueries({ queryKey: keys.sessions(id) });
     },
   });
   const sent = useRef(false);
   const nothing = verdict !== "approve" && comments === 0 && !body.trim();
+  const going = useRef(false); // send.isPending comes only with the next drawing, and a key can be pressed twice before it
   const go = () => {
-    if (!nothing && !send.isPending) send.mutate();
+    if (nothing || going.current) return;
+    going.current = true;
+    send.mutate();
   };
 
   return (

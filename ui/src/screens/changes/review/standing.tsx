@@ -1,3 +1,5 @@
+import { useQuery } from "@tanstack/react-query";
+import { sessionsQuery } from "@/api/queries";
 import { plural, visible } from "@/format/text";
 import { Button } from "@/kit/button";
 import { Mark } from "@/kit/mark";
@@ -13,6 +15,11 @@ interface Props {
 /** How the workspace stands with its reviewers, and one's own review while it waits. */
 export function Standing({ workspace, standing: s, reviews, may }: Props) {
   const back = useTakeBack(workspace);
+  const sessions = useQuery(sessionsQuery(workspace));
+  const agentOf = (r: Review) => {
+    const to = sessions.data?.find((x) => x.id === r.session_id);
+    return to && visible(to.agent_name);
+  };
   const waiting = reviews.filter((r) => r.mine && (r.state === "queued" || r.state === "failed"));
   const last = reviews.filter((r) => r.state === "sent" || r.state === "queued").filter((r) => isVerdict(r));
   const verdict = last.reduce<Review | undefined>(
@@ -49,6 +56,7 @@ export function Standing({ workspace, standing: s, reviews, may }: Props) {
             kind={r.state === "failed" ? "failed" : "setup"}
             word={r.state === "failed" ? "Review not delivered" : "Review queued"}
           />
+          {agentOf(r) && <span className="min-w-0 break-words">for {agentOf(r)}</span>}
           <span className="min-w-0 break-words text-fg2">{r.state === "failed" ? r.reason : r.waits}</span>
           <Button className="h-6!" busy={back.isPending && "Taking back"} onClick={() => back.mutate(r.id)}>
             Take back

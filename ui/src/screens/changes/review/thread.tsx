@@ -1,3 +1,4 @@
+import { Link } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import { useTeam } from "@/app/team";
 import { useNow } from "@/format/now";
@@ -15,11 +16,13 @@ interface Props {
   thread: Thread;
   /** In the list of all: what the lines were is shown always. */
   listed?: boolean;
+  /** Somebody follows a link to what answered it. */
+  onGo?: () => void;
   children?: ReactNode;
 }
 
 /** A comment with its answers: who said what, what came of it, and what can be done now. */
-export function ThreadView({ workspace, thread: t, listed, children }: Props) {
+export function ThreadView({ workspace, thread: t, listed, onGo, children }: Props) {
   const team = useTeam();
   const may = team.can("workspace.edit");
   const { add, edit } = useComments(workspace);
@@ -51,13 +54,18 @@ export function ThreadView({ workspace, thread: t, listed, children }: Props) {
     <section aria-label={label} className={cx(SHELL, draft && "border-l-2 border-l-accent")}>
       {children}
       {(c.outdated || listed) && c.line > 0 && <Quote comment={c} />}
+      {!listed && !c.outdated && c.now_path && c.now_path !== c.path && (
+        <p className="text-meta break-words text-fg3">
+          Moved here from <span className="font-mono">{visible(c.path)}</span>, {aboutOf(c)}
+        </p>
+      )}
       <Said workspace={workspace} comment={c} draft={draft} />
       {t.replies.map((r) => (
         <div key={r.id} className="mt-2 border-t border-hairline pt-2">
           <Said workspace={workspace} comment={r} draft={t.drafts.has(r.id)} />
         </div>
       ))}
-      <Answered comment={c} />
+      <Answered comment={c} onGo={onGo} />
       {!draft && may && (
         <div className="mt-1">
           {reply === undefined ? (
@@ -161,10 +169,11 @@ function Quote({ comment: c }: { comment: Comment }) {
 }
 
 /** What answered a comment: a commit, an agent's turn, or a change in between. */
-function Answered({ comment: c }: { comment: Comment }) {
+function Answered({ comment: c, onGo }: { comment: Comment; onGo?: () => void }) {
   const now = useNow();
   const a = c.answered;
   if (!a) return null;
+  const rev = a.kind === "commit" ? a.commit : a.snapshot_id;
   return (
     <p className="mt-1 flex flex-wrap items-baseline gap-x-2 text-meta text-fg2">
       <Mark kind="review" word="Changed" />
@@ -180,6 +189,23 @@ function Answered({ comment: c }: { comment: Comment }) {
       <span title={exact(a.at)} className="text-fg3">
         {ago(a.at, now)}
       </span>
+      {rev && (
+        <Link
+          to="."
+          onClick={onGo}
+          search={(s) => ({
+            ...s,
+            tab: "changes",
+            from: `${rev}^`,
+            to: rev,
+            file: c.now_path || c.path,
+            line: undefined,
+          })}
+          className="inline-flex min-h-6 items-center text-accent hover:underline pointer-coarse:min-h-11"
+        >
+          {a.kind === "commit" ? "Show the commit" : a.kind === "turn" ? "Show the turn" : "Show the change"}
+        </Link>
+      )}
     </p>
   );
 }

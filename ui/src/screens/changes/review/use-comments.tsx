@@ -117,7 +117,7 @@ export function useComments(context: ChangesContext): ChangesExtension {
               onClick={() =>
                 write({ path: file.path, side: file.status === "deleted" ? "old" : "new", line: 0, end_line: 0 })
               }
-              className="grid size-6 shrink-0 place-items-center rounded-sm text-fg3 hover:bg-bg3 hover:text-fg max-sm:hidden pointer-coarse:size-11"
+              className="grid size-6 shrink-0 place-items-center rounded-sm text-fg3 hover:bg-bg3 hover:text-fg pointer-coarse:size-11"
             >
               <Icon name="comment" size={13} />
             </button>

@@ -1,0 +1,36 @@
+import type { Schemas } from "@/api/client";
+import { visible } from "@/format/text";
+
+export type Snapshot = Schemas["WorkspaceSnapshot"];
+
+const BEFORE: Record<string, string> = {
+  stop: "Before the sandbox stopped",
+  archive: "Before the archive",
+  delete: "Before the deletion",
+  discard: "Before changes were discarded",
+  update: "Before an update from the base",
+  move: "Before a move",
+  restore: "Before a restore",
+  edit: "Before an edit",
+  take: "Before files were taken over",
+};
+
+/** What a snapshot is of, in a few words. */
+export function nameOf(s: Snapshot): string {
+  const title = visible(s.title);
+  switch (s.kind) {
+    case "turn":
+      return title ? `Turn: ${title}` : "An agent’s turn ended";
+    case "commit":
+      return `Commit: ${title || s.head.slice(0, 8)}`;
+    case "kept": {
+      // The title says of what: which files, which base.
+      const before = BEFORE[s.reason];
+      return before && title && !title.startsWith("Before ") ? `${before}: ${title}` : title || before || "Kept";
+    }
+    case "manual":
+      return title || "Kept by hand";
+    default:
+      return title || "Files changed";
+  }
+}
