@@ -102,10 +102,30 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     });
     assert.equal(readFileSync(join(ws.path, "list.txt"), "utf8"), "one\nours\ntheirs\nthree\n");
 
-    // The base moves under the reader between the look and the click: nothing is merged until it was seen.
+    // Once more, by hand: what is left is listed, the file is mended, and the merge is finished from here.
+    host.others({ "list.txt": "one\nours\ntheirs, too\nthree\n" }, "Theirs again");
+    writeFileSync(join(ws.path, "list.txt"), "one\nours, too\ntheirs\nthree\n");
+    await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "Ours again", paths: ["list.txt"] });
+    await house.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
+    await house.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "merge" });
+    await house.api("POST", `/workspaces/${ws.id}/sync`);
     await page.getByRole("link", { name: "Merge", exact: true }).click();
+    await update.getByRole("list", { name: "Files in conflict" }).getByText("list.txt", { exact: true }).first().waitFor();
+    await update.getByRole("link", { name: "Edit list.txt" }).waitFor();
+    await shot(page, "bring-home-under-way");
+    assert.deepEqual(await axe(page), []);
+    await update.getByText("A merge is under way", { exact: true }).waitFor();
+    await update.getByRole("button", { name: "Finish the merge" }).click();
+    await page.getByText(/1 file has <<<<<<< or >>>>>>> of a conflict left/).first().waitFor(); // a toast, and what reads it out
+    writeFileSync(join(ws.path, "list.txt"), "one\nours\ntheirs\nthree\n");
+    await update.getByRole("button", { name: "Finish the merge" }).click();
+    await page.getByText("The merge is finished", { exact: true }).waitFor();
+    await until("the card is gone", async () => (await update.count()) === 0);
+
+    // The base moves under the reader between the look and the click: nothing is merged until it was seen.
     const merge = page.getByRole("region", { name: "Merge into main" });
     await merge.getByText("Squash", { exact: true }).click();
+    await merge.getByLabel("Attach the report to the merge").check();
     await merge.getByText("No conflicts").waitFor();
     let moved = false;
     await page.route("**/api/v1/workspaces/*/merge", async (route) => {
@@ -126,6 +146,10 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     await go.click();
     await merge.getByText("Merged into main", { exact: true }).waitFor();
     await merge.getByRole("button", { name: "Archive the workspace" }).waitFor();
+    await merge.getByText(/^The report is attached to/).waitFor();
+    await page.reload(); // what is next is there for who comes later, too
+    await merge.getByRole("button", { name: "Send main to the remote" }).waitFor();
+    await merge.getByText(/^The report is attached to/).waitFor();
     await shot(page, "bring-home-merged");
     assert.deepEqual(await axe(page), []);
     assert.ok(existsSync(join(ws.path, "loose.txt")));

@@ -18,6 +18,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
   let browser;
   let page;
   let ws;
+  let merged;
   const at = (search = "") => `${house.url}/${house.team}/w/${ws.key}?tab=changes${search}`;
   const diff = () => page.getByRole("region", { name: "Diff" });
   const row = (name) => page.getByRole("treeitem", { name });
@@ -55,6 +56,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
     ]);
     await house.api("POST", `/workspaces/${ws.id}/sync`);
     await house.api("POST", `/workspaces/${ws.id}/merge`, { strategy: "merge" });
+    merged = ws;
     ws = await house.newWorkspace(ws.project_id, "Read this");
     write(
       "src/app/long.ts",
@@ -162,7 +164,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: house.url });
     await page.keyboard.press("y");
     await page.keyboard.press("l");
-    await page.getByText("Copied the link to the line").waitFor();
+    await page.getByText("Copied the link to the line").first().waitFor(); // it is read out, too
     const link = await page.evaluate(() => navigator.clipboard.readText());
     const long = join(ws.path, "src/app/long.ts");
     writeFileSync(long, readFileSync(long, "utf8").replace("compute(60)", "something else"));
@@ -191,10 +193,42 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
     await page.getByRole("menuitem", { name: "Not committed yet" }).click();
     await until("the others", async () => (await page.getByRole("treeitem").count()) === 7);
     assert.equal(await row(/wide\.txt/).count(), 0);
+    assert.equal(await page.getByRole("button", { name: "Stage the file" }).count(), 0);
+
+    // Any two states, by keyboard: a snapshot with a commit.
+    const kept = await house.api("POST", `/workspaces/${ws.id}/snapshots`, { title: "Half way" });
+    await diff().press("d");
+    const dialog = page.getByRole("dialog", { name: "Compare two states" });
+    await dialog.getByRole("combobox", { name: "From" }).press("Enter");
+    await page.getByRole("combobox", { name: "Find: From" }).fill("half way");
+    await page.getByRole("option", { name: /Half way/ }).waitFor();
+    assert.deepEqual(await axe(page), [], "the states");
+    await page.keyboard.press("Enter");
+    await dialog.getByRole("combobox", { name: "To" }).click();
+    await page.getByRole("combobox", { name: "Find: To" }).fill("wide lines");
+    await page.keyboard.press("Enter");
+    await dialog.getByRole("button", { name: "Compare", exact: true }).click();
+    await until("both sides are in the address", () => chosen().get("from") === kept.id && /^[0-9a-f]{40}$/.test(chosen().get("to") ?? ""));
+    await until("the files of both", async () => (await page.getByRole("treeitem").count()) === 7);
+
     await page.goto(at("&to=snp_nothing"));
     await page.getByText("The changes could not be loaded.").waitFor();
     await page.getByRole("button", { name: "Show all changes" }).click();
     await row(/wide\.txt/).waitFor();
+  });
+
+  test("what was merged can be read when nothing is left to merge", async () => {
+    await page.goto(`${house.url}/${house.team}/w/${merged.key}?tab=changes`);
+    await page.getByText("Everything is merged").waitFor();
+    assert.deepEqual(await axe(page), []);
+    await page.getByRole("button", { name: "Show what was merged" }).click();
+    await row(/gone\.ts/).waitFor();
+    await until("the files of the merge", async () => (await page.getByRole("treeitem").count()) === 5);
+    await diff().getByText("value1 = 1;").waitFor();
+    await page.getByRole("button", { name: /^Compare: before the merge/ }).click();
+    await page.getByRole("menuitem", { name: "Since your last review" }).getByText("You have not sent one yet").waitFor();
+    await page.getByRole("menuitem", { name: "What was merged" }).waitFor();
+    await page.keyboard.press("Escape");
   });
 
   test("both themes, wide and on a phone", async () => {
@@ -212,7 +246,7 @@ describe("changes", { skip: !haveChromium && "Chromium is not installed" }, () =
     await shot(page, "changes-phone");
     assert.deepEqual(await axe(page), [], "phone");
     assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
-    await page.getByRole("button", { name: "Files" }).click();
+    await page.getByRole("button", { name: "Files", exact: true }).click();
     await row(/long\.ts/).waitFor();
     assert.deepEqual(page.problems, []);
   });

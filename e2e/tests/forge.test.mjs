@@ -98,6 +98,7 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
       .getByRole("link", { name: "unit" })
       .waitFor();
     await card.getByText("grace approved").waitFor();
+    await page.getByRole("navigation", { name: "Workspaces by state" }).getByText("Pull request #1, checks failed").waitFor();
     assert.deepEqual(await axe(page), []);
     await shot(page, "pull-request-open");
 
@@ -142,6 +143,8 @@ describe("pull requests", { skip: !haveChromium && "Chromium is not installed" }
     await page.setViewportSize({ width: 390, height: 844 });
     await page.goto(`${house.url}/${house.team}/w/${other.ws.key}?tab=merge`);
     const small = page.getByRole("region", { name: "Pull request", exact: true });
+    await small.getByRole("button", { name: "Put the report into the description" }).click();
+    await until("the report is there", async () => (await small.getByLabel("Description").inputValue()).includes(`# ${other.ws.key} Small screen`));
     await small.getByRole("button", { name: "Push and open the pull request" }).click();
     await small.getByRole("link", { name: "#1 Small screen" }).waitFor();
     assert.deepEqual(await axe(page), []);

@@ -67,10 +67,18 @@ const part = { skip: !haveChromium && "no Chromium" };
 
 test("a hunk is staged, committed and discarded, and comes back", part, async () => {
   await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes&from=head`);
-  await page.getByRole("button", { name: "Stage the hunk at line 17 of notes.txt" }).click();
+  await page.getByRole("button", { name: "Stage the hunk at line 17 of notes.txt", exact: true }).click();
   await page.getByText("Staged the hunk", { exact: true }).waitFor();
   assert.match(await sh(ws, "git diff --cached"), /\+twenty/);
   assert.doesNotMatch(await sh(ws, "git diff --cached"), /\+three/);
+  // What is staged is offered to be taken out, and staged again.
+  await page.getByRole("button", { name: "Unstage the hunk at line 17 of notes.txt" }).click();
+  await page.getByText("The hunk is no longer staged", { exact: true }).waitFor();
+  assert.equal(await sh(ws, "git diff --cached"), "");
+  await page.getByRole("button", { name: "Stage the hunk at line 17 of notes.txt", exact: true }).click();
+  await page.getByRole("button", { name: "Unstage the hunk at line 17 of notes.txt" }).waitFor();
+  await page.getByRole("button", { name: "Stage the hunk at line 1 of notes.txt", exact: true }).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Stage the hunk at line 17 of notes.txt", exact: true }).count(), 0);
   await page.getByRole("button", { name: "1 staged file" }).click();
   const dialog = page.getByRole("dialog", { name: "Staged" });
   await dialog.getByRole("button", { name: "notes.txt", exact: true }).click();
@@ -145,7 +153,8 @@ test("a file is edited while somebody else writes it", part, async () => {
 
 test("files of another workspace are taken, with a preview", part, async () => {
   await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes`);
-  await page.getByRole("button", { name: "Take files" }).click();
+  await page.getByRole("button", { name: "More: take files, new file" }).click();
+  await page.getByRole("menuitem", { name: "Take files of another workspace…" }).click();
   const dialog = page.getByRole("dialog", { name: "Take files of another workspace" });
   await dialog.getByLabel("From").selectOption(other.id);
   await dialog.getByLabel("taken.txt").check();
@@ -159,4 +168,31 @@ test("files of another workspace are taken, with a preview", part, async () => {
   assert.equal(await get(ws, `notes.${other.key}.txt`), "theirs\n");
   assert.match(await get(ws, "notes.txt"), /line 1\n/);
   assert.deepEqual(page.problems, []);
+});
+
+test("the same on a phone, in both themes", part, async () => {
+  const phone = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
+  await signIn(phone, house, password);
+  await phone.goto(`${house.url}/${house.team}/w/${ws.key}?tab=changes&from=head`);
+  await phone.getByRole("button", { name: "More: take files, new file" }).waitFor();
+  const both = async (what, there) => {
+    for (const colorScheme of ["light", "dark"]) {
+      await phone.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+      await phone.reload(); // no colour is on its way from the other theme
+      await there.waitFor();
+      assert.deepEqual(await axe(phone), [], `${what}, ${colorScheme}`);
+    }
+    assert.equal(await phone.evaluate(() => document.documentElement.scrollWidth), 390);
+  };
+  await both("the list", phone.getByRole("treeitem", { name: /notes\.txt/ }));
+  await phone.getByRole("treeitem", { name: /notes\.txt/ }).tap();
+  await phone.getByRole("button", { name: "Comment on notes.txt", exact: true }).waitFor();
+  await phone.getByRole("button", { name: "More of notes.txt", exact: true }).tap();
+  await phone.getByRole("menuitem", { name: "Edit the file" }).tap();
+  await both("the editor", phone.getByRole("textbox", { name: "Text of notes.txt" }));
+  await shot(phone, "editor-phone");
+  await phone.getByRole("button", { name: "More: new file, rename, remove" }).tap();
+  await phone.getByRole("menuitem", { name: "Rename…" }).waitFor();
+  assert.deepEqual(phone.problems, []);
+  await phone.context().close();
 });

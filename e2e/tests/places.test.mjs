@@ -7,13 +7,21 @@ import { House, password, until } from "../lib/house.mjs";
 
 const sandbox = spawnSync("bwrap", ["--unshare-user", "--ro-bind", "/", "/", "true"]).status === 0;
 
-describe("places", { skip: !haveChromium ? "Chromium is not installed" : !sandbox && "bubblewrap does not work here" }, () => {
+describe("places", {
+  skip: !haveChromium ? "Chromium is not installed" : !sandbox && "bubblewrap does not work here",
+}, () => {
   let house;
   let browser;
   let workspace;
   before(async () => {
     if (!haveChromium || !sandbox) return;
-    house = await House.start({ sandboxing: { limits: { default: { processes: 300 }, maximum: { memoryMb: 4096 } } } });
+    house = await House.start({
+      sandboxing: {
+        defaultProvider: "bubblewrap",
+        local: { enabled: true },
+        limits: { default: { processes: 300 }, maximum: { memoryMb: 4096 } },
+      },
+    });
     await house.setUp();
     browser = await launch(["--disable-3d-apis"]);
   });
@@ -34,13 +42,22 @@ describe("places", { skip: !haveChromium ? "Chromium is not installed" : !sandbo
   };
 
   test("a new workspace says where it will live, and lives in the process sandbox", async () => {
-    const project = await house.api("POST", `/teams/${house.team}/projects`, { name: "Harbour", source: { kind: "sample" } });
-    await until("the project is ready", async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready");
+    const project = await house.api("POST", `/teams/${house.team}/projects`, {
+      name: "Harbour",
+      source: { kind: "sample" },
+    });
+    await until(
+      "the project is ready",
+      async () => (await house.api("GET", `/projects/${project.id}`)).state === "ready",
+    );
     const page = await open("wide");
     await page.goto(`${house.url}/${house.team}/w?new=${project.id}`);
     const place = page.getByRole("group", { name: "Place" });
     assert.ok(await place.getByRole("radio", { name: /Process sandbox/ }).isChecked());
-    await place.getByText(/limits are kept, the network is bound/).first().waitFor();
+    await place
+      .getByText(/limits are kept, the network is bound/)
+      .first()
+      .waitFor();
     await shot(page, "places-new");
     assert.deepEqual(await axe(page), []);
     await page.getByLabel("Name").fill("Kept in");
@@ -63,7 +80,10 @@ describe("places", { skip: !haveChromium ? "Chromium is not installed" : !sandbo
     await dialog.getByText("Memory", { exact: true }).waitFor();
     await dialog.getByLabel("Memory in MB").fill("9000");
     await dialog.getByRole("button", { name: "Save the limits" }).click();
-    await dialog.getByText(/4 GB|4096/).first().waitFor(); // the maximum is named
+    await dialog
+      .getByText(/4 GB|4096/)
+      .first()
+      .waitFor(); // the maximum is named
     await until("the browser tells of the refusal, too", () => page.problems.some((p) => p.includes("400")));
     page.problems.length = 0;
     await dialog.getByLabel("Memory in MB").fill("256");
@@ -94,7 +114,10 @@ describe("places", { skip: !haveChromium ? "Chromium is not installed" : !sandbo
     assert.deepEqual(await axe(page), []);
     await page.context().close();
 
-    const tried = await house.api("POST", `/workspaces/${workspace.id}/exec`, { command: "curl -sS -m 10 https://refused.invalid/ 2>&1; echo $?", timeout_ms: 30000 });
+    const tried = await house.api("POST", `/workspaces/${workspace.id}/exec`, {
+      command: "curl -sS -m 10 https://refused.invalid/ 2>&1; echo $?",
+      timeout_ms: 30000,
+    });
     assert.match(tried.stdout, /403|CONNECT/);
     page = await open("phone");
     await page.goto(`${house.url}/${house.team}/w/${workspace.key}?dialog=place`);
@@ -123,6 +146,41 @@ describe("places", { skip: !haveChromium ? "Chromium is not installed" : !sandbo
     await page.context().close();
   });
 
+  for (const [size, to] of [
+    ["wide", "local"],
+    ["phone", "bubblewrap"],
+  ]) {
+    test(`it goes to ${to}, ${size}`, async () => {
+      await house.api("POST", `/workspaces/${workspace.id}/exec`, { command: "echo draft > draft.txt" });
+      const places = (await house.api("GET", `/workspaces/${workspace.id}/places`)).items;
+      const { name } = places.find((p) => p.executor.kind === to).executor;
+      const page = await open(size);
+      await page.goto(`${house.url}/${house.team}/w/${workspace.key}`);
+      await page.getByRole("button", { name: "More for this workspace" }).click();
+      await page.getByRole("menuitem", { name: /Move to another place/ }).click();
+      const dialog = page.getByRole("dialog", { name: /Place of/ });
+      await dialog.getByText("Move to another place", { exact: true }).click();
+      await dialog
+        .getByRole("group", { name: "New place" })
+        .getByRole("radio")
+        .and(dialog.locator(`[value=${to}]`))
+        .check();
+      await dialog.getByText(/1 uncommitted file/).waitFor();
+      await dialog.getByText("Is lost", { exact: true }).waitFor();
+      assert.deepEqual(await axe(page), []);
+      await shot(page, `places-move-${size}`);
+      await dialog.getByRole("button", { name: "Move", exact: true }).click();
+      await page.getByRole("alertdialog").getByRole("button", { name: "Move" }).click();
+      await dialog.getByText(`Moved to ${name}`, { exact: true }).waitFor();
+      await shot(page, `places-moved-${size}`);
+      assert.equal((await house.api("GET", `/workspaces/${workspace.id}`)).executor, to);
+      const there = await house.api("POST", `/workspaces/${workspace.id}/exec`, { command: "cat draft.txt" });
+      assert.equal(there.stdout, "draft\n");
+      assert.deepEqual(page.problems, []);
+      await page.context().close();
+    });
+  }
+
   for (const size of ["wide", "phone"]) {
     test(`the team's rules, ${size}`, async () => {
       const page = await open(size);
@@ -136,7 +194,11 @@ describe("places", { skip: !haveChromium ? "Chromium is not installed" : !sandbo
       assert.deepEqual(await axe(page), []);
       if (size === "wide") {
         await page.goto(`${house.url}/${house.team}/w?new=1`);
-        await page.getByRole("group", { name: "Place" }).getByText(/at least/).first().waitFor();
+        await page
+          .getByRole("group", { name: "Place" })
+          .getByText(/at least/)
+          .first()
+          .waitFor();
       }
       assert.deepEqual(page.problems, []);
       await page.context().close();

@@ -81,14 +81,15 @@ describe("review", { skip }, () => {
     await phone.context().close();
 
     // The agent is busy: the review waits, and is taken back.
-    const send = async () => {
+    const send = async (sent) => {
       await page.keyboard.press("Control+Shift+Enter");
       const dialog = page.getByRole("dialog", { name: "Review" });
+      assert.equal(await dialog.getByLabel(/^Comment/).isChecked(), sent, "no verdict is given unasked");
       await dialog.getByLabel(/Request changes/).check();
       await until("it goes to the agent", async () => (await dialog.getByLabel("Give it to").inputValue()) === session.id);
       return dialog;
     };
-    let dialog = await send();
+    let dialog = await send(true);
     await dialog.getByLabel("About the whole").fill("Nearly there.");
     assert.deepEqual(await axe(page), []);
     await dialog.getByRole("button", { name: "Send", exact: true }).click();
@@ -102,17 +103,21 @@ describe("review", { skip }, () => {
 
     // It comes to rest, gets the review, and mends the line.
     await house.api("POST", `/sessions/${session.id}/interrupt`, {});
-    dialog = await send();
+    dialog = await send(false);
     assert.equal(await dialog.getByLabel("About the whole").inputValue(), "Nearly there.", "the body came back with the draft");
-    await dialog.getByRole("button", { name: "Send", exact: true }).click();
+    await dialog.getByRole("button", { name: "Send", exact: true }).dblclick();
     await dialog.waitFor({ state: "detached" });
     await until("the agent has mended it", () => readFileSync(file, "utf8") === "one\ntwo\nthree\n");
     await thread.getByText("Changed", { exact: true }).waitFor();
-    const asked = (await house.api("GET", `/sessions/${session.id}/prompts`)).items.findLast((p) => p.state === "sent").text;
+    const prompts = (await house.api("GET", `/sessions/${session.id}/prompts`)).items;
+    assert.equal(prompts.filter((p) => p.text.startsWith("This is a review") && p.state !== "cancelled").length, 1, "a double click sends it once");
+    const asked = prompts.findLast((p) => p.state === "sent").text;
     assert.match(asked, /^This is a review of your changes by Mika, which asks for changes\.\n\nNearly there\.\n\nOne comment\..*\n\n1\. made\.txt, line 2\n\| to\nThe number two\./);
     await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "Write the number two" });
     await thread.getByText("Write the number two").waitFor();
     await thread.getByText("as it was").waitFor();
+    const answer = await thread.getByRole("link", { name: "Show the commit" }).getAttribute("href");
+    assert.match(answer, /from=[0-9a-f]{40}(\^|%5E)&to=[0-9a-f]{40}/);
     await shot(page, "review-answered");
 
     // The author hears of it, and resolves what is done.

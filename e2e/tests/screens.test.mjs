@@ -24,6 +24,8 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
     await house.api("POST", `/workspaces/${ws.id}/sync`);
     const other = await house.newWorkspace(ws.project_id, "Put away");
     await house.api("POST", `/workspaces/${other.id}/archive`);
+    const gone = await house.newWorkspace(ws.project_id, "Thrown away");
+    await house.api("DELETE", `/workspaces/${gone.id}`);
   });
   after(async () => {
     await browser?.close();
@@ -78,6 +80,13 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
           ["connect-machine", `${at}/machines?connect=1`, () => page.getByRole("dialog").waitFor()],
           ["settings", `${at}/settings`, () => page.getByRole("heading").first().waitFor()],
           ["notifications", `${at}/settings/notifications`, () => page.getByRole("heading", { name: "In this browser" }).waitFor()],
+          // Half of the combinations tell as much as all of them.
+          ...((colorScheme === "dark") === (size === "phone")
+            ? [
+                ["trash", `${at}/w?show=trash`, () => page.getByRole("button", { name: "Delete for good: Thrown away" }).waitFor()],
+                ["disk", `${at}/settings/team`, () => page.getByText(/on disk, counted/).waitFor()],
+              ]
+            : []),
           ["docs", `${house.url}/api/docs`, () => page.getByRole("heading").first().waitFor()],
         ];
         for (const [name, url, seen] of screens) {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { axe, haveChromium, launch, newPage, signIn } from "../lib/browser.mjs";
+import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
 import { House, password } from "../lib/house.mjs";
 
 describe("timeline", { skip: !haveChromium && "Chromium is not installed" }, () => {
@@ -55,5 +55,19 @@ describe("timeline", { skip: !haveChromium && "Chromium is not installed" }, () 
     await page.waitForURL(/tab=changes/);
     await page.getByText("README.md").first().waitFor();
     assert.deepEqual(page.problems, [], "problems");
+
+    const phone = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
+    await signIn(phone, house, password);
+    await phone.goto(`${house.url}/${house.team}/w/${ws.key}?tab=timeline`);
+    await phone.getByRole("listitem").filter({ hasText: "Before a restore" }).waitFor();
+    assert.deepEqual(await axe(phone), [], "accessibility on a phone");
+    assert.equal(await phone.evaluate(() => document.documentElement.scrollWidth), 390);
+    const open = await phone.getByRole("link", { name: "Timeline", exact: true }).boundingBox();
+    assert.ok(open.x >= 0 && open.x + open.width <= 390, "the open view is in the strip of views");
+    await shot(phone, "timeline-phone");
+    await phone.goto(`${house.url}/${house.team}/w/${ws.key}?tab=merge`);
+    const what = await phone.getByRole("region", { name: "Branch and main" }).getByRole("definition").first().boundingBox();
+    assert.ok(what.width > 200, "what the branch has is not squeezed by its name");
+    assert.deepEqual(phone.problems, [], "problems on a phone");
   });
 });
