@@ -208,6 +208,25 @@ func (h *house) do(method, path string, body, into any, header ...string) error 
 	return json.Unmarshal(text, into)
 }
 
+// raw reads what is no JSON to its end.
+func (h *house) raw(path string) error {
+	req, err := http.NewRequest("GET", h.url+"/api/v1"+path, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+h.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	n, err := io.Copy(io.Discard, resp.Body)
+	if err == nil && (resp.StatusCode != http.StatusOK || n == 0) {
+		err = fmt.Errorf("GET %s: %s, %d bytes", path, resp.Status, n)
+	}
+	return err
+}
+
 // newWorkspace creates a workspace and waits until it is ready.
 func (h *house) newWorkspace(project, name string) (string, error) {
 	var ws struct {
@@ -277,6 +296,21 @@ func cpu(pid int) time.Duration {
 	user, _ := strconv.ParseInt(f[11], 10, 64)
 	sys, _ := strconv.ParseInt(f[12], 10, 64)
 	return time.Duration(user+sys) * 10 * time.Millisecond // clock ticks of 1/100 s on Linux
+}
+
+// cpuAll is the CPU time a process and those of its children that have ended have used.
+func cpuAll(pid int) time.Duration {
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+	var ticks int64
+	for i := 11; i < 15 && i < len(f); i++ {
+		n, _ := strconv.ParseInt(f[i], 10, 64)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // rss is a process's resident memory in bytes.

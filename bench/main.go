@@ -24,6 +24,11 @@ var parts = []part{
 	{"screens", (*bench).screens},
 	{"worktree", (*bench).worktree},
 	{"poll", (*bench).poll},
+	{"snapshots", (*bench).snapshots},
+	{"compare", (*bench).compare},
+	{"radar", (*bench).radar},
+	{"diff", (*bench).diff},
+	{"scroll", (*bench).scroll},
 	{"history", (*bench).history},
 	{"gate", (*bench).gate},
 	{"memory", (*bench).memory},
@@ -46,7 +51,7 @@ func main() {
 		}
 		return
 	}
-	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook,ledger,gateway")
+	only := flag.String("only", "", "comma-separated parts: output,echo,fanout,screens,worktree,poll,snapshots,compare,radar,diff,scroll,history,gate,memory,boxes,neighbour,docker,e2b,runner,identity,webhook,ledger,gateway")
 	quick := flag.Bool("quick", false, "small sizes, to see that everything runs")
 	binary := flag.String("binary", "bin/parawork", "the server binary")
 	machine := flag.String("machine", "bin/parawork-runner", "the program of a member's own machine")
