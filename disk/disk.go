@@ -257,6 +257,9 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 			}
 		}
 	}
+	// Workspaces first: a project goes for good after those of its workspaces, and what they kept has left its repository by then.
+	slices.SortStableFunc(trash, func(a, b workspaces.Trashed) int { return -cmp.Compare(a.Kind, b.Kind) })
+	kept := map[string]int64{}
 	for _, t := range trash {
 		bytes := int64(0)
 		if t.Kind == workspaces.TrashWorkspace {
@@ -264,9 +267,11 @@ func (s *Service) count(ctx context.Context, teamID string) (Count, error) {
 			if err := s.workspace(ctx, &c, func(Kind, int64) {}, dirs[t.ProjectID], w); err != nil {
 				return c, err
 			}
-			bytes = c.Workspaces[len(c.Workspaces)-1].Bytes()
+			u := c.Workspaces[len(c.Workspaces)-1]
+			bytes = u.Bytes()
+			kept[t.ProjectID] += u.Kept
 		} else if i := slices.IndexFunc(c.Projects, func(p Project) bool { return p.ID == t.ID }); i >= 0 && c.Projects[i].Ours {
-			bytes = c.Projects[i].Bytes
+			bytes = max(c.Projects[i].Bytes-kept[t.ID], 0)
 		}
 		trashed.Items, trashed.Bytes = trashed.Items+1, trashed.Bytes+bytes
 		if err := s.cfg.Work.NoteSize(ctx, t.Kind, t.ID, bytes); err != nil {

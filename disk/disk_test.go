@@ -293,6 +293,28 @@ func TestEachByteIsCountedOnce(t *testing.T) {
 	})
 }
 
+// A project in the trash whose workspace is there too: what that kept lies in the project's repository.
+func TestWhatADeletedWorkspaceKeptIsFreedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRooms(t)
+	r.trash = append(r.trash, workspaces.Trashed{Kind: workspaces.TrashWorkspace, ID: "ws_lost", TeamID: "team_a", ProjectID: "prj_gone", Num: 6, Name: "lost", Bytes: -1})
+	r.uses["ws_lost"] = workspaces.WorkspaceUse{Kept: 120, History: 8}
+	with(t, r, func(s *disk.Service) {
+		c := counted(t, s, "team_a")
+		if got, want := use(c.Free, disk.Trash), (disk.Use{Kind: disk.Trash, Items: 4, Bytes: 53 + 11 + 300 + 8}); got != want {
+			t.Errorf("emptying the trash would free %+v, want %+v", got, want)
+		}
+		// Each by itself: the workspace with what it kept, then the project without it.
+		if r.noted["ws_lost"] != 128 || r.noted["prj_gone"] != 180 {
+			t.Errorf("the trash was told other sizes: %v", r.noted)
+		}
+		f, err := s.Free(tenant.In(t.Context(), "team_a"), "team_a", []disk.Kind{disk.Trash}, nil)
+		if err != nil || f.Bytes != 53+11+300+8 {
+			t.Errorf("%d came free, %v", f.Bytes, err)
+		}
+	})
+}
+
 // What would be free is what comes free.
 func TestFreesWhatWasPromised(t *testing.T) {
 	t.Parallel()
