@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"iter"
 	"regexp"
 	"strconv"
 	"strings"
@@ -92,18 +93,9 @@ func find(text, lines []string, around Around, near int) (int, bool) {
 	if len(lines) == 0 || len(lines) > len(text) {
 		return 0, false
 	}
-	for _, same := range []func(a, b string) bool{
-		func(a, b string) bool { return a == b },
-		func(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) },
-	} {
+	for _, same := range []func(a, b string) bool{func(a, b string) bool { return a == b }, sameButSpace} {
 		best, bestScore, bestFar, hits := 0, -1, 0, 0
-	places:
-		for i := 0; i+len(lines) <= len(text); i++ {
-			for j, l := range lines {
-				if !same(text[i+j], l) {
-					continue places
-				}
-			}
+		for i := range places(text, lines, same) {
 			hits++
 			score, far := likeness(text, i, len(lines), around), max(i+1-near, near-i-1)
 			if score > bestScore || score == bestScore && far < bestFar {
@@ -116,6 +108,46 @@ func find(text, lines []string, around Around, near int) (int, bool) {
 		}
 	}
 	return 0, false
+}
+
+// sameButSpace reports whether lines differ at most in the space around them.
+func sameButSpace(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
+
+// places yields where in a text these lines stand, one after another. What is looked for and where are an agent's to choose, so each line
+// of the text is compared a bounded number of times, however often the lines repeat themselves (Knuth, Morris and Pratt's way).
+func places(text, lines []string, same func(a, b string) bool) iter.Seq[int] {
+	// back says, for lines that fit up to j, up to where they fit when they begin later.
+	back := make([]int, len(lines))
+	for j, k := 1, 0; j < len(lines); j++ {
+		for k > 0 && !same(lines[j], lines[k]) {
+			k = back[k-1]
+		}
+		if same(lines[j], lines[k]) {
+			k++
+		}
+		back[j] = k
+	}
+	return func(yield func(int) bool) {
+		if len(lines) == 0 {
+			return
+		}
+		fit := 0
+		for i, l := range text {
+			for fit > 0 && !same(l, lines[fit]) {
+				fit = back[fit-1]
+			}
+			if same(l, lines[fit]) {
+				fit++
+			}
+			if fit < len(lines) {
+				continue
+			}
+			if !yield(i + 1 - fit) {
+				return
+			}
+			fit = back[fit-1]
+		}
+	}
 }
 
 // likeness counts the lines around a place that are as they were.

@@ -1,6 +1,9 @@
 package reviews
 
 import (
+	"context"
+	"errors"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -49,6 +52,48 @@ func TestLinesAreFoundByWhatTheySay(t *testing.T) {
 		if at, ok := find(text, strings.Split(c.lines, "\n"), c.around, c.near); at != c.at || ok != (c.at > 0) {
 			t.Errorf("%s: %d %v, want %d", name, at, ok, c.at)
 		}
+	}
+}
+
+// An agent writes both the lines and the text: lines that repeat themselves must not be compared with every piece of it.
+func TestPlacesAreFoundInOneWalk(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, lines, want string }{
+		"apart":                {"a b c a b", "a b", "0 3"},
+		"one over another":     {"a a a a", "a a", "0 1 2"},
+		"begins anew half-way": {"a a b a a a b", "a a b", "0 4"},
+		"none":                 {"a b a c", "a a", ""},
+		"the whole text":       {"a b", "a b", "0"},
+		"longer than it":       {"a", "a a", ""},
+	} {
+		var got []string
+		for i := range places(strings.Fields(c.text), strings.Fields(c.lines), sameButSpace) {
+			got = append(got, strconv.Itoa(i))
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("%s: %q, want %q", name, s, c.want)
+		}
+	}
+	text, lines := make([]string, 20_000), make([]string, maxLines)
+	lines[maxLines-1] = "the end"
+	n := 0
+	for range places(text, lines, func(a, b string) bool { n++; return a == b }) {
+		t.Error("found lines that are not there")
+	}
+	if most := 3 * (len(text) + len(lines)); n > most {
+		t.Errorf("%d lines are compared %d times with %d, at most %d will do", len(text), n, len(lines), most)
+	}
+}
+
+func TestALookElsewhereEndsWithWhoAsked(t *testing.T) {
+	t.Parallel()
+	from, to := Tree{Tree: "a"}, Tree{Tree: "b"}
+	lines := strings.Split(strings.Repeat("func moved() error {\n", 1000), "\n")
+	l := looker{diffs: map[[2]string]differing{{"a", "b"}: {read: true, added: []run{{path: "other.go", start: 1, lines: lines}}}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.elsewhere(ctx, Comment{Line: 1, Quoted: lines[0]}, from, to, "gone.go", spot{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("it goes on when nobody waits any more: %v", err)
 	}
 }
 

@@ -37,17 +37,18 @@ func (l *looker) elsewhere(ctx context.Context, c Comment, from, to Tree, path s
 		return left, err
 	}
 	want := splitQuoted(c.Quoted)
+	known := letters(want) >= ownLines
 	best, score, ties := left, 0, 0
 	for _, r := range runs {
 		if r.path == path {
 			continue
 		}
-		for i := 0; i+len(want) <= len(r.lines); i++ {
-			if !alike(r.lines[i:i+len(want)], want) {
-				continue
+		for i := range places(r.lines, want, sameButSpace) {
+			if err := ctx.Err(); err != nil {
+				return left, err
 			}
 			n := 1 + likeness(r.lines, i, len(want), c.Around)
-			if n == 1 && letters(want) < ownLines {
+			if n == 1 && !known {
 				continue
 			}
 			switch {
@@ -62,16 +63,6 @@ func (l *looker) elsewhere(ctx context.Context, c Comment, from, to Tree, path s
 		return left, nil
 	}
 	return best, nil
-}
-
-// alike reports whether lines are the same but for the space around them.
-func alike(a, b []string) bool {
-	for i := range a {
-		if strings.TrimSpace(a[i]) != strings.TrimSpace(b[i]) {
-			return false
-		}
-	}
-	return true
 }
 
 // letters counts what lines say: brackets and space do not count.
