@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -469,64 +468,4 @@ func (f farFiles) run(ctx context.Context, argv ...string) error {
 		return err
 	}
 	return b.command(ctx, argv...)
-}
-
-// restoreNew makes a workspace of its own of a snapshot: as one that was put away with it, and is brought back.
-func (s *Service) restoreNew(ctx context.Context, actor accounts.Actor, sn Snap, r RestoreRequest) (Restored, error) {
-	of, err := s.store.Workspace(ctx, sn.WorkspaceID)
-	if err != nil {
-		return Restored{}, err
-	}
-	p, err := s.usableProject(ctx, of.ProjectID)
-	if err != nil {
-		return Restored{}, err
-	}
-	if r.Name == "" {
-		r.Name = of.Name + " (restored)"
-	}
-	name, err := checkName(r.Name, "workspace")
-	if err != nil {
-		return Restored{}, err
-	}
-	c, err := s.Compare(ctx, of.ID, Tree{Tree: sn.BaseCommit}, sn.tree("", ""), CompareOptions{})
-	if err != nil {
-		return Restored{}, err
-	}
-	out := Restored{Workspace: of, Changed: []string{}, Conflicts: []string{}}
-	for _, f := range c.Files {
-		out.Changed = append(out.Changed, f.Path)
-	}
-	if r.Ignored && sn.Ignored != "" {
-		files, err := s.ignoredFiles(ctx, p, of.ID, sn.Ignored)
-		if err != nil {
-			return Restored{}, err
-		}
-		for _, f := range files {
-			out.Ignored = append(out.Ignored, f.Path)
-		}
-	}
-	if r.DryRun {
-		return out, nil
-	}
-	now := s.now()
-	w := Workspace{ID: id.New("ws"), TeamID: of.TeamID, ProjectID: of.ProjectID, Name: name, Base: of.Base, BaseCommit: sn.BaseCommit, Executor: of.Executor, Limits: of.Limits,
-		FallbackOK: of.FallbackOK, Private: of.Private, State: Archived, ArchivedAt: now, Steps: []Step{}, CreatedBy: actor.User.ID, CreatedAt: now, UpdatedAt: now}
-	w.Path = filepath.Join(s.workspaceDir(w.ID), pathSlug(name))
-	w.Snapshot = &Snapshot{Ref: trashTree(w.ID), Commit: sn.Commit, HeadRef: trashHead(w.ID), Head: sn.Head, TakenAt: sn.At}
-	edits := []refEdit{refSet(trashTree(w.ID), sn.Commit), refSet(trashHead(w.ID), sn.Head), refSet(baseRef(w.ID), sn.BaseCommit)}
-	if len(out.Ignored) > 0 {
-		edits = append(edits, refSet(trashIgnored(w.ID), sn.Ignored))
-	}
-	if err := s.updateRefs(ctx, p.GitDir, "snapshot for "+w.ID, edits...); err != nil {
-		return Restored{}, gitFault(err, fault.Conflict, "snapshot_gone", "Finding the snapshot")
-	}
-	if w, err = s.reserve(ctx, p, w); err != nil {
-		return Restored{}, err
-	}
-	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "workspace.created",
-		Text: fmt.Sprintf("Made from a snapshot of %s; the setup script was not run", of.Key()), Data: map[string]any{"snapshot": sn.ID, "workspace": of.ID}})
-	s.publishWorkspace(ctx, w)
-	w, err = s.Restore(ctx, actor, w.ID)
-	out.Workspace = w
-	return out, err
 }

@@ -110,6 +110,9 @@ func (s *Service) Recover(ctx context.Context) error {
 		s.failCreate(ctx, w.ID, errShutdown)
 	}
 	s.sweep(ctx)
+	if err := s.recoverNew(ctx); err != nil {
+		return err
+	}
 	return s.recoverMoves(ctx)
 }
 
