@@ -43,7 +43,8 @@ type ErrorBody struct {
 
 // List is the answer to everything that lists.
 type List[T any] struct {
-	Items []T `json:"items"`
+	Items     []T  `json:"items"`
+	Truncated bool `json:"truncated,omitempty"` // there are more, which are left out
 }
 
 // InputHeader is the length of what stands before the bytes of an input frame: u64 number, u32 length, big-endian.

@@ -85,9 +85,9 @@ func (h handlers) DeleteFile(ctx context.Context, req api.DeleteFileRequestObjec
 }
 
 func (h handlers) ListTree(ctx context.Context, req api.ListTreeRequestObject) (api.ListTreeResponseObject, error) {
-	entries, err := h.cfg.Files.Tree(ctx, req.Id, val(req.Params.Path))
+	f, err := h.cfg.Files.Tree(ctx, req.Id, val(req.Params.Path))
 	if err != nil {
 		return nil, err
 	}
-	return api.ListTree200JSONResponse{Items: list(entries, fileOf)}, nil
+	return api.ListTree200JSONResponse{Items: list(f.Entries, fileOf), Truncated: f.Truncated}, nil
 }

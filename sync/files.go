@@ -174,34 +174,40 @@ func (s *Service) Rename(ctx context.Context, workspaceID, from, to string) (gue
 	return made, nil
 }
 
+// Folder is what lies in a folder of the worktree, in order of names.
+type Folder struct {
+	Entries   []guest.FileInfo
+	Truncated bool // there are more, which are left out
+}
+
 // Tree lists a folder of the worktree; "" is the root.
-func (s *Service) Tree(ctx context.Context, workspaceID, path string) ([]guest.FileInfo, error) {
+func (s *Service) Tree(ctx context.Context, workspaceID, path string) (Folder, error) {
 	if path == "." {
 		path = ""
 	}
 	if path != "" {
 		var err error
 		if path, err = wirePath(path); err != nil {
-			return nil, err
+			return Folder{}, err
 		}
 	}
 	if here, _, err := s.here(ctx, workspaceID); err != nil {
-		return nil, err
+		return Folder{}, err
 	} else if here {
 		return s.treeHere(ctx, workspaceID, path)
 	}
 	p, err := s.cfg.Places.Ensure(ctx, workspaceID)
 	if err != nil {
-		return nil, err
+		return Folder{}, err
 	}
-	entries, err := p.Guest.List(ctx, path)
+	list, err := p.Guest.List(ctx, path)
 	if err != nil {
-		return nil, err
+		return Folder{}, err
 	}
-	for i := range entries {
-		if err := checkInfo(&entries[i]); err != nil {
-			return nil, lieAsFault(err)
+	for i := range list.Items {
+		if err := checkInfo(&list.Items[i]); err != nil {
+			return Folder{}, lieAsFault(err)
 		}
 	}
-	return entries, nil
+	return Folder{list.Items, list.Truncated}, nil
 }

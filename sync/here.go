@@ -152,38 +152,42 @@ func describe(f *os.File, raw string) (guest.FileInfo, error) {
 // maxListed is how many entries of a folder are listed.
 const maxListed = 10_000
 
-func (s *Service) treeHere(ctx context.Context, workspaceID, wire string) ([]guest.FileInfo, error) {
+func (s *Service) treeHere(ctx context.Context, workspaceID, wire string) (Folder, error) {
 	raw := "."
 	if wire != "" {
 		var err error
 		if raw, err = hereName(wire); err != nil {
-			return nil, err
+			return Folder{}, err
 		}
 	}
 	t, err := s.worktree(ctx, workspaceID)
 	if err != nil {
-		return nil, err
+		return Folder{}, err
 	}
 	defer t.close()
 	if err := t.folder(raw, false); err != nil {
-		return nil, hereFault(err, wire)
+		return Folder{}, hereFault(err, wire)
 	}
 	f, err := t.root.OpenFile(raw, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, hereFault(err, wire)
+		return Folder{}, hereFault(err, wire)
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(maxListed)
+	names, err := f.Readdirnames(maxListed + 2) // with one that is too many, and .git
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, hereFault(err, wire)
+		return Folder{}, hereFault(err, wire)
 	}
-	slices.SortFunc(names, cmp.Compare)
-	out := []guest.FileInfo{}
+	out := Folder{Entries: []guest.FileInfo{}, Truncated: len(names) == maxListed+2}
+	names = slices.DeleteFunc(names, inGit)
+	slices.Sort(names)
+	if len(names) > maxListed {
+		names, out.Truncated = names[:maxListed], true
+	}
 	for _, name := range names {
 		at := path.Join(raw, name)
 		fi, err := t.root.Lstat(at)
-		if err != nil || inGit(name) {
-			continue
+		if err != nil {
+			continue // it went away
 		}
 		info := infoOf(at, fi)
 		if info.Type == "symlink" {
@@ -191,7 +195,7 @@ func (s *Service) treeHere(ctx context.Context, workspaceID, wire string) ([]gue
 				info.Link = guest.EncodePath(target)
 			}
 		}
-		out = append(out, info)
+		out.Entries = append(out.Entries, info)
 	}
 	return out, nil
 }

@@ -2,8 +2,10 @@ package filesync_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,6 +26,36 @@ func (r *farHouse) read(path string) (string, error) {
 	return string(b), err
 }
 
+// A folder with more in it than is listed says so, whoever lists it: the guest, or without a sandbox the server.
+func TestALargeFolderSaysThatItIsCut(t *testing.T) {
+	t.Parallel()
+	r := newFarHouse(t)
+	const most = 10_000
+	fill := func(root string, from, to int) {
+		must(t, os.MkdirAll(filepath.Join(root, "many"), 0o755))
+		for i := from; i < to; i++ {
+			must(t, os.WriteFile(filepath.Join(root, "many", fmt.Sprintf("%05d", i)), nil, 0o644))
+		}
+	}
+	list := func(where string, truncated bool) {
+		t.Helper()
+		f, err := r.service.Tree(t.Context(), r.workspaceID, "many")
+		if err != nil || len(f.Entries) != most || f.Truncated != truncated {
+			t.Errorf("%s: %d entries, cut %v, %v; want %d, %v", where, len(f.Entries), f.Truncated, err, most, truncated)
+		}
+	}
+	fill(r.inside, 0, most)
+	list("all in a sandbox", false)
+	fill(r.inside, most, most+1)
+	list("one too many in a sandbox", true)
+	must(t, r.manager.Destroy(t.Context(), r.workspaceID))
+	must(t, os.RemoveAll(filepath.Join(r.host, "many")))
+	fill(r.host, 0, most)
+	list("all on the server", false)
+	fill(r.host, most, most+1)
+	list("one too many on the server", true)
+}
+
 // Once its sandbox is gone a workspace is read and written on the server, and nobody starts a sandbox for that.
 func TestWithoutASandbox(t *testing.T) {
 	t.Parallel()
@@ -37,13 +69,14 @@ func TestWithoutASandbox(t *testing.T) {
 	if got, err := r.read("README.md"); err != nil || got != "hello\nagent\n" {
 		t.Errorf("read %q, %v", got, err)
 	}
-	entries, err := r.service.Tree(t.Context(), r.workspaceID, "src")
-	if err != nil || len(entries) != 3 || entries[0].Name != "deep" || entries[0].Type != "dir" || entries[2].Path != "src/new.go" {
+	src, err := r.service.Tree(t.Context(), r.workspaceID, "src")
+	entries := src.Entries
+	if err != nil || src.Truncated || len(entries) != 3 || entries[0].Name != "deep" || entries[0].Type != "dir" || entries[2].Path != "src/new.go" {
 		t.Errorf("listed %+v, %v", entries, err)
 	}
 	root, err := r.service.Tree(t.Context(), r.workspaceID, "")
 	must(t, err)
-	for _, e := range root {
+	for _, e := range root.Entries {
 		if e.Name == ".git" || strings.HasPrefix(e.Path, "./") {
 			t.Errorf("listed %+v", e)
 		}

@@ -262,20 +262,20 @@ func TestFilesOfARealPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"", "."} {
-		entries, err := r.service.Tree(ctx, r.workspaceID, dir)
+		folder, err := r.service.Tree(ctx, r.workspaceID, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		names := make(map[string]string)
-		for _, e := range entries {
+		for _, e := range folder.Entries {
 			names[e.Path] = e.Type
 		}
 		if names["src"] != "dir" || names["README.md"] != "file" || names[odd] != "file" {
 			t.Fatalf("got %v", names)
 		}
 	}
-	if entries, err := r.service.Tree(ctx, r.workspaceID, "new/deep"); err != nil || len(entries) != 1 || entries[0].Path != "new/deep/file.txt" {
-		t.Fatalf("%+v %v", entries, err)
+	if f, err := r.service.Tree(ctx, r.workspaceID, "new/deep"); err != nil || f.Truncated || len(f.Entries) != 1 || f.Entries[0].Path != "new/deep/file.txt" {
+		t.Fatalf("%+v %v", f, err)
 	}
 	if err := r.service.Remove(ctx, r.workspaceID, odd); err != nil {
 		t.Fatal(err)

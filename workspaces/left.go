@@ -239,7 +239,7 @@ func (s *Service) keptAlready(ctx context.Context, p Project, refs map[string]st
 // nothingLeft ends a sandbox whose worktree is none any more: its files are not a repository's. What cannot be read is not thrown away.
 func (s *Service) nothingLeft(ctx context.Context, w Workspace, pl *executors.Place, cause error) error {
 	list, err := pl.Guest.List(ctx, "")
-	if err == nil && len(list) == 0 {
+	if err == nil && len(list.Items) == 0 {
 		return nil // it never got anything
 	}
 	s.cfg.Log.WarnContext(ctx, "what was left behind cannot be read", "workspace_id", w.ID, "sandbox_id", pl.SandboxID, "error", cause)

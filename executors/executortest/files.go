@@ -147,7 +147,7 @@ func testFiles(t *testing.T, cfg Config) {
 			t.Fatalf("List: %v", err)
 		}
 		var names []string
-		for _, f := range list {
+		for _, f := range list.Items {
 			names = append(names, f.Type+" "+f.Name)
 		}
 		slices.Sort(names)
@@ -155,7 +155,7 @@ func testFiles(t *testing.T, cfg Config) {
 			t.Errorf("entries %q", names)
 		}
 		for _, root := range []string{"", "."} {
-			if list, err := b.c.List(b.ctx, root); err == nil && len(list) > 0 {
+			if list, err := b.c.List(b.ctx, root); err == nil && len(list.Items) > 0 {
 				break
 			} else if root == "." {
 				t.Errorf("the root has no entries: %v", err)

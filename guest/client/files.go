@@ -190,20 +190,20 @@ func (c *Client) Mkdir(ctx context.Context, path string) error {
 	return c.ask(ctx, q, nil)
 }
 
-// List lists a folder ("" = the root) sorted by name, without .git. At most 10,000 entries come; what is beyond is left out.
-func (c *Client) List(ctx context.Context, path string) ([]guest.FileInfo, error) {
+// List lists a folder ("" = the root) sorted by name, without .git. At most 10,000 entries come; the list says when there are more.
+func (c *Client) List(ctx context.Context, path string) (guest.List[guest.FileInfo], error) {
 	q, err := file("GET", "list", path)
 	if err != nil {
-		return nil, err
+		return guest.List[guest.FileInfo]{}, err
 	}
 	var list guest.List[guest.FileInfo]
 	if err := c.ask(ctx, q, &list); err != nil {
-		return nil, err
+		return guest.List[guest.FileInfo]{}, err
 	}
 	for _, info := range list.Items {
 		if err := checkFile(info); err != nil {
-			return nil, wrong("a folder", err)
+			return guest.List[guest.FileInfo]{}, wrong("a folder", err)
 		}
 	}
-	return list.Items, nil
+	return list, nil
 }

@@ -80,7 +80,7 @@ func TestFilesRoundTrip(t *testing.T) {
 	}
 	list, err := p.List(within(t), "")
 	var names []string
-	for _, f := range list {
+	for _, f := range list.Items {
 		names = append(names, f.Name)
 	}
 	want := []string{"-rf", "a", "big", guest.EncodePath("bytes \xff\xfe"), "d", "empty", "new\nline \x1b[31m", "ünï"}
@@ -294,10 +294,10 @@ func TestHostilePaths(t *testing.T) {
 		t.Errorf("stat of a FIFO: %+v, %v", st, err)
 	}
 	list, err := p.List(within(t), "")
-	if err != nil || len(list) != 10 {
-		t.Errorf("list %v, %v", list, err)
+	if err != nil || len(list.Items) != 10 {
+		t.Errorf("list %v, %v", list.Items, err)
 	}
-	for _, f := range list {
+	for _, f := range list.Items {
 		if strings.EqualFold(f.Name, ".git") {
 			t.Error(".git was listed")
 		}
@@ -353,7 +353,7 @@ func TestHugeFolderIsCapped(t *testing.T) {
 		_ = f.Close()
 	}
 	list, err := p.List(within(t), "d")
-	if err != nil || len(list) != 10_000 {
-		t.Fatalf("%d entries, %v", len(list), err)
+	if err != nil || len(list.Items) != 10_000 {
+		t.Fatalf("%d entries, %v", len(list.Items), err)
 	}
 }

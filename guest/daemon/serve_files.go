@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -188,17 +187,18 @@ func (d *Daemon) serveList(w http.ResponseWriter, r *http.Request) error {
 		return fromDisk(err, wire)
 	}
 	defer f.Close()
-	names, err := f.Readdirnames(maxList)
+	names, err := f.Readdirnames(maxList + 2) // with one that is too many, and .git
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fromDisk(err, wire)
 	}
-	slices.SortFunc(names, cmp.Compare)
-	out := guest.List[guest.FileInfo]{Items: []guest.FileInfo{}}
+	out := guest.List[guest.FileInfo]{Items: []guest.FileInfo{}, Truncated: len(names) == maxList+2}
+	names = slices.DeleteFunc(names, inGit)
+	slices.Sort(names)
+	if len(names) > maxList {
+		names, out.Truncated = names[:maxList], true
+	}
 	size := 0
 	for _, name := range names {
-		if inGit(name) {
-			continue
-		}
 		at := path.Join(raw, name)
 		info, err := d.root.Lstat(at)
 		if err != nil {
@@ -206,6 +206,7 @@ func (d *Daemon) serveList(w http.ResponseWriter, r *http.Request) error {
 		}
 		item := d.fileInfo(at, info)
 		if size += 160 + 6*(len(item.Path)+len(item.Name)+len(item.Link))/2; size > maxListBytes {
+			out.Truncated = true
 			break
 		}
 		out.Items = append(out.Items, item)

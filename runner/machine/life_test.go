@@ -138,7 +138,7 @@ func TestReadOnly(t *testing.T) {
 	if _, err := r.make(t.Context(), ask("ws_2")); fault.CodeOf(err) != wire.CodeReadOnly {
 		t.Errorf("a sandbox: %v", err)
 	}
-	if all, err := c.List(t.Context(), ""); err != nil || len(all) != 1 || all[0].Name != "a" {
+	if all, err := c.List(t.Context(), ""); err != nil || len(all.Items) != 1 || all.Items[0].Name != "a" {
 		t.Errorf("looking: %+v, %v", all, err)
 	}
 }
@@ -463,7 +463,7 @@ func TestHalt(t *testing.T) {
 	if now.State != wire.Running {
 		t.Errorf("it is %+v", now)
 	}
-	if all, err := r.guest(now).List(t.Context(), ""); err != nil || len(all) != 1 {
+	if all, err := r.guest(now).List(t.Context(), ""); err != nil || len(all.Items) != 1 {
 		t.Errorf("its files: %+v, %v", all, err)
 	}
 }

@@ -4939,8 +4939,13 @@ type FileType string
 
 // FileList defines model for FileList.
 type FileList struct {
-	Items      []File  `json:"items"`
+	Items []File `json:"items"`
+
+	// NextCursor Always null
 	NextCursor *string `json:"next_cursor"`
+
+	// Truncated There are more than 10,000 entries, or than fit an answer: the rest are left out
+	Truncated bool `json:"truncated"`
 }
 
 // FileParts defines model for FileParts.

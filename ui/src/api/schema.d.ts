@@ -6241,7 +6241,10 @@ export interface components {
         };
         FileList: {
             items: components["schemas"]["File"][];
+            /** @description Always null */
             next_cursor: string | null;
+            /** @description There are more than 10,000 entries, or than fit an answer: the rest are left out */
+            truncated: boolean;
         };
         FileParts: {
             /** @description The commit of the older state; empty is the index */
