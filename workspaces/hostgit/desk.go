@@ -119,6 +119,9 @@ func (d *Desk) Close() error { return os.RemoveAll(d.dir) }
 func (d *Desk) Run(ctx context.Context, c Call) ([]byte, error) {
 	c.GitDir, c.Objects = d.dir, d.objects
 	c.Env = append(c.Env[:len(c.Env):len(c.Env)], d.env...)
+	if len(c.Args) > 0 && c.Args[0] == "fast-import" {
+		return d.importing(ctx, c)
+	}
 	return d.git.Run(ctx, c)
 }
 
