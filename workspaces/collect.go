@@ -102,6 +102,10 @@ func (s *Service) borrowings(ctx context.Context, p Project) ([]string, error) {
 				ids[id] = true
 			}
 			named, passed, err := gitNames(s.privateGit(w.ID))
+			if errors.Is(err, errReftable) {
+				return nil, fault.New(fault.Conflict, "repository_borrowed", "%s keeps its refs in git's reftable format in its sandbox, which is not read here, so nothing was removed. "+
+					"Run `git refs migrate --ref-format=files` in the workspace, then try again.", w.Key())
+			}
 			if err != nil {
 				return nil, fault.Wrap(err, fault.Conflict, "repository_borrowed", "What the sandbox of %s needs of the repository cannot be read, so nothing was removed.", w.Key())
 			}
@@ -196,6 +200,9 @@ func gitNames(dir string) (named, passed []string, err error) {
 			return errors.New("too many files beside the objects")
 		}
 		if d.IsDir() {
+			if reftable(name) {
+				return errReftable
+			}
 			if beside(name) {
 				return fs.SkipDir
 			}
@@ -228,6 +235,15 @@ func gitNames(dir string) (named, passed []string, err error) {
 }
 
 var errTooMuchNamed = fmt.Errorf("there are more than %d MB beside the objects", maxNames>>20)
+
+// errReftable says that a git dir keeps its refs in binary tables: object names in them are no text, and some may be packed away.
+var errReftable = errors.New("its refs are kept in git's reftable format")
+
+// reftable reports whether a folder of a git dir, or of a worktree's in it, holds refs as tables. A branch may have that name, too.
+func reftable(name string) bool {
+	dir, last := path.Split(name)
+	return last == "reftable" && (dir == "" || path.Dir(path.Clean(dir)) == "worktrees")
+}
 
 // beside reports whether a folder of a git dir names no objects.
 func beside(name string) bool { return name == "objects" || name == "hooks" || name == "modules" }

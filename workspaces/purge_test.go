@@ -159,6 +159,19 @@ func TestCollectLeavesWhatSandboxesBorrow(t *testing.T) {
 	_, err = h.s.Collect(t.Context(), p)
 	wantCode(t, err, "repository_borrowed")
 	must(t, os.Remove(filepath.Join(private, "worktrees/mine/HEAD")))
+	// Names in a reftable are no text: they are not read as if there were none. A branch and its log may be called like one.
+	write(t, private, "refs/heads/reftable/mine", git(t, p.GitDir, "rev-parse", "HEAD")+"\n")
+	write(t, private, "logs/refs/heads/reftable/mine", "")
+	_, err = h.s.Collect(t.Context(), p)
+	must(t, err)
+	for _, dir := range []string{"reftable", "worktrees/mine/reftable"} {
+		write(t, private, dir+"/0x000000000001-0x000000000002-5d2f1a0c.ref", "REFT\x01")
+		_, err = h.s.Collect(t.Context(), p)
+		if wantCode(t, err, "repository_borrowed"); !strings.Contains(fmt.Sprint(err), "reftable") {
+			t.Errorf("%s: %v", dir, err)
+		}
+		must(t, os.RemoveAll(filepath.Join(private, dir)))
+	}
 	// More than is held in memory is not read: nothing of it costs room on the disk.
 	for i := range 6 {
 		write(t, private, fmt.Sprintf("logs/refs/heads/large%d", i), "")
