@@ -148,6 +148,7 @@ func (s *Service) merge(ctx context.Context, e Entry) (workspaces.MergeResult, e
 		if err := s.checkMerged(ctx, p, w, e); err != nil {
 			return none, err
 		}
+		killpoint.Reach(killpoint.QueueChecked)
 		if e, err = s.step(ctx, e, func(e *Entry) { e.State, e.Reason = EntryMerging, "" }); err != nil {
 			return none, err
 		}

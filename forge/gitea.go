@@ -51,19 +51,43 @@ func (g *giteaClient) Open(ctx context.Context, n NewRequest) (int64, error) {
 	if a, ok := errors.AsType[*answer](err); !ok || a.Status != http.StatusConflict {
 		return 0, g.at.fail(err, doing)
 	}
-	// Asking by branches would need names with a slash in the path, which not every version takes.
-	for page := 1; page <= pages; page++ {
-		list, _, ferr := c.ListRepoPullRequests(g.owner, g.name, gitea.ListPullRequestsOptions{State: gitea.StateOpen, ListOptions: gitea.ListOptions{Page: page, PageSize: 50}})
-		if ferr != nil || len(list) == 0 {
-			break
-		}
-		for _, pr := range list {
-			if pr.Index > 0 && pr.Head != nil && pr.Base != nil && pr.Head.Ref == n.Head && pr.Base.Ref == n.Base && pr.Head.RepoID == pr.Base.RepoID {
-				return pr.Index, nil
-			}
-		}
+	if found, ferr := g.among(c, gitea.StateOpen, n.Head, n.Base); ferr == nil && found > 0 {
+		return found, nil
 	}
 	return 0, g.at.fail(err, doing)
+}
+
+func (g *giteaClient) Find(ctx context.Context, head, base string) (int64, error) {
+	c, err := g.c(ctx)
+	if err != nil {
+		return 0, err
+	}
+	found, err := g.among(c, gitea.StateAll, head, base)
+	return found, g.at.fail(err, "Looking for the pull request")
+}
+
+// among looks for the pull request of two branches: an open one, else the newest that was merged. Asking by branches would need names with a
+// slash in the path, which not every version takes.
+func (g *giteaClient) among(c *gitea.Client, state gitea.StateType, head, base string) (found int64, err error) {
+	for page := 1; page <= pages; page++ {
+		list, _, err := c.ListRepoPullRequests(g.owner, g.name, gitea.ListPullRequestsOptions{State: state, ListOptions: gitea.ListOptions{Page: page, PageSize: 50}})
+		if err != nil {
+			return 0, err
+		}
+		for _, pr := range list {
+			switch {
+			case pr.Index <= 0 || pr.Head == nil || pr.Base == nil || pr.Head.Ref != head || pr.Base.Ref != base || pr.Head.RepoID != pr.Base.RepoID:
+			case pr.State == gitea.StateOpen:
+				return pr.Index, nil
+			case pr.HasMerged:
+				found = max(found, pr.Index)
+			}
+		}
+		if len(list) == 0 {
+			break
+		}
+	}
+	return found, nil
 }
 
 func (g *giteaClient) Read(ctx context.Context, number int64) (Seen, error) {

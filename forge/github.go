@@ -47,6 +47,23 @@ func (g *githubClient) Open(ctx context.Context, n NewRequest) (int64, error) {
 	return 0, g.at.fail(err, "Opening the pull request")
 }
 
+func (g *githubClient) Find(ctx context.Context, head, base string) (int64, error) {
+	list, _, err := g.c.PullRequests.List(ctx, g.owner, g.name, &github.PullRequestListOptions{State: "all", Head: g.owner + ":" + head, Base: base})
+	if err != nil {
+		return 0, g.at.fail(err, "Looking for the pull request")
+	}
+	var found int64
+	for _, pr := range list {
+		switch n := int64(pr.GetNumber()); {
+		case pr.GetState() == "open" && n > 0:
+			return n, nil
+		case pr.MergedAt != nil:
+			found = max(found, n)
+		}
+	}
+	return found, nil
+}
+
 func (g *githubClient) numbered(pr *github.PullRequest) (int64, error) {
 	if pr.GetNumber() <= 0 {
 		return 0, g.at.fail(errAnswer, "Opening the pull request")

@@ -56,6 +56,24 @@ func (g *gitlabClient) Open(ctx context.Context, n NewRequest) (int64, error) {
 	return 0, g.at.fail(err, doing)
 }
 
+func (g *gitlabClient) Find(ctx context.Context, head, base string) (int64, error) {
+	list, _, err := g.c.MergeRequests.ListProjectMergeRequests(g.at.Repository, &gitlab.ListProjectMergeRequestsOptions{State: new("all"),
+		SourceBranch: &head, TargetBranch: &base}, gitlab.WithContext(ctx))
+	if err != nil {
+		return 0, g.at.fail(err, "Looking for the merge request")
+	}
+	var found int64
+	for _, mr := range list {
+		switch {
+		case mr.State == "opened" && mr.IID > 0:
+			return mr.IID, nil
+		case mr.State == "merged":
+			found = max(found, mr.IID)
+		}
+	}
+	return found, nil
+}
+
 func (g *gitlabClient) Read(ctx context.Context, number int64) (Seen, error) {
 	const doing = "Reading the merge request"
 	mr, _, err := g.c.MergeRequests.GetMergeRequest(g.at.Repository, number, nil, gitlab.WithContext(ctx))

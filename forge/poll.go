@@ -134,6 +134,9 @@ func (s *Service) ask(ctx context.Context, pr PullRequest) error {
 	if err != nil {
 		return s.failed(ctx, pr, err)
 	}
+	if pr.State == asked {
+		return s.takeUp(ctx, pr, c)
+	}
 	_, err = s.read(ctx, pr, c)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/events"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/id"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/internal/tenant"
 	"github.com/parawork/parawork/workspaces"
 )
@@ -212,82 +212,6 @@ func (s *Service) PullRequests(ctx context.Context, teamID string) (map[string]P
 	return s.cfg.Store.PullRequests(ctx, teamID)
 }
 
-// Open opens a pull request for the workspace's branch, or takes up the open one that its forge has already. Errors: forge_*, those of
-// a push.
-func (s *Service) Open(ctx context.Context, actor accounts.Actor, workspaceID string, a Ask) (PullRequest, error) {
-	release, err := s.turns.take(ctx, workspaceID)
-	if err != nil {
-		return PullRequest{}, err
-	}
-	defer release()
-	w, err := s.cfg.Workspaces.Workspace(ctx, workspaceID)
-	if err != nil {
-		return PullRequest{}, err
-	}
-	if w.DeletedAt != 0 || w.State != workspaces.Ready && w.State != workspaces.Paused {
-		return PullRequest{}, fault.New(fault.Conflict, "workspace_not_ready", "%s is not ready to be worked in.", w.Key())
-	}
-	p, err := s.cfg.Workspaces.Project(ctx, w.ProjectID)
-	if err != nil {
-		return PullRequest{}, err
-	}
-	at, _, why, err := s.place(ctx, p)
-	if err != nil {
-		return PullRequest{}, err
-	}
-	if why != "" {
-		return PullRequest{}, fault.New(fault.Conflict, "forge_unknown", "%s", why)
-	}
-	c, err := s.client(ctx, at, actor.User.ID, p.TeamID, p.ID)
-	if err != nil {
-		return PullRequest{}, err
-	}
-	n, err := s.newRequest(ctx, actor, w, a)
-	if err != nil {
-		return PullRequest{}, err
-	}
-	if a.Push {
-		pushed, err := s.cfg.Push(ctx, actor, w.ID)
-		if err != nil {
-			return PullRequest{}, err
-		}
-		n.Head = pushed.Branch
-	}
-	asked, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	number, err := c.Open(asked, n)
-	if err != nil {
-		return PullRequest{}, err
-	}
-	// From here on it exists: whoever asked may go, it is kept all the same. What is killed before finds it again with the next try.
-	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	pr := PullRequest{TeamID: w.TeamID, WorkspaceID: w.ID, ProjectID: p.ID, Forge: at.Kind, Host: at.Host, Repository: at.Repository,
-		Seen: Seen{Number: number, URL: at.page(number), Title: clean(n.Title, maxTitle), State: Open, Head: n.Head, Base: n.Base}, OpenedBy: actor.User.ID, OpenedAt: s.now()}
-	if n.Draft {
-		pr.State = Draft
-	}
-	known, err := s.cfg.Store.PullRequestAt(ctx, w.ID, at.Host, at.Repository, number)
-	switch {
-	case err == nil:
-		pr = known
-	case fault.Is(err, fault.NotFound):
-		pr.ID = id.New("pr")
-		if err := s.cfg.Store.InsertPullRequest(ctx, pr); err != nil {
-			return pr, fmt.Errorf("keeping the pull request: %w", err)
-		}
-		s.note(ctx, w, actor.User.ID, "pull_request.opened", fmt.Sprintf("Opened %s %s", at.Kind.Request(), pr.called()), pr)
-	default:
-		return pr, err
-	}
-	seen, err := s.read(ctx, pr, c)
-	if err != nil {
-		s.cfg.Log.InfoContext(ctx, "pull request not read after it was opened", "pull_request_id", pr.ID, "error", err)
-		return pr, nil // it is open; the next look tells more
-	}
-	return seen, nil
-}
-
 // called is how people speak of it: #12, !12 on GitLab.
 func (p PullRequest) called() string {
 	if p.Forge == GitLab {
@@ -336,6 +260,7 @@ func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRe
 			return pr, err
 		}
 		before = pr
+		killpoint.Reach(killpoint.PullAwaited)
 	}
 	at := Place{Kind: pr.Forge}
 	err := s.cfg.Workspaces.MergedThere(ctx, pr.WorkspaceID, workspaces.MergedThere{Base: pr.Base, Head: pr.HeadCommit, Commit: pr.MergedCommit, Data: pr.data(),
@@ -348,6 +273,7 @@ func (s *Service) bringHome(ctx context.Context, pr, before PullRequest) (PullRe
 	if ctx.Err() != nil {
 		return pr, context.Cause(ctx) // the next look goes on
 	}
+	killpoint.Reach(killpoint.PullHome)
 	return pr, s.save(ctx, pr, before)
 }
 
@@ -410,6 +336,7 @@ func (s *Service) Merge(ctx context.Context, actor accounts.Actor, workspaceID s
 		if err := c.Merge(ctx, pr.Number, m); err != nil {
 			return err
 		}
+		killpoint.Reach(killpoint.PullMerged)
 		s.note(ctx, w, actor.User.ID, "pull_request.merged", fmt.Sprintf("Had %s merge %s %s (%s)", pr.Host, pr.Forge.Request(), pr.called(), m.Strategy), pr)
 		return nil
 	})

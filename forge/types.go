@@ -154,6 +154,8 @@ type MergeAsk struct {
 type Client interface {
 	// Open makes a pull request. An open one of the same branches is found instead.
 	Open(ctx context.Context, n NewRequest) (number int64, err error)
+	// Find returns the pull request of two branches: an open one, else the newest that was merged; 0 where there is neither.
+	Find(ctx context.Context, head, base string) (number int64, err error)
 	// Read returns a pull request with its checks and reviews.
 	Read(ctx context.Context, number int64) (Seen, error)
 	Merge(ctx context.Context, number int64, m MergeAsk) error
@@ -172,10 +174,12 @@ type Store interface {
 	PullRequests(ctx context.Context, teamID string) (map[string]PullRequest, error)
 	// PullRequestAt returns the workspace's one of that number; fault.NotFound when there is none.
 	PullRequestAt(ctx context.Context, workspaceID, host, repository string, number int64) (PullRequest, error)
-	// OpenPullRequests returns what is to be looked at again: all that are open, and those whose merge is not home yet, of workspaces
+	// OpenPullRequests returns what is to be looked at again: all that are open or asked for, and those whose merge is not home yet, of workspaces
 	// that are not deleted.
 	OpenPullRequests(ctx context.Context) ([]PullRequest, error)
 	InsertPullRequest(ctx context.Context, p PullRequest) error
+	// DropAskedPullRequest removes the row of one that was asked for and has no number; fault.NotFound when there is none.
+	DropAskedPullRequest(ctx context.Context, id string) error
 	// SavePullRequest stores what was seen of one.
 	SavePullRequest(ctx context.Context, p PullRequest) error
 }

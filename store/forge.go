@@ -55,7 +55,7 @@ const best = ` ORDER BY CASE WHEN p.state IN ('draft', 'open') THEN 0 ELSE 1 END
 
 // PullRequest returns a workspace's newest one, an open one before others; fault.NotFound when there is none.
 func (s *Forge) PullRequest(ctx context.Context, workspaceID string) (forge.PullRequest, error) {
-	return s.pull(s.db.QueryRow(ctx, `SELECT `+pullColumns+` FROM pull_requests p WHERE p.workspace_id = ? AND {team:p}`+best+` LIMIT 1`, workspaceID))
+	return s.pull(s.db.QueryRow(ctx, `SELECT `+pullColumns+` FROM pull_requests p WHERE p.workspace_id = ? AND p.number > 0 AND {team:p}`+best+` LIMIT 1`, workspaceID))
 }
 
 // PullRequestAt returns the workspace's one of that number; fault.NotFound when there is none.
@@ -74,7 +74,7 @@ func (s *Forge) pull(row scanner) (forge.PullRequest, error) {
 
 // PullRequests returns that of each workspace of a team that has one.
 func (s *Forge) PullRequests(ctx context.Context, teamID string) (map[string]forge.PullRequest, error) {
-	rows, err := s.db.Query(ctx, `SELECT `+pullColumns+` FROM pull_requests p WHERE p.team_id = {team?}`+best, teamID)
+	rows, err := s.db.Query(ctx, `SELECT `+pullColumns+` FROM pull_requests p WHERE p.team_id = {team?} AND p.number > 0`+best, teamID)
 	items, err := collect(rows, err, scanPull)
 	if err != nil {
 		return nil, fmt.Errorf("reading pull requests: %w", err)
@@ -88,10 +88,10 @@ func (s *Forge) PullRequests(ctx context.Context, teamID string) (map[string]for
 	return out, nil
 }
 
-// OpenPullRequests returns all that are open, and those whose merge is not home yet, of workspaces that are not deleted.
+// OpenPullRequests returns all that are open or asked for, and those whose merge is not home yet, of workspaces that are not deleted.
 func (s *Forge) OpenPullRequests(ctx context.Context) ([]forge.PullRequest, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+pullColumns+` FROM pull_requests p JOIN workspaces w ON w.id = p.workspace_id AND {team:w}
-		WHERE {team:p} AND w.deleted_at = 0 AND (p.state IN ('draft', 'open') OR p.state = 'merged' AND p.error <> '') ORDER BY p.opened_at, p.id`)
+		WHERE {team:p} AND w.deleted_at = 0 AND (p.state IN ('draft', 'open', 'asked') OR p.state = 'merged' AND p.error <> '') ORDER BY p.opened_at, p.id`)
 	items, err := collect(rows, err, scanPull)
 	if err != nil {
 		return nil, fmt.Errorf("reading open pull requests: %w", err)
@@ -113,6 +113,11 @@ func (s *Forge) InsertPullRequest(ctx context.Context, p forge.PullRequest) erro
 		return fmt.Errorf("inserting a pull request: %w", err)
 	}
 	return nil
+}
+
+// DropAskedPullRequest removes the row of one that has no number.
+func (s *Forge) DropAskedPullRequest(ctx context.Context, id string) error {
+	return changed(s.db.Exec(ctx, `DELETE FROM pull_requests WHERE id = ? AND number = 0 AND {team}`, id))
 }
 
 // SavePullRequest stores what was seen of one.

@@ -9,6 +9,7 @@ import (
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 )
 
 // Chooser is an optional ability of Places: it knows which places there are. Without it every workspace gets Config.DefaultExecutor.
@@ -187,6 +188,7 @@ func (s *Service) moveOut(ctx context.Context, c Chooser, w Workspace, to execut
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
+	killpoint.Reach(killpoint.MoveEnded)
 	if !open {
 		return nil
 	}
@@ -205,6 +207,7 @@ func (s *Service) moveFromAfar(ctx context.Context, c Chooser, places Places, w 
 	if err := c.Leave(ctx, w.ID); err != nil {
 		return err
 	}
+	killpoint.Reach(killpoint.MoveEnded)
 	return s.returnHome(ctx, w, "")
 }
 

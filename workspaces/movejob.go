@@ -325,6 +325,7 @@ func (s *Service) moveTry(ctx context.Context, w Workspace, m Moving) (outcome, 
 	if err := t.Try(ctx, w.ID, executors.Kind(m.To), root); err != nil {
 		return outcome{}, err
 	}
+	killpoint.Reach(killpoint.MoveTried)
 	return outcome{detail: "A sandbox was made there, git ran in it, and it was ended."}, nil
 }
 
@@ -406,6 +407,7 @@ func (s *Service) moveHomeFirst(ctx context.Context, w Workspace, m Moving) (out
 		}
 	}
 	_, err := s.Keep(ctx, w.ID, KeepFor{Kind: SnapKept, Reason: "move", ActorID: m.ActorID})
+	killpoint.Reach(killpoint.MoveHome)
 	return outcome{}, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -70,6 +71,7 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	if err != nil {
 		return PushResult{}, err
 	}
+	killpoint.Reach(killpoint.PushSent)
 	done := context.WithoutCancel(ctx)
 	if err := s.updateRefs(done, p.GitDir, "push", refSet(originPrefix+r.Branch, commit)); err != nil {
 		s.cfg.Log.WarnContext(done, "what was pushed could not be noted", "workspace_id", w.ID, "error", err)

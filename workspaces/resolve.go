@@ -9,6 +9,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -121,6 +122,7 @@ func (m *merger) start(ctx context.Context, b *box, strategy, base string) (snap
 		args = []string{"rebase", "--no-autostash", "--no-verify", "--no-gpg-sign", "--no-stat", "--onto", base, from}
 	}
 	_, err = b.git(context.WithoutCancel(ctx), nil, args...)
+	killpoint.Reach(killpoint.ResolveBegun)
 	if err == nil || boxCode(err) == 1 {
 		return kept.ID, nil // conflicts; or git found a way where the plan had none
 	}
@@ -162,6 +164,7 @@ func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, worksp
 	if _, err := b.git(context.WithoutCancel(ctx), nil, op, "--abort"); err != nil {
 		return boxFault(err, "update_failed", "Giving up the "+op)
 	}
+	killpoint.Reach(killpoint.ResolveGiven)
 	s.note(ctx, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "update", Text: "Gave up the " + op})
 	s.publishWorkspace(ctx, w)
 	return s.bringHome(ctx, p, w, b)
@@ -203,6 +206,7 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 			return op, nil, boxFault(err, "update_failed", "Taking the resolved files")
 		}
 	}
+	killpoint.Reach(killpoint.ResolveTaken)
 	// By what is in them alone: of the other side may come a file of the same name.
 	if err := (SecretFiles{Blobs: s.SecretFiles(w.ID).Blobs}).noSecret(func(args ...string) (string, error) { return b.git(ctx, nil, args...) }); err != nil {
 		return op, nil, err
@@ -214,6 +218,7 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 		args = []string{"commit", "--quiet", "--no-edit", "--no-verify", "--no-gpg-sign"}
 	}
 	_, failed := b.gitEnv(context.WithoutCancel(ctx), map[string]string{"GIT_EDITOR": "true"}, nil, args...)
+	killpoint.Reach(killpoint.ResolveEnded)
 	if left, err = b.unmerged(context.WithoutCancel(ctx)); err != nil {
 		return op, nil, err
 	}

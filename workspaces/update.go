@@ -8,6 +8,7 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/hostgit"
 )
 
@@ -283,6 +284,7 @@ func (u *updater) note(ctx context.Context) error {
 	if err := s.updateRefs(ctx, u.p.GitDir, "updated "+u.w.Key(), refSet(baseRef(u.w.ID), u.res.BaseCommit)); err != nil {
 		s.cfg.Log.WarnContext(ctx, "base ref could not be moved", "workspace_id", u.w.ID, "error", err)
 	}
+	killpoint.Reach(killpoint.UpdateBased)
 	if _, err := s.edit(ctx, u.w.ID, func(w *Workspace) error { w.BaseCommit = u.res.BaseCommit; return nil }); err != nil {
 		return fmt.Errorf("noting the update: %w", err)
 	}

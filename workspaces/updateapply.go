@@ -67,6 +67,7 @@ func (u *updater) apply(ctx context.Context) error {
 		}
 		return headMovedOn(u.w)
 	}
+	killpoint.Reach(killpoint.UpdateMoved)
 	u.res.Updated = true
 	return u.s.bringHome(ctx, u.p, u.w, b)
 }

@@ -136,14 +136,17 @@ const (
 // The points of moving a workspace to another place.
 const (
 	MoveStored   Point = "move.stored"   // that it is to move is stored; nothing is done
+	MoveTried    Point = "move.tried"    // a sandbox was made in the new place to see that it works, and ended
+	MoveHome     Point = "move.home"     // everything is home; the old sandbox stands
 	MoveStopped  Point = "move.stopped"  // its agents are stopped; its sandbox stands
+	MoveEnded    Point = "move.ended"    // the old sandbox has ended; where the work stood there is not in the worktree yet
 	MoveLeft     Point = "move.left"     // the old sandbox has ended; the row still names its place
 	MoveSwitched Point = "move.switched" // the row names the new place; there is no sandbox
 	MoveStarted  Point = "move.started"  // the new sandbox runs; no agent goes on in it
 )
 
 // OfMoves lists the points of moving a workspace.
-var OfMoves = []Point{MoveStored, MoveStopped, MoveLeft, MoveSwitched, MoveStarted}
+var OfMoves = []Point{MoveStored, MoveTried, MoveStopped, MoveHome, MoveEnded, MoveLeft, MoveSwitched, MoveStarted}
 
 // OfSnapshots lists the points of taking a snapshot, and of changing files after one was taken.
 var OfSnapshots = []Point{SnapshotWritten, SnapshotKept, SnapshotRestoring, PartsWriting}
@@ -159,7 +162,34 @@ const (
 )
 
 // OfMerging lists the points of checks and the merge queue.
-var OfMerging = []Point{CheckStarted, QueueLanding, QueueLanded}
+var OfMerging = []Point{CheckStarted, QueueChecked, QueueLanding, QueueLanded}
+
+// The points of pull requests.
+const (
+	PushSent    Point = "push.sent"    // the remote has the branch; that it has is not noted
+	PullOpened  Point = "pull.opened"  // the forge has a pull request; there is no row
+	PullKept    Point = "pull.kept"    // there is a row; how the pull request does is not known
+	PullMerged  Point = "pull.merged"  // the forge has merged it; the row says open
+	PullAwaited Point = "pull.awaited" // the row says merged; the base was not fetched
+	PullHome    Point = "pull.home"    // the workspace is marked as merged; the row still waits for that
+)
+
+// OfPulls lists the points of pull requests.
+var OfPulls = []Point{PushSent, PullOpened, PullKept, PullMerged, PullAwaited, PullHome}
+
+// The points of an update that stops at conflicts, beside UpdateApplied.
+const (
+	UpdateMoved  Point = "update.moved"  // the branch has the base; nothing is noted
+	UpdateBased  Point = "update.based"  // what the branch is compared with moved; the row does not know
+	ResolveBegun Point = "resolve.begun" // git stopped at conflicts in the worktree; nobody was told
+	ResolveTaken Point = "resolve.taken" // what was resolved is staged; git was not told to go on
+	ResolveEnded Point = "resolve.ended" // git went on, or ended it; nothing is noted
+	ResolveGiven Point = "resolve.given" // git gave it up; nothing is noted
+	QueueChecked Point = "queue.checked" // the merged result passed its checks; the entry says checking
+)
+
+// OfUpdates lists the points of updates and of their conflicts.
+var OfUpdates = []Point{UpdateMoved, UpdateBased, ResolveBegun, ResolveTaken, ResolveEnded, ResolveGiven}
 
 // OfLimits lists the points of holding work to its limits.
 var OfLimits = []Point{GraceBegun, GraceStopping, GraceStopped, GraceLifted}

@@ -182,12 +182,14 @@ func (f *Forge) githubPull(repo string, p *Pull, whole bool) map[string]any {
 	}
 	out := map[string]any{"id": 1000 + p.Number, "node_id": fmt.Sprintf("PR_%s_%d", repo, p.Number), "number": p.Number, "state": state, "title": p.Title, "body": p.Body, "draft": p.Draft,
 		"html_url": fmt.Sprintf("%s/%s/pull/%d", f.URL, repo, p.Number), "head": map[string]any{"ref": p.Head, "sha": sha}, "base": map[string]any{"ref": p.Base, "sha": f.ref(repo, p.Base)}}
+	if out["merged_at"] = nil; p.State == "merged" {
+		out["merged_at"], out["merge_commit_sha"] = p.MergedAt.UTC().Format("2006-01-02T15:04:05Z"), p.MergedSha
+	}
 	if !whole {
 		return out
 	}
 	out["merged"], out["mergeable"], out["mergeable_state"] = p.State == "merged", nil, "unknown"
 	if p.State == "merged" {
-		out["merged_at"], out["merge_commit_sha"] = p.MergedAt.UTC().Format("2006-01-02T15:04:05Z"), p.MergedSha
 		return out
 	}
 	key := sha + f.ref(repo, p.Base)

@@ -127,8 +127,12 @@ func TestChecksAndMergeQueue(t *testing.T) {
 	enqueue := func(ws testkit.Workspace) func() {
 		return func() { _ = h.Try("POST", path(ws, "/merge-queue"), map[string]any{"strategy": "squash"}, nil) }
 	}
-	// Killed on both sides of the landing: it lands once.
-	h.DieAt(killpoint.QueueLanding, enqueue(a))
+	// Killed when its checks have passed, and on both sides of the landing: it lands once.
+	h.DieInTurn([]killpoint.Point{killpoint.QueueChecked, killpoint.QueueLanding}, func(next killpoint.Point) {
+		if next == killpoint.QueueChecked { // at the other it dies by itself
+			enqueue(a)()
+		}
+	})
 	if e := ended(a); e.State != "merged" {
 		t.Fatalf("a: %+v", e)
 	}

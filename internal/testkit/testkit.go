@@ -53,6 +53,7 @@ type House struct {
 
 	t      testing.TB
 	config string
+	env    []string // of the server, beside the test's own
 	cmd    *exec.Cmd
 	lines  *lineLog
 	done   chan struct{}
@@ -131,6 +132,28 @@ func StartBehind(t testing.TB, link *testlink.Link, extra ...string) *House {
 	return h
 }
 
+// With is what a house has that others have not.
+type With struct {
+	Env  []string         // of the server, beside the test's own
+	Disk func(dir string) // mounts a disk for the data folder
+}
+
+// StartWith is Start with what a house has that others have not.
+func StartWith(t testing.TB, w With, extra ...string) *House {
+	t.Helper()
+	h := newHouse(t, nil)
+	h.env = w.Env
+	if w.Disk != nil {
+		if err := os.Mkdir(h.DataDir(), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		w.Disk(h.DataDir())
+	}
+	h.open(extra)
+	h.SetUp()
+	return h
+}
+
 // Bare boots a house without a user.
 func Bare(t testing.TB, extra ...string) *House {
 	t.Helper()
@@ -139,11 +162,24 @@ func Bare(t testing.TB, extra ...string) *House {
 
 func bare(t testing.TB, link *testlink.Link, extra ...string) *House {
 	t.Helper()
+	h := newHouse(t, link)
+	h.open(extra)
+	return h
+}
+
+func newHouse(t testing.TB, link *testlink.Link) *House {
+	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &House{t: t, Dir: dir, Client: &Client{t: t}, link: link}
+	return &House{t: t, Dir: dir, Client: &Client{t: t}, link: link}
+}
+
+// open writes the house's config and boots it.
+func (h *House) open(extra []string) {
+	t, dir := h.t, h.Dir
+	t.Helper()
 	members := append([]string{fmt.Sprintf(`"dataDir":%q`, filepath.Join(dir, "data"))}, extra...)
 	all := strings.Join(members, ",")
 	if !strings.Contains(all, `"server"`) {
@@ -161,7 +197,6 @@ func bare(t testing.TB, link *testlink.Link, extra ...string) *House {
 	}
 	h.Boot()
 	t.Cleanup(h.close)
-	return h
 }
 
 // Boot starts the server on the house's data, the first time or after Kill, and waits until it serves.
@@ -202,7 +237,7 @@ func (h *House) boot(env ...string) {
 	bin := server(h.t)
 	cmd := exec.Command(bin, "serve", "--config", h.config)
 	cmd.Env = append(os.Environ(), "PARAWORK_GUEST="+filepath.Join(built.dir, "parawork-guest"), "HOME="+h.Dir, raceOptions, Ping)
-	cmd.Env = append(cmd.Env, env...)
+	cmd.Env = append(append(cmd.Env, h.env...), env...)
 	r, w, err := os.Pipe()
 	if err != nil {
 		h.t.Fatal(err)
@@ -294,6 +329,16 @@ func (h *House) Kill() {
 		h.t.Fatal(err)
 	}
 	<-h.done
+}
+
+// Dies waits until the server has ended: for what is done before the next one starts, see DieInTurn.
+func (h *House) Dies() {
+	h.t.Helper()
+	select {
+	case <-h.done:
+	case <-time.After(Deadline):
+		h.t.Fatalf("the server does not die:\n%s", h.lines)
+	}
 }
 
 // Terminate asks the server to stop and waits for it.
