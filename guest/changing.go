@@ -17,7 +17,7 @@ func Changing(method, path string) bool {
 		return true
 	}
 	switch path {
-	case "/v1/changes/poll", "/v1/changes/diff", "/v1/contents", "/v1/walk":
+	case "/v1/changes/poll", "/v1/changes/dirty", "/v1/changes/diff", "/v1/contents", "/v1/walk":
 		return false
 	}
 	// How far an output was read, and how large its viewer is: it comes with every few hundred KiB, and with each drag of a window.

@@ -15,6 +15,7 @@ func TestChanging(t *testing.T) {
 		{"GET", "/v1/hello", false, false},
 		{"GET", "/v1/processes/p_1/output/stdout", false, false},
 		{"POST", "/v1/changes/poll", false, false},
+		{"POST", "/v1/changes/dirty", false, false},
 		{"POST", "/v1/contents", false, false},
 		{"POST", "/v1/processes/p_1/ack", false, false},
 		{"POST", "/v1/processes/p_1/resize", false, false},

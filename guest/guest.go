@@ -166,6 +166,13 @@ type ChangeSet struct {
 	PolledAt int64    `json:"polled_at"`       // ms UTC
 }
 
+// Dirty names what may differ from the workspace's base, each path once, in the wire form of EncodePath: everything else is as the base
+// has it.
+type Dirty struct {
+	Base  string   `json:"base"`
+	Paths []string `json:"paths,omitempty"`
+}
+
 // DiffRequest asks for the unified diff of one path against the base. Paths are in the wire form of EncodePath.
 type DiffRequest struct {
 	Base    string `json:"base"`

@@ -11,6 +11,7 @@ import (
 type box interface {
 	watch(ctx context.Context, base string, since uint64) (stream, error)
 	pollNow(ctx context.Context, base string) (guest.ChangeSet, error)
+	dirty(ctx context.Context, base string) (guest.Dirty, error)
 }
 
 // stream is what changes, record by record. Next returns when the context of watch ends.
@@ -28,4 +29,8 @@ func (b realBox) watch(ctx context.Context, base string, since uint64) (stream, 
 
 func (b realBox) pollNow(ctx context.Context, base string) (guest.ChangeSet, error) {
 	return b.c.PollNow(ctx, base)
+}
+
+func (b realBox) dirty(ctx context.Context, base string) (guest.Dirty, error) {
+	return b.c.Dirty(ctx, base)
 }

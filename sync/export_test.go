@@ -4,12 +4,15 @@ import (
 	"context"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // FakeBox is a guest that says what a test wants.
 type FakeBox struct {
 	Sets func(ctx context.Context, base string, since uint64) (<-chan guest.ChangeSet, error)
 	Poll func(ctx context.Context, base string) (guest.ChangeSet, error)
+	// Dirty is nil where the guest is of a build that does not know the question.
+	Dirty func(ctx context.Context, base string) (guest.Dirty, error)
 }
 
 func (b *FakeBox) watch(ctx context.Context, base string, since uint64) (stream, error) {
@@ -19,6 +22,13 @@ func (b *FakeBox) watch(ctx context.Context, base string, since uint64) (stream,
 
 func (b *FakeBox) pollNow(ctx context.Context, base string) (guest.ChangeSet, error) {
 	return b.Poll(ctx, base)
+}
+
+func (b *FakeBox) dirty(ctx context.Context, base string) (guest.Dirty, error) {
+	if b.Dirty == nil {
+		return guest.Dirty{}, fault.New(fault.NotFound, "guest_error", "404 page not found")
+	}
+	return b.Dirty(ctx, base)
 }
 
 type fakeStream struct {

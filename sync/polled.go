@@ -2,11 +2,13 @@ package filesync
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 
 	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/internal/fault"
 )
 
 // polled has what differs in a delta, and more names in wire form, kept, and reports whether it was.
@@ -105,6 +107,34 @@ type Around struct {
 	Kept func(ok bool)
 }
 
+// names asks the guest for the names of what differs alone: where the worktree lies on this server, whoever asked reads the files
+// themself, and the guest need not compare them first. The set of changes follows by itself. ok is false where the guest has to look as
+// always: the files lie there, names do not tell all, or it does not know the question.
+func (f *follower) names(ctx context.Context, base string) (a Around, ok bool, err error) {
+	if f.mirror != nil {
+		return Around{}, false, nil
+	}
+	f.rebase(base)
+	d, err := f.box.dirty(ctx, base)
+	if err != nil && ctx.Err() == nil && fault.CodeOf(err) != "guest_unreachable" {
+		return Around{}, false, nil
+	}
+	if err == nil && (d.Base != base || len(d.Paths) > MaxFiles) {
+		err = fmt.Errorf("%w: names of what nobody asked for", errLie)
+	}
+	if err != nil {
+		return Around{}, false, err
+	}
+	a.Base = base
+	for _, p := range d.Paths {
+		if !validPath(p) {
+			return Around{}, false, fmt.Errorf("%w: an invalid path", errLie)
+		}
+		a.Paths = append(a.Paths, guest.DecodePath(p))
+	}
+	return a, true, nil
+}
+
 // LookAround looks at a workspace's files where its sandbox runs, waits until what differs is on this server, and says what that is. It
 // makes and wakes no sandbox. ok is false where there is none that can tell.
 func (s *Service) LookAround(ctx context.Context, workspaceID string) (a Around, ok bool, err error) {
@@ -122,6 +152,9 @@ func (s *Service) LookAround(ctx context.Context, workspaceID string) (a Around,
 		now, err := s.base(ctx, workspaceID)
 		if err != nil {
 			return Around{}, false, err
+		}
+		if a, ok, err := f.names(ctx, now); ok || err != nil {
+			return a, ok, lieAsFault(err)
 		}
 		var h held
 		if err := f.lookFor(ctx, now, &h); err != nil {

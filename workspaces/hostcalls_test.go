@@ -53,7 +53,6 @@ func TestHostileGit(t *testing.T) {
 var triedElsewhere = map[string]string{
 	"keeploop.packSnaps":  "it takes 500 snapshots: the call itself is made in partPaths",
 	"keepread.storeSmall": "it takes 32 MiB of small files: it is the call of keepread.write",
-	"keeptake.since":      "the difference of two trees on a desk, as keeptake.candidates makes it",
 	"rebase.emptyCommit":  "an empty tree on a desk, as timeline.emptyTree makes it",
 	"disk.holdsTrash":     "it is asked of clones that failed: names of refs, as purge.hiddenRefs asks for them",
 	"restoresnap.stillAs": "it asks for the size of a file that is large",

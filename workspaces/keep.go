@@ -70,6 +70,7 @@ type KeepFor struct {
 	Changed   bool // take none where the files are as in the newest one
 
 	there *ignoredThere // of a sandbox with a disk of its own
+	ahead *ahead        // what was compared while the sandbox was looked at; nil = nothing
 }
 
 // SnapshotStore keeps the rows of snapshots. Reads of what does not exist are fault.NotFound.
@@ -131,13 +132,14 @@ type keeps struct {
 	last      map[string]Snap // by workspace id: the newest; a zero one = there is none
 	compared  compared
 	trees     commitTrees
+	roots     commitTrees // their times are not known
 	sizes     map[string]keptSize
 	loose     map[string]int // by git dir: snapshots taken since its objects were put together
 	queue     keepQueue
 }
 
 func newKeeps() *keeps {
-	return &keeps{lock: newKeyed(), last: make(map[string]Snap), compared: newCompared(), trees: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
+	return &keeps{lock: newKeyed(), last: make(map[string]Snap), compared: newCompared(), trees: newCommitTrees(), roots: newCommitTrees(), loose: make(map[string]int), sizes: make(map[string]keptSize), queue: keepQueue{wake: make(chan struct{}, 1)}}
 }
 
 // Watch gives the room who knows what differs in workspaces' files. Called once, before Run.
@@ -186,6 +188,10 @@ func (s *Service) Keep(ctx context.Context, workspaceID string, f KeepFor) (Snap
 	p, err := s.store.Project(ctx, w.ProjectID)
 	if err != nil {
 		return Snap{}, err
+	}
+	if !s.far(w.ID) { // there much may come home before
+		f.ahead = s.compareAhead(ctx, p, w)
+		defer f.ahead.wait()
 	}
 	seen, err := s.lookAround(ctx, w) // whoever looked has to be told by Kept from here on
 	if err != nil {

@@ -111,17 +111,14 @@ type taking struct {
 	secrets SecretFiles
 	byHost  bool // the paths are what git found without the settings of the worktree's own
 	desk    *hostgit.Desk
+	tips    *refTips
 	missing []Missing
 }
 
 func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	var err error
-	if t.head, err = t.s.hostHead(ctx, t.p, t.w); err != nil {
-		return Snap{}, false, err
-	}
-	if t.head == "" {
-		return Snap{}, false, errNoHead
-	}
+	t.tips = t.readTips(ctx, chainRef(Snap{Kind: t.f.Kind, WorkspaceID: t.w.ID, At: max(t.s.now(), t.prev.At+1)}))
+	defer func() { <-t.tips.done }()
 	if t.desk, err = t.s.deskOf(ctx, t.p); err != nil {
 		return Snap{}, false, err
 	}
@@ -132,6 +129,9 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	}
 	had, err := t.entries(ctx, start, paths)
 	if err != nil {
+		return Snap{}, false, err
+	}
+	if err := t.waitTips(); err != nil {
 		return Snap{}, false, err
 	}
 	root, err := os.OpenRoot(t.w.Path)
@@ -160,7 +160,7 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 		Ignored: ignoredCommit, IgnoredN: ignoredN}
 	sn.ExpiresAt = t.s.snapEnd(sn)
 	ref := chainRef(sn)
-	before, err := t.s.commitOf(ctx, t.p.GitDir, ref)
+	before, err := t.beforeOn(ctx, ref)
 	if err != nil {
 		return Snap{}, false, err
 	}
@@ -174,22 +174,31 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 	if sn.Tree == t.prev.Tree && needless {
 		return t.prev, false, nil // written, but to what it was
 	}
-	if err := countSnap(ctx, t.desk, &sn, from); err != nil {
-		return Snap{}, false, err
-	}
+	counted := make(chan error, 1)
+	go func() { counted <- countSnap(ctx, t.desk, &sn, from) }() // beside the ref's own step; waited for below
 	killpoint.Reach(killpoint.SnapshotWritten)
-	edit := refCreate(ref, sn.Commit)
-	if before != "" {
-		edit = refUpdate(ref, sn.Commit, before)
+	err = t.s.moveRef(ctx, t.p, ref, sn.Commit, before)
+	if cerr := <-counted; err == nil {
+		err = cerr
 	}
-	if _, err := t.s.git.Run(ctx, hostgit.Call{GitDir: t.p.GitDir, Stdin: strings.NewReader(string(edit)), Args: []string{"update-ref", "--stdin"}}); err != nil {
-		return Snap{}, false, gitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
+	if err != nil {
+		return Snap{}, false, err
 	}
 	killpoint.Reach(killpoint.SnapshotKept)
 	if err := t.s.store.InsertSnapshot(ctx, sn); err != nil {
 		return Snap{}, false, fmt.Errorf("storing the snapshot: %w", err)
 	}
 	return sn, true, nil
+}
+
+// moveRef has a ref of snapshots hold another commit than before, "" where there was none.
+func (s *Service) moveRef(ctx context.Context, p Project, ref, commit, before string) error {
+	edit := refCreate(ref, commit)
+	if before != "" {
+		edit = refUpdate(ref, commit, before)
+	}
+	_, err := s.git.Run(ctx, hostgit.Call{GitDir: p.GitDir, Stdin: strings.NewReader(string(edit)), Args: []string{"update-ref", "--stdin"}})
+	return gitFault(err, fault.Unavailable, "snapshot_failed", "Keeping the snapshot")
 }
 
 // deskOf makes a desk over a project's repository.
@@ -211,11 +220,15 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 	if seen != nil && seen.Base == "" && t.prev.Tree != "" {
 		return t.prev.Tree, t.tidy(seen.Paths), nil, nil
 	}
-	commit := t.head
+	var commit string
 	switch {
 	case seen != nil && seen.Base != "":
 		commit, paths = seen.Base, seen.Paths
 	default: // also a first snapshot of which only a part is known
+		if err := t.waitTips(); err != nil {
+			return "", nil, nil, err
+		}
+		commit = t.head
 		list, cancel := context.WithTimeout(ctx, t.s.cfg.GitTimeout) // a FIFO named .gitignore has git wait for ever
 		st, err := t.s.worktreeState(list, t.p, t.w, t.head)
 		cancel()
@@ -228,8 +241,8 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 			t.miss(n, "It is a repository of its own.", 0)
 		}
 	}
-	if start, err = t.desk.Text(ctx, "rev-parse", "--verify", "--quiet", commit+"^{tree}"); err != nil || !isCommitID(start) {
-		return "", nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Reading "+commit)
+	if start, err = t.s.rootOf(ctx, t.p, t.desk, commit); err != nil {
+		return "", nil, nil, err
 	}
 	if t.prev.Tree == "" || t.prev.Tree == start {
 		return start, t.tidy(paths), nil, nil
@@ -244,11 +257,11 @@ func (t *taking) candidates(ctx context.Context, seen *Seen) (start string, path
 		return "", nil, nil, err
 	}
 	clean = make(map[string]entry)
-	out, err := t.desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", start, t.prev.Tree}})
+	raws, err := t.compare(ctx, start, t.prev.Tree)
 	if err != nil {
-		return "", nil, nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
+		return "", nil, nil, err
 	}
-	for _, r := range parseRaw(string(out)) {
+	for _, r := range raws {
 		if !listed[r.path] {
 			if !since[r.path] {
 				clean[r.path] = entry{r.oldMode, r.oldOID}
@@ -269,12 +282,12 @@ func (t *taking) since(ctx context.Context, seen *Seen, start string) (map[strin
 	if from == noTree {
 		from = start
 	}
-	out, err := t.desk.Run(ctx, hostgit.Call{Max: 256 << 20, Args: []string{"diff-tree", "-r", "-z", "--raw", "--no-renames", from, t.prev.Tree}})
+	raws, err := t.compare(ctx, from, t.prev.Tree)
 	if err != nil {
-		return nil, gitFault(err, fault.Unavailable, "repository_unreadable", "Comparing with the snapshot before")
+		return nil, err
 	}
 	names := make(map[string]bool)
-	for _, r := range parseRaw(string(out)) {
+	for _, r := range raws {
 		names[r.path] = true
 	}
 	return names, nil

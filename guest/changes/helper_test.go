@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,7 +136,31 @@ func (tr *tree) poll(p *Poller) map[string]guest.Change {
 	if set.Error != "" {
 		tr.t.Fatalf("poll: %s", set.Error)
 	}
-	return byPath(tr.t, set)
+	got := byPath(tr.t, set)
+	named := tr.named(p)
+	for _, c := range got {
+		if !named[c.Path] || c.OldPath != "" && !named[c.OldPath] {
+			tr.t.Fatalf("the names %q lack the change %+v", slices.Collect(maps.Keys(named)), c)
+		}
+	}
+	return got
+}
+
+// named looks once for names alone: whatever poll tells is among them.
+func (tr *tree) named(p *Poller) map[string]bool {
+	tr.t.Helper()
+	d, err := p.Dirty(tr.t.Context(), tr.base)
+	if err != nil || d.Base != tr.base {
+		tr.t.Fatalf("the names: base %q, %v", d.Base, err)
+	}
+	m := make(map[string]bool)
+	for _, path := range d.Paths {
+		if m[path] {
+			tr.t.Fatalf("%q is named twice", path)
+		}
+		m[path] = true
+	}
+	return m
 }
 
 func (tr *tree) pollSet(p *Poller) guest.ChangeSet {

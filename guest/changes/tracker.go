@@ -21,6 +21,7 @@ type tracker struct {
 	print    [sha256.Size]byte
 	trusted  bool // print tells the next state from this one
 	links    linkCache
+	commits  sinceBase
 
 	mu       sync.Mutex
 	start    uint64 // the version before the first poll

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -67,6 +68,24 @@ func (c *Client) PollNow(ctx context.Context, base string) (guest.ChangeSet, err
 		return guest.ChangeSet{}, err
 	}
 	return set, cleanSet(&set, base)
+}
+
+// Dirty lets the guest look at once and returns the names of what may differ from base. fault.Unsupported: it cannot tell, PollNow does.
+func (c *Client) Dirty(ctx context.Context, base string) (guest.Dirty, error) {
+	var d guest.Dirty
+	err := c.ask(ctx, request{method: "POST", path: []string{"changes", "dirty"}, query: url.Values{"base": {base}}}, &d)
+	if err != nil {
+		return guest.Dirty{}, err
+	}
+	if d.Base != base {
+		return guest.Dirty{}, wrong("changes", errors.New("they are about another base"))
+	}
+	for _, p := range d.Paths {
+		if err := guest.CheckPath(p); err != nil {
+			return guest.Dirty{}, wrong("changes", err)
+		}
+	}
+	return d, nil
 }
 
 // Diff opens the unified diff of one path. The caller closes it and bounds what it reads.

@@ -15,6 +15,8 @@ type Changes interface {
 	Watch(ctx context.Context, base string, since uint64, send func(guest.ChangeSet) error) error
 	// PollNow looks at once and returns the whole set (Reset).
 	PollNow(ctx context.Context, base string) (guest.ChangeSet, error)
+	// Dirty looks at once and names what may differ.
+	Dirty(ctx context.Context, base string) (guest.Dirty, error)
 	// Diff writes the unified diff of one path.
 	Diff(ctx context.Context, req guest.DiffRequest, w io.Writer) error
 	// Hint says that something may have changed: a program has just written output. It is called often and must not block.

@@ -266,6 +266,10 @@ func (f *fakeChanges) PollNow(_ context.Context, base string) (guest.ChangeSet, 
 	return guest.ChangeSet{Base: base, Version: 7, Reset: true, Upserts: []guest.Change{{Path: "a\nb", Status: "added"}}}, nil
 }
 
+func (f *fakeChanges) Dirty(_ context.Context, base string) (guest.Dirty, error) {
+	return guest.Dirty{Base: base, Paths: []string{"a\nb"}}, nil
+}
+
 func (f *fakeChanges) Diff(_ context.Context, req guest.DiffRequest, w io.Writer) error {
 	_, err := fmt.Fprintf(w, "diff of %s", req.Path)
 	return err

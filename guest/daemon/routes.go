@@ -55,6 +55,7 @@ func (d *Daemon) handler() http.Handler {
 		"POST /v1/parcels/{id}/unpack":           d.serveUnpack,
 		"GET /v1/changes/watch":                  d.serveWatch,
 		"POST /v1/changes/poll":                  d.servePoll,
+		"POST /v1/changes/dirty":                 d.serveDirty,
 		"POST /v1/changes/diff":                  d.serveDiff,
 		"POST /v1/contents":                      d.serveContents,
 		"POST /v1/walk":                          d.serveWalk,

@@ -69,6 +69,18 @@ func (d *Daemon) servePoll(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+func (d *Daemon) serveDirty(w http.ResponseWriter, r *http.Request) error {
+	if d.cfg.Changes == nil {
+		return errNoChanges
+	}
+	dirty, err := d.cfg.Changes.Dirty(r.Context(), r.URL.Query().Get("base"))
+	if err != nil {
+		return err
+	}
+	answer(w, http.StatusOK, dirty)
+	return nil
+}
+
 // serveDiff sends a diff as it is made. An error before the first byte is told; one after cuts the answer off.
 func (d *Daemon) serveDiff(w http.ResponseWriter, r *http.Request) error {
 	if d.cfg.Changes == nil {
