@@ -267,6 +267,9 @@ cancelReview            member    write
 getStanding             viewer    read
 updateFromBase          member    write
 resolveUpdate           member    write
+getConflicts            viewer    read
+decideConflicts         member    write
+getConflictFile         viewer    read
 pushWorkspace           member    write
 listGitWork             viewer    read
 cancelGitWork           member    write

@@ -350,7 +350,10 @@ var policy = map[string]rule{
 	"getStanding":        of(accounts.ViewWorkspace, byWorkspace),
 	"updateFromBase":     of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
 	"resolveUpdate":      of(accounts.EditWorkspace, byWorkspace).working().repeatable(), // its handler asks for TypeTerminal where an agent is told
-	"pushWorkspace":      of(accounts.EditWorkspace, byWorkspace).repeatable(),           // its handler asks for MergeWorkspace where the base is pushed
+	"getConflicts":       of(accounts.ViewWorkspace, byWorkspace),                        // its handler asks for EditWorkspace where a sandbox is woken
+	"decideConflicts":    of(accounts.EditWorkspace, byWorkspace).working().repeatable(),
+	"getConflictFile":    of(accounts.ViewWorkspace, byWorkspace),
+	"pushWorkspace":      of(accounts.EditWorkspace, byWorkspace).repeatable(), // its handler asks for MergeWorkspace where the base is pushed
 	"listGitWork":        of(accounts.ViewProject, byProject),
 	"cancelGitWork":      of(accounts.CreateWorkspace, byProject), // its handler asks for EditWorkspace where it is a workspace's
 

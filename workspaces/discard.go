@@ -347,12 +347,17 @@ func (s *Service) putLink(ctx context.Context, e entryPut) error {
 	if err := s.commitBlob(ctx, e.p, e.to, func(r io.Reader) error { _, err := io.Copy(&to, io.LimitReader(r, 4096)); return err }); err != nil {
 		return err
 	}
+	return makeLink(ctx, e, to.String())
+}
+
+// makeLink makes a symbolic link in the place of what was there.
+func makeLink(ctx context.Context, e entryPut, to string) error {
 	if e.was.is() {
 		if err := e.files.RemoveIf(ctx, e.w.ID, guest.EncodePath(e.name), e.was.hash); err != nil {
 			return err
 		}
 	}
-	_, err := e.b.sh(ctx, `mkdir -p -- "$(dirname -- "./$2")" && ln -s -- "$1" "./$2"`, to.String(), e.name)
+	_, err := e.b.sh(ctx, `mkdir -p -- "$(dirname -- "./$2")" && ln -s -- "$1" "./$2"`, to, e.name)
 	return err
 }
 

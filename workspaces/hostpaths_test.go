@@ -164,6 +164,23 @@ func conflictPaths(t *testing.T, h *house, tr *trap, w workspaces.Workspace) {
 		})
 		tr.meets("resolving a "+strategy, func() error { _, err := h.s.BeginResolve(ctx, h.actor, w.ID, strategy); return err })
 	}
+	var open workspaces.OpenConflicts
+	tr.meets("open conflicts", func() (err error) { open, err = h.s.OpenConflicts(ctx, w.ID, true); return err })
+	for _, c := range open.Files {
+		tr.meets("a side of a conflict", func() error { _, _, err := h.s.ConflictFile(ctx, w.ID, c.Path, "base"); return err })
+		for _, one := range []workspaces.Decision{{Take: c.Choices[0]}, {Undo: true}} {
+			tr.meets("deciding a conflict", func() error {
+				now, err := h.s.OpenConflicts(ctx, w.ID, true)
+				for _, x := range now.Files {
+					if one.Path, one.Version = x.Path, x.Version; err == nil && x.Path == c.Path {
+						_, err = h.s.Decide(ctx, h.actor, w.ID, workspaces.Decisions{List: []workspaces.Decision{one}})
+					}
+				}
+				return err
+			})
+		}
+	}
+	tr.meets("finishing", func() error { _, _, err := h.s.FinishResolve(ctx, h.actor, w.ID); return err })
 }
 
 // endPaths is what this server does with git of its own once work is merged or gone.

@@ -359,6 +359,11 @@ func (b *box) setIndex(ctx context.Context, paths []string, said string, entries
 	if len(entries) == 0 {
 		return nil
 	}
+	return b.setIndexTo(ctx, paths, said, indexInfo(entries), tries)
+}
+
+// setIndexTo is setIndex for what update-index reads: in may have stages of a conflict.
+func (b *box) setIndexTo(ctx context.Context, paths []string, said string, in []byte, tries int) error {
 	size := 0
 	for _, p := range paths {
 		size += len(p) + 1
@@ -366,7 +371,6 @@ func (b *box) setIndex(ctx context.Context, paths []string, said string, entries
 	if size > maxArgs {
 		return fault.New(fault.TooLarge, "too_many_parts", "Too many files at once: take fewer.")
 	}
-	in := indexInfo(entries)
 	argv := append([]string{"sh", "-c", indexScript, "sh", b.gitDir, gitName(b.like, []byte(said)), path.Join(b.gitDir, id.New("parawork")+".index")}, paths...)
 	env := map[string]string{"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.fsmonitor", "GIT_CONFIG_VALUE_0": "false"}
 	for try := 0; ; try++ {

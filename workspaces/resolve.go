@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/killpoint"
 	"github.com/parawork/parawork/workspaces/hostgit"
@@ -155,7 +156,7 @@ func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, worksp
 		return err
 	}
 	if op != StrategyMerge && op != StrategyRebase {
-		return fault.New(fault.Conflict, "nothing_under_way", "Neither a merge nor a rebase is under way in the workspace.")
+		return nothingUnderWay()
 	}
 	if _, err := s.Keep(ctx, w.ID, KeepFor{Kind: "kept", Reason: "update", Title: "Before giving up a " + op, ActorID: actor.User.ID}); err != nil {
 		return err
@@ -170,8 +171,8 @@ func (s *Service) AbortResolve(ctx context.Context, actor accounts.Actor, worksp
 	return s.bringHome(ctx, p, w, b)
 }
 
-// FinishResolve ends a merge or rebase that is under way in the worktree, with the files as they are there now. It returns the operation, and
-// the files a rebase stopped at again. Errors: nothing_under_way, unresolved_conflicts.
+// FinishResolve ends a merge or rebase that is under way in the worktree: texts as they are there now, other files as they were decided. It
+// returns the operation, and the files a rebase stopped at again. Errors: nothing_under_way, unresolved_conflicts, undecided_conflicts.
 func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, workspaceID string) (op string, left []string, err error) {
 	w, p, release, err := s.begin(ctx, workspaceID)
 	if err != nil {
@@ -183,20 +184,20 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 		return "", nil, err
 	}
 	defer b.close(ctx)
-	if op, err = b.operation(ctx); err != nil {
+	base, err := s.target(ctx, p, w.Base)
+	if err != nil {
 		return "", nil, err
 	}
-	if op != StrategyMerge && op != StrategyRebase {
-		return "", nil, fault.New(fault.Conflict, "nothing_under_way", "Neither a merge nor a rebase is under way in the workspace.")
+	cs, err := b.conflicts(ctx, base)
+	if err != nil {
+		return "", nil, err
 	}
-	files, err := b.unmerged(ctx)
+	if op = cs.op; op == "" {
+		return "", nil, nothingUnderWay()
+	}
+	files, err := cs.finished()
 	if err != nil {
 		return op, nil, err
-	}
-	if open, err := b.marked(ctx, files); err != nil {
-		return op, nil, err
-	} else if len(open) > 0 {
-		return op, nil, fault.New(fault.Conflict, "unresolved_conflicts", "%s <<<<<<< or >>>>>>> of a conflict left: resolve that first, then finish.", plural(len(open), "file has", "files have")).With("paths", encodePaths(open))
 	}
 	if _, err := s.Keep(ctx, w.ID, KeepFor{Kind: "kept", Reason: "update", Title: "Before finishing a " + op, ActorID: actor.User.ID}); err != nil {
 		return op, nil, err
@@ -234,26 +235,42 @@ func (s *Service) FinishResolve(ctx context.Context, actor accounts.Actor, works
 	return op, nil, s.bringHome(ctx, p, w, b)
 }
 
-// marked lists those of the files in which a line still begins with a conflict's marks.
-func (b *box) marked(ctx context.Context, files []string) ([]string, error) {
-	var open []string
-	for some := range slices.Chunk(files, 200) { // as arguments: grep reads no list
-		out, err := b.git(ctx, nil, append([]string{"grep", "--files-with-matches", "-z", "-I", "--full-name", "--no-color", "-e", "^<<<<<<< ", "-e", "^>>>>>>> ", "--"}, some...)...)
-		if err != nil && boxCode(err) != 1 {
-			return nil, boxFault(err, "worktree_unreadable", "Reading the files in conflict")
+// finished lists the files that are taken from the folder when the operation is finished, and refuses what nobody has decided.
+func (cs *conflictSet) finished() ([]string, error) {
+	var files, undecided []string
+	var marked []MarkedFile
+	for i := range cs.files {
+		c := &cs.files[i]
+		switch {
+		case len(c.Marks) > 0:
+			marked = append(marked, MarkedFile{Path: guest.EncodePath(c.Path), Lines: c.Marks})
+		case c.Decided:
+			files = append(files, c.restage...)
+		case c.text():
+			files = append(files, c.paths...)
+		default:
+			undecided = append(undecided, c.Path)
 		}
-		open = append(open, splitZero(out)...)
 	}
-	return open, nil
+	if len(undecided) > 0 {
+		return nil, fault.New(fault.Conflict, "undecided_conflicts", "%s no lines in which both sides could stand (%s): decide what is taken, then finish.",
+			plural(len(undecided), "file in conflict has", "files in conflict have"), namesOf(undecided)).With("paths", encodePaths(undecided))
+	}
+	if len(marked) > 0 {
+		paths := make([]string, len(marked))
+		for i, m := range marked {
+			paths[i] = m.Path
+		}
+		return nil, fault.New(fault.Conflict, "unresolved_conflicts", "%s <<<<<<< or >>>>>>> of a conflict left: %s. Resolve that first, then finish.",
+			plural(len(marked), "file has", "files have"), markedWords(marked)).With("paths", paths).With("marks", marked)
+	}
+	return files, nil
 }
 
 // unmerged lists the files with conflicts that are not resolved.
 func (b *box) unmerged(ctx context.Context) ([]string, error) {
-	out, err := b.git(ctx, nil, "diff", "--name-only", "--diff-filter=U", "-z", "--no-ext-diff", "--ignore-submodules=all")
-	if err != nil {
-		return nil, boxFault(err, "worktree_unreadable", "Reading the index")
-	}
-	return strings.FieldsFunc(out, func(r rune) bool { return r == 0 }), nil
+	list, err := b.stages(ctx, "--unmerged")
+	return slices.Sorted(maps.Keys(list)), err
 }
 
 // resolvePrompt is what an agent is asked. Names of files are an agent's work, too: they are quoted, and cannot end their line.

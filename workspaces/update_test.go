@@ -178,6 +178,7 @@ func TestUpdateMeetsTheAgent(t *testing.T) {
 // conflicting makes a workspace and a base that both changed the same lines.
 func conflicting(t *testing.T, h *house) (workspaces.Workspace, string) {
 	t.Helper()
+	h.s.ConnectFiles(treeFiles{paths: h.path})
 	dir := h.repo("app")
 	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(dir).ID})
 	write(t, w.Path, "a.txt", "one\nours\nthree\n")
@@ -231,6 +232,9 @@ func TestConflictsAreShownAndResolved(t *testing.T) {
 		wantCode(t, h.s.AbortResolve(t.Context(), h.actor, w.ID), "nothing_under_way")
 		_, err = h.s.BeginResolve(t.Context(), h.actor, w.ID, strategy)
 		must(t, err)
+		_, _, err = h.s.FinishResolve(t.Context(), h.actor, w.ID)
+		wantCode(t, err, "undecided_conflicts") // of dir/b.txt
+		h.decide(w, "dir/b.txt", "keep")
 		_, _, err = h.s.FinishResolve(t.Context(), h.actor, w.ID)
 		wantCode(t, err, "unresolved_conflicts") // both sides are in a.txt
 		write(t, w.Path, "a.txt", "one\nours and theirs\nthree\n")

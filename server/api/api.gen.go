@@ -626,6 +626,60 @@ func (e ConflictTheirs) Valid() bool {
 	}
 }
 
+// Defines values for ConflictChoice.
+const (
+	ConflictChoiceAsIs   ConflictChoice = "as_is"
+	ConflictChoiceBase   ConflictChoice = "base"
+	ConflictChoiceBoth   ConflictChoice = "both"
+	ConflictChoiceBranch ConflictChoice = "branch"
+	ConflictChoiceDelete ConflictChoice = "delete"
+	ConflictChoiceKeep   ConflictChoice = "keep"
+)
+
+// Valid indicates whether the value is a known member of the ConflictChoice enum.
+func (e ConflictChoice) Valid() bool {
+	switch e {
+	case ConflictChoiceAsIs:
+		return true
+	case ConflictChoiceBase:
+		return true
+	case ConflictChoiceBoth:
+		return true
+	case ConflictChoiceBranch:
+		return true
+	case ConflictChoiceDelete:
+		return true
+	case ConflictChoiceKeep:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ConflictSideType.
+const (
+	ConflictSideTypeFile      ConflictSideType = "file"
+	ConflictSideTypeProgram   ConflictSideType = "program"
+	ConflictSideTypeSubmodule ConflictSideType = "submodule"
+	ConflictSideTypeSymlink   ConflictSideType = "symlink"
+)
+
+// Valid indicates whether the value is a known member of the ConflictSideType enum.
+func (e ConflictSideType) Valid() bool {
+	switch e {
+	case ConflictSideTypeFile:
+		return true
+	case ConflictSideTypeProgram:
+		return true
+	case ConflictSideTypeSubmodule:
+		return true
+	case ConflictSideTypeSymlink:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ConversationRecord.
 const (
 	ConversationRecordKept    ConversationRecord = "kept"
@@ -1673,6 +1727,102 @@ func (e NotifyScope) Valid() bool {
 	case NotifyScopeMine:
 		return true
 	case NotifyScopeOff:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OpenConflictKind.
+const (
+	OpenConflictKindBinary     OpenConflictKind = "binary"
+	OpenConflictKindContent    OpenConflictKind = "content"
+	OpenConflictKindDeleted    OpenConflictKind = "deleted"
+	OpenConflictKindFolder     OpenConflictKind = "folder"
+	OpenConflictKindMode       OpenConflictKind = "mode"
+	OpenConflictKindRenameGone OpenConflictKind = "rename_gone"
+	OpenConflictKindRenames    OpenConflictKind = "renames"
+	OpenConflictKindSubmodule  OpenConflictKind = "submodule"
+	OpenConflictKindSymlink    OpenConflictKind = "symlink"
+	OpenConflictKindTypes      OpenConflictKind = "types"
+)
+
+// Valid indicates whether the value is a known member of the OpenConflictKind enum.
+func (e OpenConflictKind) Valid() bool {
+	switch e {
+	case OpenConflictKindBinary:
+		return true
+	case OpenConflictKindContent:
+		return true
+	case OpenConflictKindDeleted:
+		return true
+	case OpenConflictKindFolder:
+		return true
+	case OpenConflictKindMode:
+		return true
+	case OpenConflictKindRenameGone:
+		return true
+	case OpenConflictKindRenames:
+		return true
+	case OpenConflictKindSubmodule:
+		return true
+	case OpenConflictKindSymlink:
+		return true
+	case OpenConflictKindTypes:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OpenConflictTaken.
+const (
+	OpenConflictTakenBase   OpenConflictTaken = "base"
+	OpenConflictTakenBoth   OpenConflictTaken = "both"
+	OpenConflictTakenBranch OpenConflictTaken = "branch"
+	OpenConflictTakenDelete OpenConflictTaken = "delete"
+	OpenConflictTakenEmpty  OpenConflictTaken = ""
+	OpenConflictTakenKeep   OpenConflictTaken = "keep"
+	OpenConflictTakenOther  OpenConflictTaken = "other"
+)
+
+// Valid indicates whether the value is a known member of the OpenConflictTaken enum.
+func (e OpenConflictTaken) Valid() bool {
+	switch e {
+	case OpenConflictTakenBase:
+		return true
+	case OpenConflictTakenBoth:
+		return true
+	case OpenConflictTakenBranch:
+		return true
+	case OpenConflictTakenDelete:
+		return true
+	case OpenConflictTakenEmpty:
+		return true
+	case OpenConflictTakenKeep:
+		return true
+	case OpenConflictTakenOther:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OpenConflictsOperation.
+const (
+	OpenConflictsOperationEmpty  OpenConflictsOperation = ""
+	OpenConflictsOperationMerge  OpenConflictsOperation = "merge"
+	OpenConflictsOperationRebase OpenConflictsOperation = "rebase"
+)
+
+// Valid indicates whether the value is a known member of the OpenConflictsOperation enum.
+func (e OpenConflictsOperation) Valid() bool {
+	switch e {
+	case OpenConflictsOperationEmpty:
+		return true
+	case OpenConflictsOperationMerge:
+		return true
+	case OpenConflictsOperationRebase:
 		return true
 	default:
 		return false
@@ -3671,6 +3821,27 @@ func (e GetReportParamsFormat) Valid() bool {
 	}
 }
 
+// Defines values for GetConflictFileParamsSide.
+const (
+	GetConflictFileParamsSideBase   GetConflictFileParamsSide = "base"
+	GetConflictFileParamsSideBranch GetConflictFileParamsSide = "branch"
+	GetConflictFileParamsSideWas    GetConflictFileParamsSide = "was"
+)
+
+// Valid indicates whether the value is a known member of the GetConflictFileParamsSide enum.
+func (e GetConflictFileParamsSide) Valid() bool {
+	switch e {
+	case GetConflictFileParamsSideBase:
+		return true
+	case GetConflictFileParamsSideBranch:
+		return true
+	case GetConflictFileParamsSideWas:
+		return true
+	default:
+		return false
+	}
+}
+
 // Activity defines model for Activity.
 type Activity struct {
 	ActorId   string                 `json:"actor_id"`
@@ -4482,6 +4653,9 @@ type ConflictOurs string
 // ConflictTheirs defines model for Conflict.Theirs.
 type ConflictTheirs string
 
+// ConflictChoice as_is: the file as it lies in the folder
+type ConflictChoice string
+
 // ConflictHunk defines model for ConflictHunk.
 type ConflictHunk struct {
 	// Line Of the file with both sides in it, from 1
@@ -4489,6 +4663,20 @@ type ConflictHunk struct {
 	Ours   string `json:"ours"`
 	Theirs string `json:"theirs"`
 }
+
+// ConflictSide Null where this side has no file
+type ConflictSide struct {
+	// Oid Of a submodule, its commit
+	Oid string `json:"oid"`
+
+	// Path The name it has there
+	Path string           `json:"path"`
+	Size int64            `json:"size"`
+	Type ConflictSideType `json:"type"`
+}
+
+// ConflictSideType defines model for ConflictSide.Type.
+type ConflictSideType string
 
 // Conversation defines model for Conversation.
 type Conversation struct {
@@ -4645,6 +4833,29 @@ type CreatedWebhook struct {
 	// SigningKey Shown this once
 	SigningKey string  `json:"signing_key"`
 	Webhook    Webhook `json:"webhook"`
+}
+
+// DecideConflicts defines model for DecideConflicts.
+type DecideConflicts struct {
+	Decisions []struct {
+		Path string `json:"path"`
+
+		// Take as_is: the file as it lies in the folder
+		Take    *ConflictChoice `json:"take,omitempty"`
+		Undo    *bool           `json:"undo,omitempty"`
+		Version string          `json:"version"`
+	} `json:"decisions"`
+
+	// SnapshotId Of an undo
+	SnapshotId *string `json:"snapshot_id,omitempty"`
+}
+
+// DecidedConflicts defines model for DecidedConflicts.
+type DecidedConflicts struct {
+	Conflicts OpenConflicts `json:"conflicts"`
+
+	// SnapshotId The files as they were before
+	SnapshotId string `json:"snapshot_id"`
 }
 
 // Delivery defines model for Delivery.
@@ -6600,6 +6811,60 @@ type NumberSetting struct {
 	Locked bool  `json:"locked"`
 	Value  int64 `json:"value"`
 }
+
+// OpenConflict defines model for OpenConflict.
+type OpenConflict struct {
+	// Base Null where this side has no file
+	Base *ConflictSide `json:"base"`
+
+	// Branch Null where this side has no file
+	Branch  *ConflictSide    `json:"branch"`
+	Choices []ConflictChoice `json:"choices"`
+	Decided bool             `json:"decided"`
+
+	// Kind content has its sides between marks in the file; the others have to be decided
+	Kind OpenConflictKind `json:"kind"`
+
+	// Marks Lines with marks of a conflict that are left in it
+	Marks []int `json:"marks"`
+
+	// Other The name of what is kept beside, or in the place of a name that is taken; empty when none has to be made up
+	Other string `json:"other"`
+
+	// Path What it is named by
+	Path string `json:"path"`
+
+	// Taken What was taken of one that is decided; other when it was resolved in some other way
+	Taken   OpenConflictTaken `json:"taken"`
+	Version string            `json:"version"`
+
+	// Was Null where this side has no file
+	Was *ConflictSide `json:"was"`
+}
+
+// OpenConflictKind content has its sides between marks in the file; the others have to be decided
+type OpenConflictKind string
+
+// OpenConflictTaken What was taken of one that is decided; other when it was resolved in some other way
+type OpenConflictTaken string
+
+// OpenConflicts defines model for OpenConflicts.
+type OpenConflicts struct {
+	// Asleep No sandbox runs, and only there it is known
+	Asleep bool           `json:"asleep"`
+	Base   string         `json:"base"`
+	Branch string         `json:"branch"`
+	Items  []OpenConflict `json:"items"`
+
+	// More Conflicts that are not listed
+	More int `json:"more"`
+
+	// Operation Empty when none is under way
+	Operation OpenConflictsOperation `json:"operation"`
+}
+
+// OpenConflictsOperation Empty when none is under way
+type OpenConflictsOperation string
 
 // OpenWatch defines model for OpenWatch.
 type OpenWatch struct {
@@ -10618,6 +10883,26 @@ type UpdateFromBaseParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// GetConflictsParams defines parameters for GetConflicts.
+type GetConflictsParams struct {
+	Wake *bool `form:"wake,omitempty" json:"wake,omitempty"`
+}
+
+// DecideConflictsParams defines parameters for DecideConflicts.
+type DecideConflictsParams struct {
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// GetConflictFileParams defines parameters for GetConflictFile.
+type GetConflictFileParams struct {
+	// Path Relative to the worktree's root
+	Path FilePath                  `form:"path" json:"path"`
+	Side GetConflictFileParamsSide `form:"side" json:"side"`
+}
+
+// GetConflictFileParamsSide defines parameters for GetConflictFile.
+type GetConflictFileParamsSide string
+
 // ResolveUpdateParams defines parameters for ResolveUpdate.
 type ResolveUpdateParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
@@ -10922,6 +11207,9 @@ type TakeFilesJSONRequestBody = TakeRequest
 
 // UpdateFromBaseJSONRequestBody defines body for UpdateFromBase for application/json ContentType.
 type UpdateFromBaseJSONRequestBody = UpdateRequest
+
+// DecideConflictsJSONRequestBody defines body for DecideConflicts for application/json ContentType.
+type DecideConflictsJSONRequestBody = DecideConflicts
 
 // ResolveUpdateJSONRequestBody defines body for ResolveUpdate for application/json ContentType.
 type ResolveUpdateJSONRequestBody = ResolveRequest
@@ -11870,6 +12158,15 @@ type ServerInterface interface {
 	// UpdateFromBase Bring the base into the branch, or see what that would do
 	// (POST /workspaces/{id}/update)
 	UpdateFromBase(ctx echo.Context, id Id, params UpdateFromBaseParams) error
+	// GetConflicts What is in conflict in a merge or rebase that is under way in the worktree, and what of it was decided
+	// (GET /workspaces/{id}/update/conflicts)
+	GetConflicts(ctx echo.Context, id Id, params GetConflictsParams) error
+	// DecideConflicts Take sides in conflicts, or take back what was decided
+	// (POST /workspaces/{id}/update/conflicts)
+	DecideConflicts(ctx echo.Context, id Id, params DecideConflictsParams) error
+	// GetConflictFile A file in conflict as one side has it
+	// (GET /workspaces/{id}/update/conflicts/file)
+	GetConflictFile(ctx echo.Context, id Id, params GetConflictFileParams) error
 	// ResolveUpdate Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
 	// (POST /workspaces/{id}/update/resolve)
 	ResolveUpdate(ctx echo.Context, id Id, params ResolveUpdateParams) error
@@ -18127,6 +18424,99 @@ func (w *ServerInterfaceWrapper) UpdateFromBase(ctx echo.Context) error {
 	return err
 }
 
+// GetConflicts converts echo context to params.
+func (w *ServerInterfaceWrapper) GetConflicts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetConflictsParams
+	// ------------- Optional query parameter "wake" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wake", ctx.QueryParams(), &params.Wake, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wake: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetConflicts(ctx, id, params)
+	return err
+}
+
+// DecideConflicts converts echo context to params.
+func (w *ServerInterfaceWrapper) DecideConflicts(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DecideConflictsParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DecideConflicts(ctx, id, params)
+	return err
+}
+
+// GetConflictFile converts echo context to params.
+func (w *ServerInterfaceWrapper) GetConflictFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id Id
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetConflictFileParams
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", ctx.QueryParams(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// ------------- Required query parameter "side" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "side", ctx.QueryParams(), &params.Side, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter side: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetConflictFile(ctx, id, params)
+	return err
+}
+
 // ResolveUpdate converts echo context to params.
 func (w *ServerInterfaceWrapper) ResolveUpdate(ctx echo.Context) error {
 	var err error
@@ -18479,6 +18869,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/workspaces/:id/standing", wrapper.GetStanding, options.OperationMiddlewares["getStanding"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/update", wrapper.UpdateFromBase, options.OperationMiddlewares["updateFromBase"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/update/resolve", wrapper.ResolveUpdate, options.OperationMiddlewares["resolveUpdate"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/update/conflicts", wrapper.GetConflicts, options.OperationMiddlewares["getConflicts"]...)
+	router.POST(options.BaseURL+"/workspaces/:id/update/conflicts", wrapper.DecideConflicts, options.OperationMiddlewares["decideConflicts"]...)
+	router.GET(options.BaseURL+"/workspaces/:id/update/conflicts/file", wrapper.GetConflictFile, options.OperationMiddlewares["getConflictFile"]...)
 	router.POST(options.BaseURL+"/workspaces/:id/push", wrapper.PushWorkspace, options.OperationMiddlewares["pushWorkspace"]...)
 	router.GET(options.BaseURL+"/projects/:id/git-work", wrapper.ListGitWork, options.OperationMiddlewares["listGitWork"]...)
 	router.POST(options.BaseURL+"/projects/:id/git-work/cancel", wrapper.CancelGitWork, options.OperationMiddlewares["cancelGitWork"]...)
@@ -30956,6 +31349,133 @@ func (response UpdateFromBasedefaultApplicationProblemPlusJSONResponse) VisitUpd
 	return err
 }
 
+type GetConflictsRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetConflictsParams
+}
+
+type GetConflictsResponseObject interface {
+	VisitGetConflictsResponse(w http.ResponseWriter) error
+}
+
+type GetConflicts200JSONResponse OpenConflicts
+
+func (response GetConflicts200JSONResponse) VisitGetConflictsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConflictsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetConflictsdefaultApplicationProblemPlusJSONResponse) VisitGetConflictsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DecideConflictsRequestObject struct {
+	Id     Id `json:"id"`
+	Params DecideConflictsParams
+	Body   *DecideConflictsJSONRequestBody
+}
+
+type DecideConflictsResponseObject interface {
+	VisitDecideConflictsResponse(w http.ResponseWriter) error
+}
+
+type DecideConflicts200JSONResponse DecidedConflicts
+
+func (response DecideConflicts200JSONResponse) VisitDecideConflictsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DecideConflictsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response DecideConflictsdefaultApplicationProblemPlusJSONResponse) VisitDecideConflictsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetConflictFileRequestObject struct {
+	Id     Id `json:"id"`
+	Params GetConflictFileParams
+}
+
+type GetConflictFileResponseObject interface {
+	VisitGetConflictFileResponse(w http.ResponseWriter) error
+}
+
+type GetConflictFile200ApplicationoctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetConflictFile200ApplicationoctetStreamResponse) VisitGetConflictFileResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetConflictFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetConflictFiledefaultApplicationProblemPlusJSONResponse) VisitGetConflictFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ResolveUpdateRequestObject struct {
 	Id     Id `json:"id"`
 	Params ResolveUpdateParams
@@ -32050,6 +32570,15 @@ type StrictServerInterface interface {
 	// UpdateFromBase Bring the base into the branch, or see what that would do
 	// (POST /workspaces/{id}/update)
 	UpdateFromBase(ctx context.Context, request UpdateFromBaseRequestObject) (UpdateFromBaseResponseObject, error)
+	// GetConflicts What is in conflict in a merge or rebase that is under way in the worktree, and what of it was decided
+	// (GET /workspaces/{id}/update/conflicts)
+	GetConflicts(ctx context.Context, request GetConflictsRequestObject) (GetConflictsResponseObject, error)
+	// DecideConflicts Take sides in conflicts, or take back what was decided
+	// (POST /workspaces/{id}/update/conflicts)
+	DecideConflicts(ctx context.Context, request DecideConflictsRequestObject) (DecideConflictsResponseObject, error)
+	// GetConflictFile A file in conflict as one side has it
+	// (GET /workspaces/{id}/update/conflicts/file)
+	GetConflictFile(ctx context.Context, request GetConflictFileRequestObject) (GetConflictFileResponseObject, error)
 	// ResolveUpdate Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
 	// (POST /workspaces/{id}/update/resolve)
 	ResolveUpdate(ctx context.Context, request ResolveUpdateRequestObject) (ResolveUpdateResponseObject, error)
@@ -42147,6 +42676,107 @@ func (sh *strictHandler) UpdateFromBase(ctx echo.Context, id Id, params UpdateFr
 		return err
 	} else if validResponse, ok := response.(UpdateFromBaseResponseObject); ok {
 		return validResponse.VisitUpdateFromBaseResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetConflicts operation middleware
+func (sh *strictHandler) GetConflicts(ctx echo.Context, id Id, params GetConflictsParams) error {
+	var request GetConflictsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetConflicts(ctx.Request().Context(), request.(GetConflictsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetConflicts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetConflictsResponseObject); ok {
+		return validResponse.VisitGetConflictsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DecideConflicts operation middleware
+func (sh *strictHandler) DecideConflicts(ctx echo.Context, id Id, params DecideConflictsParams) error {
+	var request DecideConflictsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body DecideConflictsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DecideConflicts(ctx.Request().Context(), request.(DecideConflictsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DecideConflicts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DecideConflictsResponseObject); ok {
+		return validResponse.VisitDecideConflictsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetConflictFile operation middleware
+func (sh *strictHandler) GetConflictFile(ctx echo.Context, id Id, params GetConflictFileParams) error {
+	var request GetConflictFileRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetConflictFile(ctx.Request().Context(), request.(GetConflictFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetConflictFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetConflictFileResponseObject); ok {
+		return validResponse.VisitGetConflictFileResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -5078,6 +5078,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/workspaces/{id}/update/conflicts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /**
+         * What is in conflict in a merge or rebase that is under way in the worktree, and what of it was decided
+         * @description Only where the agent works it is known: without a sandbox that runs `asleep` is true, and `wake` starts it, which asks for the right to change the workspace.
+         */
+        get: operations["getConflicts"];
+        put?: never;
+        /**
+         * Take sides in conflicts, or take back what was decided
+         * @description Each decision names the `version` of the conflict it is about: if that has changed meanwhile, nothing is done (`409 conflict_changed`). A snapshot of all files is taken first. With `undo` it is in conflict again; `snapshot_id` brings the files back as they were then, without it they are as git left them.
+         */
+        post: operations["decideConflicts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/workspaces/{id}/update/conflicts/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        /** A file in conflict as one side has it */
+        get: operations["getConflictFile"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workspaces/{id}/update/resolve": {
         parameters: {
             query?: never;
@@ -5091,7 +5136,7 @@ export interface paths {
         put?: never;
         /**
          * Start the update in the worktree, for an agent or a person to resolve its conflicts, or give it up
-         * @description With `agent` the prompt is queued for the session; without a session, or where none runs, `session_id` of the answer is null and the prompt is for one that is started now. `finish` takes the files as they are, commits the merge or goes on with the rebase, and names in `files` where a rebase stopped again; while marks of a conflict are left in a file it is refused (`unresolved_conflicts`). `abort` gives it up.
+         * @description With `agent` the prompt is queued for the session; without a session, or where none runs, `session_id` of the answer is null and the prompt is for one that is started now. `finish` takes texts as they are and other files as they were decided, commits the merge or goes on with the rebase, and names in `files` where a rebase stopped again. While marks of a conflict are left in a file it is refused (`unresolved_conflicts`, which names the lines), and while files without lines are undecided (`undecided_conflicts`). `abort` gives it up.
          */
         post: operations["resolveUpdate"];
         delete?: never;
@@ -5865,12 +5910,28 @@ export interface components {
             /** @enum {string} */
             theirs?: "changed" | "added" | "deleted";
         };
+        /**
+         * @description as_is: the file as it lies in the folder
+         * @enum {string}
+         */
+        ConflictChoice: "branch" | "base" | "both" | "keep" | "delete" | "as_is";
         ConflictHunk: {
             /** @description Of the file with both sides in it, from 1 */
             line: number;
             ours: string;
             theirs: string;
         };
+        /** @description Null where this side has no file */
+        ConflictSide: {
+            /** @description Of a submodule, its commit */
+            oid: string;
+            /** @description The name it has there */
+            path: string;
+            /** Format: int64 */
+            size: number;
+            /** @enum {string} */
+            type: "file" | "program" | "symlink" | "submodule";
+        } | null;
         Conversation: {
             /** @description The session this one went on from */
             earlier_session_id: string | null;
@@ -5985,6 +6046,21 @@ export interface components {
             /** @description Shown this once */
             signing_key: string;
             webhook: components["schemas"]["Webhook"];
+        };
+        DecideConflicts: {
+            decisions: {
+                path: string;
+                take?: components["schemas"]["ConflictChoice"];
+                undo?: boolean;
+                version: string;
+            }[];
+            /** @description Of an undo */
+            snapshot_id?: string;
+        };
+        DecidedConflicts: {
+            conflicts: components["schemas"]["OpenConflicts"];
+            /** @description The files as they were before */
+            snapshot_id: string;
         };
         Delivery: {
             /** @description The branch of the folder's repository the work is at now */
@@ -7614,6 +7690,44 @@ export interface components {
             locked: boolean;
             /** Format: int64 */
             value: number;
+        };
+        OpenConflict: {
+            base: components["schemas"]["ConflictSide"];
+            branch: components["schemas"]["ConflictSide"];
+            choices: components["schemas"]["ConflictChoice"][];
+            decided: boolean;
+            /**
+             * @description content has its sides between marks in the file; the others have to be decided
+             * @enum {string}
+             */
+            kind: "content" | "binary" | "deleted" | "mode" | "symlink" | "submodule" | "types" | "folder" | "renames" | "rename_gone";
+            /** @description Lines with marks of a conflict that are left in it */
+            marks: number[];
+            /** @description The name of what is kept beside, or in the place of a name that is taken; empty when none has to be made up */
+            other: string;
+            /** @description What it is named by */
+            path: string;
+            /**
+             * @description What was taken of one that is decided; other when it was resolved in some other way
+             * @enum {string}
+             */
+            taken: "" | "branch" | "base" | "both" | "keep" | "delete" | "other";
+            version: string;
+            was: components["schemas"]["ConflictSide"];
+        };
+        OpenConflicts: {
+            /** @description No sandbox runs, and only there it is known */
+            asleep: boolean;
+            base: string;
+            branch: string;
+            items: components["schemas"]["OpenConflict"][];
+            /** @description Conflicts that are not listed */
+            more: number;
+            /**
+             * @description Empty when none is under way
+             * @enum {string}
+             */
+            operation: "" | "merge" | "rebase";
         };
         OpenWatch: {
             link_id?: string;
@@ -18437,6 +18551,87 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UpdateResult"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getConflicts: {
+        parameters: {
+            query?: {
+                wake?: boolean;
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The conflicts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenConflicts"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    decideConflicts: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideConflicts"];
+            };
+        };
+        responses: {
+            /** @description The conflicts as they are now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecidedConflicts"];
+                };
+            };
+            default: components["responses"]["Problem"];
+        };
+    };
+    getConflictFile: {
+        parameters: {
+            query: {
+                /** @description Relative to the worktree's root */
+                path: components["parameters"]["FilePath"];
+                side: "branch" | "base" | "was";
+            };
+            header?: never;
+            path: {
+                id: components["parameters"]["Id"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The bytes; of a link, where it leads */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             default: components["responses"]["Problem"];

@@ -30,31 +30,45 @@ export function Picture({ file: f, workspace, comparison }: Props) {
   return (
     <div className="flex flex-wrap gap-4 p-4 font-sans">
       {f.status !== "added" && (
-        <Shown title="Before" workspace={workspace} rev={fixed(from)} path={f.old_path ?? f.path} color="text-del" />
+        <Shown
+          title="Before"
+          of={at(workspace, fixed(from), f.old_path ?? f.path)}
+          path={f.old_path ?? f.path}
+          color="text-del"
+        />
       )}
       {f.status !== "deleted" && (
-        <Shown title="After" workspace={workspace} rev={fixed(to)} path={f.path} color="text-add" />
+        <Shown title="After" of={at(workspace, fixed(to), f.path)} path={f.path} color="text-add" />
       )}
     </div>
   );
 }
 
+const at = (workspace: string, rev: string, path: string) =>
+  `/workspaces/${encodeURIComponent(workspace)}/compare/file?${new URLSearchParams({ rev, path })}`;
+
+const typeOf = (path: string) => TYPES[path.slice(path.lastIndexOf(".") + 1).toLowerCase()];
+
+/** Whether a file is a picture by its name. */
+export const isPicture = (path: string) => typeOf(path) !== undefined;
+
 interface ShownProps {
   title: string;
-  workspace: string;
-  rev: string;
+  /** Where its bytes are asked for. */
+  of: string;
   path: string;
-  color: string;
+  color?: string;
+  /** What else its bytes depend on. */
+  stamp?: string;
 }
 
-function Shown({ title, workspace, rev, path, color }: ShownProps) {
+/** One picture, with its size. */
+export function Shown({ title, of, path, color, stamp }: ShownProps) {
   const file = useQuery({
-    queryKey: ["workspace", workspace, "picture", rev, path],
+    queryKey: ["picture", of, stamp],
     queryFn: async ({ signal }) => {
-      const q = new URLSearchParams({ rev, path });
-      const response = await raw(`/workspaces/${encodeURIComponent(workspace)}/compare/file?${q}`, { signal });
-      const kind = TYPES[path.slice(path.lastIndexOf(".") + 1).toLowerCase()];
-      return new Blob([await response.arrayBuffer()], { type: kind });
+      const response = await raw(of, { signal });
+      return new Blob([await response.arrayBuffer()], { type: typeOf(path) });
     },
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,

@@ -56,6 +56,17 @@ export const updatePreviewQuery = (id: string, strategy: UpdateStrategy, stamp: 
     retry: false,
   });
 
+export const conflictsKey = (id: string) => ["workspace", id, "conflicts"] as const;
+
+/** What is in conflict in the worktree. The stamp names the files as they are now. */
+export const conflictsQuery = (id: string, stamp: string) =>
+  queryOptions({
+    queryKey: [...conflictsKey(id), stamp] as const,
+    queryFn: () => data(api.GET("/workspaces/{id}/update/conflicts", { params: { path: { id } } })),
+    placeholderData: (before) => before,
+    staleTime: 2_000,
+  });
+
 /** Events bring what changes; the poll covers progress while something is under way. */
 export const gitWorkQuery = (project: string) =>
   queryOptions({

@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { ApiError } from "@/api/problem";
@@ -16,7 +16,8 @@ import { hasEnded, isShell, SETUP, SHELL } from "@/workspaces/sessions";
 import { startSession } from "@/workspaces/start";
 import { MergeCard } from "./card";
 import { Conflicts } from "./conflicts";
-import { afterMove, type UpdateStrategy, updatePreviewQuery, useStanding } from "./queries";
+import { OpenConflicts } from "./open-conflicts";
+import { afterMove, conflictsQuery, type UpdateStrategy, updatePreviewQuery, useStanding } from "./queries";
 import type { CardProps } from "./slots";
 
 const StartWith = lazy(() => import("./start-with"));
@@ -64,8 +65,10 @@ export default function UpdateCard({ workspace: w }: CardProps) {
   });
   // Of a place with a disk of its own the server does not see that one is under way, but what is in conflict there it does.
   const left = (changes.data?.items ?? []).filter((c) => c.status === "conflicted").map((c) => c.path);
-  const under = s?.under_way || (left.length > 0 ? "update" : "");
-  if (s && under) return <UnderWay workspace={w} what={under} base={s.base} left={left} />;
+  // Nor that one is under way of which everything is decided.
+  const open = useQuery({ ...conflictsQuery(w.id, stamp), enabled: needed && !s?.under_way });
+  const under = s?.under_way || open.data?.operation || (left.length > 0 ? "update" : "");
+  if (s && under) return <UnderWay workspace={w} what={under} base={s.base} left={left} stamp={stamp} />;
   if (!s || !needed || !team.can("workspace.edit")) return null;
   return (
     <MergeCard
@@ -259,12 +262,14 @@ function UnderWay({
   what,
   base,
   left,
+  stamp,
 }: {
   workspace: Workspace;
   /** merge, rebase, cherry-pick, revert; "update" where the server cannot tell. */
   what: string;
   base: string;
   left: string[];
+  stamp: string;
 }) {
   const team = useTeam();
   const client = useQueryClient();
@@ -298,41 +303,10 @@ function UnderWay({
     >
       <p className="text-fg2">
         {left.length > 0
-          ? `It stopped at ${plural(left.length, "file")} that both sides changed. Resolve what stands between <<<<<<< and >>>>>>> in them, then finish it. Until then nothing is merged or pushed.`
+          ? `It stopped at ${plural(left.length, "file")}. In texts, resolve what stands between <<<<<<< and >>>>>>>; of other files, choose what is taken. Then finish it. Until then nothing is merged or pushed.`
           : "Nothing is in conflict any more. Finish it to bring the branch up to date."}
       </p>
-      {left.length > 0 && (
-        <ul
-          aria-label="Files in conflict"
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keyboard
-          tabIndex={0}
-          className="max-h-80 divide-y divide-hairline overflow-y-auto rounded-md border border-hairline"
-        >
-          {left.map((path) => (
-            <li key={path} className="flex flex-wrap items-center gap-x-4 px-3 py-1">
-              <span className="min-w-0 flex-1 basis-48 font-mono text-[12px] break-all">{visible(path)}</span>
-              <Link
-                to="/$team/w/$key"
-                params={{ team: team.slug, key: w.key }}
-                search={{ tab: "changes", file: path }}
-                className="leading-6 text-accent hover:underline"
-              >
-                Changes<span className="sr-only"> of {visible(path)}</span>
-              </Link>
-              {team.can("workspace.edit") && (
-                <Link
-                  to="/$team/w/$key/edit"
-                  params={{ team: team.slug, key: w.key }}
-                  search={{ path }}
-                  className="leading-6 text-accent hover:underline"
-                >
-                  Edit<span className="sr-only"> {visible(path)}</span>
-                </Link>
-              )}
-            </li>
-          ))}
-        </ul>
-      )}
+      {known && <OpenConflicts workspace={w} stamp={stamp} />}
       {known && team.can("workspace.edit") && (
         <>
           {left.length > 0 && <Resolve workspace={w} strategy={what === "rebase" ? "rebase" : "merge"} />}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/accounts/audit"
+	"github.com/parawork/parawork/guest"
+	"github.com/parawork/parawork/server/api"
+	"github.com/parawork/parawork/workspaces"
+)
+
+func conflictSideOf(s *workspaces.ConflictSide) *api.ConflictSide {
+	if s == nil {
+		return nil
+	}
+	types := map[string]api.ConflictSideType{"100755": api.ConflictSideTypeProgram, "120000": api.ConflictSideTypeSymlink, "160000": api.ConflictSideTypeSubmodule}
+	out := &api.ConflictSide{Path: guest.EncodePath(s.Path), Type: types[s.Mode], Size: s.Size, Oid: s.OID}
+	if out.Type == "" {
+		out.Type = api.ConflictSideTypeFile
+	}
+	return out
+}
+
+func openConflictsOf(o workspaces.OpenConflicts) api.OpenConflicts {
+	return api.OpenConflicts{Operation: api.OpenConflictsOperation(o.Operation), Asleep: o.Asleep, Branch: o.Branch, Base: o.Base, More: o.More,
+		Items: list(o.Files, func(c workspaces.OpenConflict) api.OpenConflict {
+			marks := c.Marks
+			if marks == nil {
+				marks = []int{}
+			}
+			return api.OpenConflict{Path: guest.EncodePath(c.Path), Kind: api.OpenConflictKind(c.Kind), Was: conflictSideOf(c.Was), Branch: conflictSideOf(c.Branch), Base: conflictSideOf(c.Base),
+				Marks: marks, Choices: list(c.Choices, func(x string) api.ConflictChoice { return api.ConflictChoice(x) }), Other: guest.EncodePath(c.Other), Decided: c.Decided,
+				Taken: api.OpenConflictTaken(c.Taken), Version: c.Version}
+		})}
+}
+
+func (h handlers) GetConflicts(ctx context.Context, req api.GetConflictsRequestObject) (api.GetConflictsResponseObject, error) {
+	wake := val(req.Params.Wake)
+	if wake {
+		if err := callOf(ctx).can(accounts.EditWorkspace); err != nil {
+			return nil, err
+		}
+	}
+	o, err := h.cfg.Workspaces.OpenConflicts(ctx, req.Id, wake)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetConflicts200JSONResponse(openConflictsOf(o)), nil
+}
+
+func (h handlers) DecideConflicts(ctx context.Context, req api.DecideConflictsRequestObject) (api.DecideConflictsResponseObject, error) {
+	d := workspaces.Decisions{SnapshotID: val(req.Body.SnapshotId)}
+	for _, x := range req.Body.Decisions {
+		d.List = append(d.List, workspaces.Decision{Path: guest.DecodePath(x.Path), Version: x.Version, Take: string(val(x.Take)), Undo: val(x.Undo)})
+	}
+	snapshot, err := h.cfg.Workspaces.Decide(ctx, callOf(ctx).actor, req.Id, d)
+	if err != nil {
+		return nil, err
+	}
+	audit.Note(ctx, "path", d.List[0].Path)
+	audit.Note(ctx, "take", d.List[0].Take)
+	audit.Note(ctx, "snapshot", snapshot)
+	o, err := h.cfg.Workspaces.OpenConflicts(ctx, req.Id, false)
+	if err != nil {
+		return nil, err
+	}
+	return api.DecideConflicts200JSONResponse{SnapshotId: snapshot, Conflicts: openConflictsOf(o)}, nil
+}
+
+// conflictFile is an answer of the bytes of one side.
+type conflictFile struct{ bytesAnswer }
+
+// VisitGetConflictFileResponse writes the answer of GetConflictFile.
+func (a conflictFile) VisitGetConflictFileResponse(w http.ResponseWriter) error {
+	w.Header().Set("Cache-Control", "private, no-store")
+	return a.visit(w)
+}
+
+func (h handlers) GetConflictFile(ctx context.Context, req api.GetConflictFileRequestObject) (api.GetConflictFileResponseObject, error) {
+	raw, _, err := h.cfg.Workspaces.ConflictFile(ctx, req.Id, guest.DecodePath(req.Params.Path), string(req.Params.Side))
+	if err != nil {
+		return nil, err
+	}
+	return conflictFile{bytesAnswer{body: io.NopCloser(bytes.NewReader(raw)), mediaType: "application/octet-stream", size: int64(len(raw)),
+		header: map[string]string{"Content-Disposition": disposition(req.Params.Path)}}}, nil
+}
