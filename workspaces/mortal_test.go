@@ -31,6 +31,7 @@ type mortal struct {
 	mu   sync.Mutex
 	dead bool
 	end  context.CancelFunc
+	ends []func()
 	at   string
 }
 
@@ -64,7 +65,7 @@ func (m *mortal) born(t testing.TB) context.Context {
 	t.Cleanup(cancel)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dead, m.end, m.at = false, cancel, ""
+	m.dead, m.end, m.at, m.ends = false, cancel, "", nil
 	m.left.Store(0)
 	_ = os.Remove(filepath.Join(m.dir, "dead"))
 	_ = os.Remove(filepath.Join(m.dir, "arm"))
@@ -85,8 +86,7 @@ func (m *mortal) over() (string, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, err := os.Stat(filepath.Join(m.dir, "dead")); err == nil && !m.dead {
-		m.dead, m.at = true, "git"
-		m.end()
+		m.ended("git")
 	}
 	return m.at, m.dead
 }
@@ -96,10 +96,29 @@ func (m *mortal) die(at string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.dead {
-		m.dead, m.at = true, at
 		_ = os.WriteFile(filepath.Join(m.dir, "dead"), nil, 0o644)
-		m.end()
+		m.ended(at)
 	}
+}
+
+// ended notes the end. Only with mu.
+func (m *mortal) ended(at string) {
+	m.dead, m.at = true, at
+	for _, fn := range m.ends {
+		fn()
+	}
+	m.end()
+}
+
+// atEnd has fn called when this life ends: what the server holds is taken from it. It must not block.
+func (m *mortal) atEnd(fn func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		fn()
+		return
+	}
+	m.ends = append(m.ends, fn)
 }
 
 // reach stands before and after whatever a server does that others see.

@@ -17,29 +17,6 @@ import (
 	"github.com/parawork/parawork/workspaces"
 )
 
-// inTurns goes steps one after the other: the seed tells all of them.
-func (p *proof) inTurns(rng *rand.Rand, steps int) {
-	for range steps {
-		x := p.pieces[rng.IntN(len(p.pieces))]
-		for range 1 + rng.IntN(4) {
-			p.agent(rng, x)
-		}
-		if rng.IntN(3) == 0 {
-			p.arm(rng)
-		}
-		if rng.IntN(2) == 0 {
-			p.look(x)
-		}
-		if _, dead := p.life.over(); !dead {
-			p.person(rng, x)
-		}
-		if _, dead := p.life.over(); dead {
-			p.settle()
-			p.verify()
-		}
-	}
-}
-
 // atOnce has an agent, the looks and a person act at the same time.
 func (p *proof) atOnce(rng *rand.Rand, steps int) {
 	for range 2 {
@@ -75,10 +52,7 @@ func (p *proof) atOnce(rng *rand.Rand, steps int) {
 			return left > 0
 		})
 		wg.Wait()
-		if _, dead := p.life.over(); dead {
-			p.settle()
-			p.verify()
-		}
+		p.heal()
 	}
 }
 
@@ -102,11 +76,12 @@ var proofNames = []string{"a.txt", "a.txt", "a.txt", "shared.txt", "shared.txt",
 func (p *proof) agent(rng *rand.Rand, x *piece) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
-	if !folderThere(x.path) {
+	dir := p.dir(x)
+	if !folderThere(dir) || p.idle(x) {
 		return
 	}
 	name := proofNames[rng.IntN(len(proofNames))]
-	at := filepath.Join(x.path, name)
+	at := filepath.Join(dir, name)
 	p.fresh++
 	said := ""
 	switch n := rng.IntN(20); {
@@ -116,8 +91,8 @@ func (p *proof) agent(rng *rand.Rand, x *piece) {
 	case n < 4:
 		to := proofNames[rng.IntN(len(proofNames))]
 		said = "renames to " + fmt.Sprintf("%q", to)
-		_ = os.MkdirAll(filepath.Dir(filepath.Join(x.path, to)), 0o755)
-		if fi, err := os.Lstat(at); err == nil && !fi.IsDir() && os.Rename(at, filepath.Join(x.path, to)) == nil {
+		_ = os.MkdirAll(filepath.Dir(filepath.Join(dir, to)), 0o755)
+		if fi, err := os.Lstat(at); err == nil && !fi.IsDir() && os.Rename(at, filepath.Join(dir, to)) == nil {
 			x.gen[to]++
 		}
 	case n < 5:
@@ -138,12 +113,12 @@ func (p *proof) agent(rng *rand.Rand, x *piece) {
 		p.replace(at, append(text, fmt.Sprintf("%d of %s", p.fresh, x.id)...))
 	case n < 10 && rng.IntN(2) == 0:
 		said = "commits, beginning with"
-		if _, err := tryGit(x.path, "add", "-A"); err == nil {
-			_, _ = tryGit(x.path, "commit", "-q", "-m", fmt.Sprintf("agent %d", p.fresh))
+		if _, err := tryGit(dir, "add", "-A"); err == nil {
+			_, _ = tryGit(dir, "commit", "-q", "-m", fmt.Sprintf("agent %d", p.fresh))
 		}
 	case n < 11 && rng.IntN(3) == 0:
 		said = "has git take back all, and"
-		_, _ = tryGit(x.path, "reset", "-q", "--hard")
+		_, _ = tryGit(dir, "reset", "-q", "--hard")
 		x.all++
 	default:
 		said = "edits lines of"
@@ -312,7 +287,10 @@ func (p *proof) act(ctx context.Context, rng *rand.Rand, x *piece, on map[string
 
 // edit writes a file as the editor does.
 func (p *proof) edit(ctx context.Context, x *piece, name string, rng *rand.Rand) error {
-	files := mortalFiles{treeFiles{paths: p.h.path}, p.life, &p.writing}
+	var files workspaces.Files = mortalFiles{treeFiles{paths: p.h.path}, p.life, &p.writing}
+	if p.whole != nil {
+		files = p.whole.files
+	}
 	r, info, err := files.Read(ctx, x.id, guest.EncodePath(name))
 	if err != nil || info.Type != "file" {
 		return fault.New(fault.NotFound, "file_not_found", "gone")
