@@ -29,6 +29,9 @@ export function tokensOf(p: FilePatch, i: number): Tokens | undefined {
   return out;
 }
 
+/** Whether a file's colours are there. */
+export const isColored = (p: FilePatch): boolean => typeof known.get(p) === "object";
+
 /** Colours a file's lines in the background and calls back when they are there. Each diff is done once. */
 export function color(path: string, patch: FilePatch, done: () => void): void {
   const language = languageOf(path);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { findIn } from "./find";
 import { languageOf } from "./language";
-import { columns, FileLayout } from "./layout";
+import { FileLayout } from "./layout";
 import { type FilePatch, lineText, NO_NEWLINE } from "./lines";
 import { parsePatch } from "./patch";
 import { unquoted, wire } from "./patchname";
@@ -323,11 +323,11 @@ describe("layout", () => {
     });
     const rows = fileRows(f, options);
     const heights = new Map<string, number>();
-    const l = new FileLayout(rows, f, columns(860, false), false, heights);
+    const l = new FileLayout(rows, f, 860, false, heights);
     expect([...l.tops]).toEqual([0, 38, 58, 98, 114]);
     expect(l.measure([[1, 20]])).toBe(false);
     expect(l.measure([[1, 60]])).toBe(true);
-    expect(new FileLayout(rows, f, columns(860, false), false, heights).height).toBe(154);
+    expect(new FileLayout(rows, f, 860, false, heights).height).toBe(154);
     expect([l.at(0), l.at(57), l.at(58), l.at(1000)]).toEqual([0, 1, 2, 3]);
   });
 });

@@ -2,9 +2,9 @@ import { CUT } from "./lines";
 import { FIRST_SPECIAL, type FileRows, type FileView, rowKey, type Special } from "./rows";
 
 /** Sizes in px of the classes in styles/diff.css. */
-export const LINE = 20;
-export const GUTTER = 46; // one column of numbers
-export const MARK = 20; // the + or - beside the text
+const LINE = 20;
+const GUTTER = 46; // one column of numbers
+const MARK = 20; // the + or - beside the text
 const BEHIND = 12; // behind the text
 const CHAR = 7.2; // 12 px JetBrains Mono
 
@@ -16,9 +16,15 @@ const HEIGHTS: Record<Exclude<Special["kind"], "note">, number> = {
   end: 16,
 };
 
+/** Below this width of the lines, in px, one column of numbers has to do: the room is the code's. */
+const NARROW = 560;
+
+export const isNarrow = (width: number): boolean => width < NARROW;
+
 /** How many columns of text fit. */
 export function columns(width: number, split: boolean): number {
-  const text = split ? width / 2 - GUTTER - MARK - BEHIND : width - 2 * GUTTER - MARK - BEHIND;
+  const numbers = split || isNarrow(width) ? GUTTER : 2 * GUTTER;
+  const text = (split ? width / 2 : width) - numbers - MARK - BEHIND;
   return Math.max(10, Math.floor(text / CHAR));
 }
 
@@ -29,15 +35,19 @@ export function columns(width: number, split: boolean): number {
 export class FileLayout {
   /** tops[i] is where row i begins; tops[n] is the height of all. */
   readonly tops: Float64Array;
+  /** A line has one number beside it, not two. */
+  readonly narrow: boolean;
 
   constructor(
     readonly rows: FileRows,
     file: FileView,
-    cols: number,
+    width: number,
     readonly split: boolean,
     private readonly measured: Map<string, number>,
   ) {
     const n = rows.n;
+    const cols = columns(width, split);
+    this.narrow = !split && isNarrow(width);
     this.tops = new Float64Array(n + 1);
     const widths = file.loaded.state === "ready" ? file.loaded.patch.columns : undefined;
     const lines = (i: number) => (i < 0 || !widths ? 1 : Math.max(1, Math.ceil(Math.min(widths[i]!, CUT) / cols)));

@@ -1,6 +1,6 @@
 import { Store } from "@/state/store";
 import { color } from "./color";
-import { below, columns, FileLayout } from "./layout";
+import { below, columns, FileLayout, isNarrow } from "./layout";
 import { type FilePatch, findLine } from "./lines";
 import { type Anchor, type FileView, fileRows, isFolded, oneSided, type RowOptions, STEP, showsPicture } from "./rows";
 import type { Comparison, SideName } from "./types";
@@ -21,8 +21,6 @@ export interface ReadingView {
   /** Where each file begins, and the end of all. */
   tops: Float64Array;
   options: RowOptions;
-  /** Grows when colours came in. */
-  paint: number;
 }
 
 /** At most this many requests for diffs at once. */
@@ -46,7 +44,6 @@ export class Reading {
     layouts: [],
     tops: new Float64Array(1),
     options: { split: false, hunkHeads: false },
-    paint: 0,
   });
   private source: Source | undefined;
   private files: FileView[] = [];
@@ -61,7 +58,6 @@ export class Reading {
   private queue: { path: string; whole: boolean }[] = [];
   private running = 0;
   private ahead = 0;
-  private paint = 0;
   private publishing = false;
   private dead = false;
 
@@ -142,7 +138,8 @@ export class Reading {
 
   setWidth(width: number): void {
     if (width === this.width) return;
-    const same = columns(width, this.options.split) === columns(this.width, this.options.split);
+    const { split } = this.options;
+    const same = columns(width, split) === columns(this.width, split) && isNarrow(width) === isNarrow(this.width);
     this.width = width;
     if (same) return;
     this.forgetHeights();
@@ -378,10 +375,7 @@ export class Reading {
 
   private colour(f: FileView): void {
     if (f.loaded.state !== "ready") return;
-    this.colors(f.file.path, f.loaded.patch, () => {
-      this.paint++;
-      this.publish();
-    });
+    this.colors(f.file.path, f.loaded.patch, () => this.publish());
   }
 
   private patch(i: number, change: Partial<FileView>): void {
@@ -401,7 +395,7 @@ export class Reading {
       this.heights.set(f.id, heights);
     }
     const rows = fileRows(f, this.options, this.anchors.get(f.file.path));
-    return new FileLayout(rows, f, columns(this.width, this.options.split), this.options.split, heights);
+    return new FileLayout(rows, f, this.width, this.options.split, heights);
   }
 
   private publish(): void {
@@ -431,7 +425,6 @@ export class Reading {
       layouts: this.layouts.slice() as FileLayout[],
       tops,
       options: this.options,
-      paint: this.paint,
     });
   }
 }

@@ -1,7 +1,6 @@
 import { type ReactNode, useState } from "react";
 import { tokensOf } from "@/diff/color";
 import { findIn } from "@/diff/find";
-import { GUTTER, MARK } from "@/diff/layout";
 import { CUT, type FilePatch, KIND_ADD, KIND_DEL, lineText, NO_NEWLINE } from "@/diff/lines";
 import { NONE } from "@/diff/rows";
 import { segments } from "@/diff/segments";
@@ -25,14 +24,21 @@ interface LineProps {
   actions: ReactNode;
 }
 
+interface SingleProps extends LineProps {
+  index: number;
+  /** One number beside it: the newer side's, of a line that is gone the older one's. */
+  narrow: boolean;
+}
+
 /** A line in one column. */
-export function LineRow({ patch, index: i, find, current, chosen, inHand, actions }: LineProps & { index: number }) {
+export function LineRow({ patch, index: i, find, current, chosen, inHand, actions, narrow }: SingleProps) {
   const kind = patch.kind[i]! & 3;
+  const gone = kind === KIND_DEL;
   return (
     <div className={cx("relative flex", BG[kind], chosen && "diff-chosen", inHand && HAND)}>
       {actions}
-      <LineNumber side="old" n={patch.old[i]!} />
-      <LineNumber side="new" n={patch.new[i]!} />
+      {(!narrow || gone) && <LineNumber side="old" n={patch.old[i]!} />}
+      {(!narrow || !gone) && <LineNumber side="new" n={patch.new[i]!} />}
       <Sign kind={kind} />
       <Text patch={patch} index={i} find={find} current={current} />
     </div>
@@ -84,7 +90,7 @@ function Half({ patch, index: i, side, find, current, chosen, actions }: HalfPro
 
 function LineNumber({ side, n }: { side: "old" | "new"; n: number }) {
   return (
-    <span className={NUMBER} style={{ width: GUTTER }} data-number={n > 0 ? side : undefined}>
+    <span className={NUMBER} data-number={n > 0 ? side : undefined}>
       {n > 0 ? n : ""}
     </span>
   );
@@ -92,9 +98,13 @@ function LineNumber({ side, n }: { side: "old" | "new"; n: number }) {
 
 function Sign({ kind }: { kind: number }) {
   return (
-    <span className={cx("shrink-0 select-none", SIGN_COLOR[kind])} style={{ width: MARK }}>
-      <span aria-hidden>{SIGN[kind]}</span>
-      {kind !== 0 && <span className="sr-only">{WORD[kind]}</span>}
+    <span className={cx("diff-sign shrink-0 select-none", SIGN_COLOR[kind])}>
+      {kind !== 0 && (
+        <>
+          <span aria-hidden>{SIGN[kind]}</span>
+          <span className="sr-only">{WORD[kind]}</span>
+        </>
+      )}
     </span>
   );
 }

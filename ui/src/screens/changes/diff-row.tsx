@@ -17,8 +17,8 @@ export interface RowProps {
   file: FileView;
   reading: Reading;
   added: Merged;
-  /** Grows when colours came in: lines are drawn again. */
-  paint: number;
+  /** Whether the file's colours are there: when they come its lines are drawn again, and no others. */
+  colored: boolean;
   find: string;
   /** The hit that is looked at is here. */
   current: boolean;
@@ -84,7 +84,7 @@ export const DiffRow = memo(
     a.index === b.index &&
     a.file === b.file &&
     a.added === b.added &&
-    a.paint === b.paint &&
+    a.colored === b.colored &&
     a.find === b.find &&
     a.current === b.current &&
     a.inHand === b.inHand &&
@@ -121,7 +121,8 @@ function Code({ layout, row, file, added, find, current, inHand, chosen, acts }:
     <span className="absolute top-[-2px] left-0.5 z-[5] flex font-sans">{added.lineActions(acts)}</span>
   );
   const rest = { patch, find, current, inHand, actions };
-  if (b === SINGLE) return <LineRow {...rest} index={a} chosen={within("old", a) || within("new", a)} />;
+  if (b === SINGLE)
+    return <LineRow {...rest} index={a} chosen={within("old", a) || within("new", a)} narrow={layout.narrow} />;
   return (
     <PairRow
       {...rest}

@@ -9,6 +9,7 @@ import {
   useRef,
   useState,
 } from "react";
+import { isColored } from "@/diff/color";
 import { findLine } from "@/diff/lines";
 import { type Reading, type ReadingView, rowAt } from "@/diff/reading";
 import { rowKey } from "@/diff/rows";
@@ -46,8 +47,12 @@ interface Props {
   hold: () => void;
 }
 
-/** Rows drawn beyond what is on screen, in px. */
+/** Rows drawn beyond what is on screen, in px; while more than a screen goes by at once they would be drawn for nobody. */
 const BEYOND = 400;
+const PASSING = 40;
+
+/** Of files that only go by some are asked for, once in so many ms. */
+const GLANCE = 150;
 
 /** The lines of all files in one long list, of which only what is near the screen exists. */
 export function DiffView(props: Props) {
@@ -62,10 +67,11 @@ export function DiffView(props: Props) {
 
   const base = view.tops[within.from] ?? 0;
   const height = (view.tops[within.to] ?? 0) - base;
+  const beyond = box.fast ? PASSING : BEYOND;
   const rows: Place[] = [];
   if (within.to > within.from) {
-    const first = rowAt(view, base + Math.max(0, box.top - BEYOND));
-    const end = Math.min(base + box.top + box.height + BEYOND, base + height);
+    const first = rowAt(view, base + Math.max(0, box.top - beyond));
+    const end = Math.min(base + box.top + box.height + beyond, base + height);
     let p: Place | undefined = first;
     while (p && topOf(view, p) < end) {
       rows.push(p);
@@ -76,13 +82,18 @@ export function DiffView(props: Props) {
   const to = rows.at(-1)?.file ?? -1;
   // A file further on is asked for before it is reached.
   const { files } = view;
+  const asked = useRef(0);
   useEffect(() => {
-    if (files.length > 0) reading.need(from, Math.min(to + 1, within.to - 1));
-  }, [reading, files, from, to, within]);
+    if (files.length === 0 || (box.fast && performance.now() - asked.current < GLANCE)) return;
+    asked.current = performance.now();
+    reading.need(from, Math.min(to + 1, within.to - 1));
+  }, [reading, files, from, to, within, box.fast]);
 
   const top = within.to > within.from ? rowAt(view, base + box.exact + 1) : undefined;
   const topPath = top && view.files[top.file]?.file.path;
-  useEffect(() => onFile(topPath), [topPath, onFile]);
+  useEffect(() => {
+    if (!box.fast) onFile(topPath);
+  }, [topPath, onFile, box.fast]);
 
   // The row in hand, as long as it is near the screen; else the first one that is on it.
   const handAt = rows.find(
@@ -294,7 +305,7 @@ export function DiffView(props: Props) {
                     file={file}
                     reading={reading}
                     added={added}
-                    paint={view.paint}
+                    colored={file.loaded.state === "ready" && isColored(file.loaded.patch)}
                     find={props.find}
                     current={isHit(view, p, props.hit)}
                     inHand={taken?.file === p.file && taken.row === p.row && p.row > 0}

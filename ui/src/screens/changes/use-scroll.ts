@@ -6,14 +6,21 @@ import { heightOf, type Place, type Stretch, topOf } from "@/diff/walk";
 /** How far one may scroll before other rows are drawn, in px. */
 const STEP = 160;
 
+/** Who has stood still for so many ms reads. */
+const CALM = 120;
+
 /**
  * Scrolling of a list whose rows change their heights: what the reader looks at stays where it is while files come in above it, and
- * a place that was gone to stays at its place until the reader moves.
+ * a place that was gone to stays at its place until the reader moves. Where it is scrolled to, and how high it is, is remembered rather
+ * than asked for: an answer would cost a layout of its own with every row that was drawn.
  */
 export function useScroll(reading: Reading, view: ReadingView, within: Stretch) {
   const scroller = useRef<HTMLDivElement>(null);
   const body = useRef<HTMLDivElement>(null);
-  const [box, setBox] = useState({ top: 0, exact: 0, height: 800 });
+  // fast: more than a screen goes by at once, and nobody reads what does.
+  const [box, setBox] = useState({ top: 0, exact: 0, height: 800, fast: false });
+  const at = useRef({ top: 0, height: 0 });
+  const calm = useRef<number>(undefined);
   // The row at the top, and how far it is scrolled; or the row that was gone to, and where it stands.
   const anchor = useRef<{ path: string; key: string; row: number; dy: number }>(undefined);
   const pinned = useRef(false);
@@ -29,9 +36,7 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
   }, []);
 
   const look = useCallback(() => {
-    const el = scroller.current;
-    if (!el) return;
-    const exact = el.scrollTop;
+    const exact = at.current.top;
     const { view: v, base: b, within: w } = latest.current;
     if (!pinned.current && w.to > w.from) {
       const p = rowAt(v, b + exact);
@@ -39,18 +44,29 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
     }
     setBox((old) => {
       const top = Math.floor(exact / STEP) * STEP;
-      const height = el.clientHeight + STEP;
+      const height = at.current.height + STEP;
       // The exact place matters for the head that floats and the row in hand only: those change with rows.
       const row = rowAt(v, b + exact + 1);
       const was = rowAt(v, b + old.exact + 1);
-      if (old.top === top && old.height === height && row.file === was.file && row.row === was.row) return old;
-      return { top, exact, height };
+      const fast = calm.current !== undefined;
+      if (old.top === top && old.height === height && old.fast === fast && row.file === was.file && row.row === was.row)
+        return old;
+      return { top, exact, height, fast };
     });
   }, [hold]);
+
+  /** Where it is scrolled to now. */
+  const put = useCallback((top: number) => {
+    const el = scroller.current;
+    if (!el) return;
+    el.scrollTop = top;
+    at.current.top = own.current = el.scrollTop;
+  }, []);
 
   useLayoutEffect(() => {
     latest.current = { view, base, within };
     const el = scroller.current;
+    if (el && at.current.height === 0) at.current.height = el.clientHeight;
     const a = anchor.current;
     if (el && a) {
       const file = view.files.findIndex((f) => f.file.path === a.path);
@@ -60,14 +76,11 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
         const wish =
           row >= 0 ? topOf(view, { file, row }) : view.tops[file]! + Math.min(a.row ? layout.height - 1 : 0, 40);
         const top = wish - base + (row >= 0 ? a.dy : 0);
-        if (Math.abs(el.scrollTop - top) > 0.5) {
-          el.scrollTop = top;
-          own.current = el.scrollTop;
-        }
+        if (Math.abs(at.current.top - top) > 0.5) put(top);
       }
     }
     look();
-  }, [view, base, within, look]);
+  }, [view, base, within, look, put]);
 
   // Another file on a phone begins at its top.
   const alone = within.to - within.from === 1 ? within.from : -1;
@@ -77,27 +90,41 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
     was.current = alone;
     anchor.current = undefined;
     pinned.current = false;
-    if (scroller.current) scroller.current.scrollTop = 0;
+    put(0);
     look();
-  }, [alone, look]);
+  }, [alone, look, put]);
 
   useEffect(() => {
     const el = scroller.current;
     if (!el) return;
     const observer = new ResizeObserver(() => {
+      at.current.height = el.clientHeight;
       reading.setWidth(el.clientWidth);
       look();
     });
     observer.observe(el);
     const onScroll = () => {
       // The focus, a search of the browser's or a reading aid may scroll as well.
-      if (Math.abs(el.scrollTop - own.current) > 1) pinned.current = false;
+      const top = el.scrollTop;
+      if (Math.abs(top - own.current) > 1) {
+        pinned.current = false;
+        if (Math.abs(top - at.current.top) > at.current.height) {
+          clearTimeout(calm.current);
+          calm.current = window.setTimeout(() => {
+            calm.current = undefined;
+            look();
+          }, CALM);
+        }
+      }
+      at.current.top = top;
       look();
     };
     el.addEventListener("scroll", onScroll, { passive: true });
     return () => {
       observer.disconnect();
       el.removeEventListener("scroll", onScroll);
+      clearTimeout(calm.current);
+      calm.current = undefined;
     };
   }, [reading, look]);
 
@@ -138,11 +165,10 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
       }
       pinned.current = true;
       hold(p, top - y);
-      el.scrollTop = Math.max(0, top);
-      own.current = el.scrollTop;
+      put(Math.max(0, top));
       look();
     },
-    [hold, look],
+    [hold, look, put],
   );
 
   /** The reader moves: nothing is held any more but what is at the top. */
