@@ -140,9 +140,21 @@ const workspacesRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/workspaces"), "WorkspacesScreen"),
 });
 
+/** The trash is a part of the workspaces' page; its short address leads there. */
+const trashRoute = createRoute({
+  getParentRoute: () => teamRoute,
+  path: "/trash",
+  beforeLoad: ({ params }) => {
+    throw redirect({ to: "/$team/w", params, search: { show: "trash" }, replace: true });
+  },
+});
+
 export type Tab = "terminal" | "conversation" | "changes" | "merge" | "shell" | "history" | "timeline";
 
 const TABS = ["conversation", "changes", "merge", "shell", "history", "timeline"] as const;
+
+const DIALOGS = ["archive", "delete", "place", "move"] as const;
+export type WorkspaceDialog = (typeof DIALOGS)[number];
 
 export interface WorkspaceSearch {
   tab?: Exclude<Tab, "terminal">;
@@ -153,7 +165,7 @@ export interface WorkspaceSearch {
   /** In the changes: the states that are compared, as the API names them; without them the base and now. */
   from?: string;
   to?: string;
-  dialog?: "archive" | "delete" | "place";
+  dialog?: WorkspaceDialog;
   /** A place in the conversation. */
   place?: number;
   /** In the history: an offset of the output. */
@@ -176,7 +188,7 @@ const workspaceRoute = createRoute({
     from: text(s.from),
     to: text(s.to),
     place: Number.isSafeInteger(Number(s.place)) && Number(s.place) > 0 ? Number(s.place) : undefined,
-    dialog: s.dialog === "archive" || s.dialog === "delete" || s.dialog === "place" ? s.dialog : undefined,
+    dialog: DIALOGS.find((d) => d === s.dialog),
     live: s.live === true || s.live === "1" || s.live === 1 ? true : undefined,
     q: s.q === undefined ? undefined : String(s.q).slice(0, 1000) || undefined,
     at: whole(s.at),
@@ -263,6 +275,7 @@ export const SECTIONS = [
   "secrets",
   "members",
   "team",
+  "disk",
   "team-agents",
   "team-secrets",
   "budget",
@@ -320,6 +333,7 @@ const routeTree = rootRoute.addChildren([
     teamIndexRoute,
     inboxRoute,
     workspacesRoute,
+    trashRoute,
     workspaceRoute,
     editRoute,
     runsRoute,

@@ -136,6 +136,7 @@ export const ACTIONS = [
     group: "Workspace",
   },
   { id: "workspace.place", label: "Place, limits, network", keys: ["e p"], scope: "workspace", group: "Workspace" },
+  { id: "workspace.move", label: "Move to another place", keys: ["e v"], scope: "workspace", group: "Workspace" },
   { id: "workspace.rename", label: "Rename", keys: ["e r"], scope: "workspace", group: "Workspace" },
   { id: "workspace.archive", label: "Archive", keys: ["e a"], scope: "workspace", group: "Workspace" },
   { id: "workspace.delete", label: "Delete", keys: ["e d"], scope: "workspace", group: "Workspace" },

@@ -29,6 +29,7 @@ const HistoryTab = lazy(() => import("./history/tab"));
 const TimelineTab = lazy(() => import("./timeline/tab"));
 const GitWorkHere = lazy(() => import("./merge/git-work-here"));
 const MergeTab = lazy(() => import("./merge/tab"));
+const MoveDialog = lazy(() => import("./place/move-dialog"));
 const PlaceDialog = lazy(() => import("./place/dialog"));
 const GraceBar = lazy(() => import("@/limits/grace-bar"));
 const MachineBar = lazy(() => import("./place/machine-bar"));
@@ -162,6 +163,7 @@ function Open({ workspace: w }: { workspace: Workspace }) {
             <TerminalTab key={tab} workspace={w} kind={tab === "shell" ? "shell" : "agent"} />
           )}
           {search.dialog === "place" && !away && <PlaceDialog workspace={w} onClose={closeDialog} />}
+          {search.dialog === "move" && !away && <MoveDialog workspace={w} onClose={closeDialog} />}
           {(search.dialog === "archive" || search.dialog === "delete") && (
             <RemoveDialog workspace={w} how={search.dialog} onClose={closeDialog} />
           )}

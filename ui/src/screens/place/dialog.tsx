@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { executorsQuery, keys } from "@/api/queries";
 import { useTeam } from "@/app/team";
@@ -18,7 +18,6 @@ import { toast } from "@/state/toasts";
 import { FarPanel } from "./far-panel";
 import { LimitsForm } from "./limits-form";
 import { Meters } from "./meters";
-import { Move } from "./move";
 import { Network } from "./network";
 import { OwnTerms } from "./own-terms";
 import { Ports } from "./ports";
@@ -29,6 +28,12 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
   const team = useTeam();
   const executors = useQuery(executorsQuery(team.slug));
   const place = findPlace(executors.data, w);
+  const navigate = useNavigate({ from: "/$team/w/$key" });
+  const move = team.can("workspace.edit") && (
+    <Button className="self-start" onClick={() => void navigate({ search: (s) => ({ ...s, dialog: "move" }) })}>
+      Move to another place…
+    </Button>
+  );
   return (
     <Dialog
       open
@@ -39,12 +44,15 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
     >
       <DialogBody className="flex flex-col gap-6 pb-5" focusable>
         {w.place_warning && (
-          <p className="rounded-md border border-needs px-3 py-2">
-            <span aria-hidden className="text-needs">
-              ◆{" "}
-            </span>
-            {w.place_warning}
-          </p>
+          <div className="flex flex-wrap items-center justify-between gap-2 rounded-md border border-needs px-3 py-2">
+            <p className="min-w-0 flex-1 basis-60">
+              <span aria-hidden className="text-needs">
+                ◆{" "}
+              </span>
+              {w.place_warning}
+            </p>
+            {move}
+          </div>
         )}
         {onDangerous(w) && !w.place_warning && (
           <p className="rounded-md border border-failed px-3 py-2">
@@ -81,7 +89,7 @@ export default function PlaceDialog({ workspace: w, onClose }: { workspace: Work
           <OwnTerms workspace={w} place={place} />
         )}
         <OwnLimits workspace={w} sized={place !== undefined && place.sizes.length > 0} />
-        <Move workspace={w} />
+        {!w.place_warning && move}
       </DialogBody>
     </Dialog>
   );

@@ -4,7 +4,8 @@ import { api, data, type Schemas, type Workspace } from "@/api/client";
 import { keys, projectsQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { Button } from "@/kit/button";
-import { FormError } from "@/kit/states";
+import { DialogBody, DialogFoot } from "@/kit/dialog";
+import { Busy, Failure, FormError, Skeleton } from "@/kit/states";
 import { workspacePlacesQuery } from "@/places/queries";
 import { livesIn, placeBody, placeId } from "@/places/which";
 import { Place } from "@/screens/new-workspace/place";
@@ -23,21 +24,20 @@ const HOW: Record<Schemas["MovedSession"]["how"], string> = {
   ends: "ends",
 };
 
-/** Another place for a workspace, with the agents that run in it: what comes along and what is lost is shown before anything happens. */
-export function Move({ workspace: w }: { workspace: Workspace }) {
+/** How long the end of the last move is worth telling, in ms. */
+const FRESH = 600_000;
+
+/** The inside of the dialog that moves a workspace, with the agents that run in it: what comes along and what is lost is shown before anything happens. */
+export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose: () => void }) {
   const team = useTeam();
   const client = useQueryClient();
   const places = useQuery(workspacePlacesQuery(w.id));
-  const [to, setTo] = useState(livesIn(w));
+  const here = livesIn(w);
+  const others = places.data?.items.filter((p) => placeId(p.executor) !== here) ?? [];
+  const open = others.filter((p) => p.executor.available && p.executor.allowed);
+  const [picked, setPicked] = useState("");
   const [folder, setFolder] = useState(""); // of a machine: whose repository it borrows
-  const [open, setOpen] = useState(false);
   const live = w.state === "ready" || w.state === "paused";
-  const away = to !== livesIn(w);
-  const { executor, runner_id } = placeBody(to);
-  const there = { to: executor, ...(runner_id ? { runner_id } : {}), ...(runner_id && folder ? { folder } : {}) };
-  const project = useQuery({ ...projectsQuery(team.slug), enabled: Boolean(runner_id) }).data?.find(
-    (p) => p.id === w.project_id,
-  );
   const moves = useQuery({
     queryKey: ["workspace", w.id, "moves"],
     queryFn: () => data(api.GET("/workspaces/{id}/moves", { params: { path: { id: w.id } } })),
@@ -45,9 +45,19 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
   });
   const last = moves.data?.items[0];
   const running = last?.state === "running";
+  const told = last && (running || Date.now() - (last.ended_at ?? 0) < FRESH) ? last : undefined;
+  // Where there is one other place only, that one is meant; who has just moved means none yet.
+  const only = open.length === 1 && told?.state !== "done" ? placeId(open[0]!.executor) : "";
+  const to = picked !== here && picked ? picked : only;
+  const { executor, runner_id } = placeBody(to);
+  const there = { to: executor, ...(runner_id ? { runner_id } : {}), ...(runner_id && folder ? { folder } : {}) };
+  const project = useQuery({ ...projectsQuery(team.slug), enabled: Boolean(runner_id) }).data?.find(
+    (p) => p.id === w.project_id,
+  );
+  const may = team.can("workspace.edit");
   const plan = useQuery({
     queryKey: ["workspace", w.id, "move", to, folder],
-    enabled: live && away && !running,
+    enabled: may && live && to !== "" && !running,
     queryFn: () => data(api.GET("/workspaces/{id}/move", { params: { path: { id: w.id }, query: there } })),
   });
   const after = () => {
@@ -63,51 +73,57 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
         : data(api.PATCH("/workspaces/{id}", { params, body: placeBody(to) }));
     },
     onSuccess: () => {
+      setPicked("");
       after();
-      if (!live) toast({ kind: "good", title: "Moved", text: "The new place is made with the next session." });
+      if (live) return;
+      toast({ kind: "good", title: "Moved", text: "The new place is made with the next session." });
+      onClose();
     },
   });
   const cancel = useMutation({
     mutationFn: () => data(api.POST("/workspaces/{id}/move/cancel", { params: { path: { id: w.id } } })),
     onSettled: after,
   });
-  if (!team.can("workspace.edit") || !places.data || places.data.items.length < 2) return null;
-  const target = places.data.items.find((p) => placeId(p.executor) === to);
-  const shown = live && away ? plan.data : undefined;
-  const can = live ? shown?.possible : places.data.movable && target?.executor.available && target.executor.allowed;
-  const ask = async () => {
-    const yes = await confirm({
-      title: `Move ${w.key} to ${target?.executor.name ?? to}?`,
-      body: live
-        ? "Its agents are stopped and go on there. Until the new place runs, whatever fails has it go on where it is."
-        : [...(target?.changes ?? []), "Files and commits come along."].join(" "),
-      action: "Move",
-      danger: target ? !target.executor.isolated : false,
-    });
-    if (yes) move.mutate();
+  const target = others.find((p) => placeId(p.executor) === to);
+  const shown = live && to ? plan.data : undefined;
+  const can = live ? shown?.possible : places.data?.movable && target?.executor.available && target.executor.allowed;
+  const go = async () => {
+    const sure =
+      target?.executor.isolated ||
+      (await confirm({
+        title: `Move ${w.key} to ${target?.executor.name ?? to}?`,
+        body: "This place is no boundary: agents have the rights of the user they run as there.",
+        action: "Move",
+        danger: true,
+      }));
+    if (sure) move.mutate();
   };
+  const choosing = !running && open.length > 0 && may;
   return (
-    <details open={open || running} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary className="w-fit cursor-pointer text-title font-semibold">Move to another place</summary>
-      <div className="mt-2 flex flex-col gap-3">
-        {last && (running || Date.now() - (last.ended_at ?? 0) < 600_000) && <Progress move={last} />}
-        {running ? (
-          <Button className="self-start" busy={cancel.isPending && "Going back"} onClick={() => cancel.mutate()}>
-            Cancel the move
-          </Button>
+    <>
+      <DialogBody className="flex flex-col gap-4" focusable={!choosing}>
+        {told && <Progress move={told} />}
+        {running ? null : !may ? (
+          <p className="text-fg2">Your role does not move workspaces. Ask an owner or admin of the team.</p>
+        ) : places.isPending ? (
+          <Skeleton rows={3} label="Looking where it can go" />
+        ) : !places.data ? (
+          <Failure what="The places could not be listed." error={places.error} retry={() => void places.refetch()} />
+        ) : others.length === 0 ? (
+          <p className="text-fg2">There is no other place yet. Connect a machine, or have an operator switch one on.</p>
         ) : (
           <>
             <Place
-              places={places.data.items.map((p) => p.executor)}
+              places={others.map((p) => p.executor)}
               value={to}
               onChange={(place) => {
-                setTo(place);
+                setPicked(place);
                 setFolder("");
               }}
               legend="New place"
               name="move-to"
             />
-            {live && away && runner_id && project && (
+            {live && runner_id && project && (
               <Suspense>
                 <MachineTerms
                   key={runner_id}
@@ -118,21 +134,35 @@ export function Move({ workspace: w }: { workspace: Workspace }) {
                 />
               </Suspense>
             )}
+            {live && to && plan.isPending && <Busy>Looking what would come along…</Busy>}
             {shown && <PlanView plan={shown} />}
+            {!live && to && target && target.changes.length > 0 && (
+              <Lines title="Is different there" lines={target.changes} />
+            )}
             {!live && !places.data.movable && <p className="text-needs">{places.data.reason}</p>}
-            <FormError error={move.error ?? plan.error} />
-            <Button
-              className="self-start"
-              disabled={!away || !can}
-              busy={move.isPending && "Moving"}
-              onClick={() => void ask()}
-            >
-              Move
-            </Button>
           </>
         )}
-      </div>
-    </details>
+        <FormError error={move.error ?? cancel.error ?? plan.error} />
+      </DialogBody>
+      <DialogFoot>
+        {choosing && live && (
+          <span className="mr-auto min-w-0 basis-full text-meta text-fg3 sm:flex-1 sm:basis-0">
+            Its agents are stopped and go on there. Until the new place runs, whatever fails has it go on where it is.
+          </span>
+        )}
+        {running && (
+          <Button busy={cancel.isPending && "Going back"} onClick={() => cancel.mutate()}>
+            Cancel the move
+          </Button>
+        )}
+        <Button onClick={onClose}>Close</Button>
+        {choosing && (
+          <Button look="primary" disabled={!to || !can} busy={move.isPending && "Moving"} onClick={() => void go()}>
+            Move
+          </Button>
+        )}
+      </DialogFoot>
+    </>
   );
 }
 

@@ -11,6 +11,7 @@ import { Button } from "@/kit/button";
 import { Check } from "@/kit/field";
 import { Busy, Failure, FormError, Skeleton } from "@/kit/states";
 import { toast } from "@/state/toasts";
+import Storage from "./storage";
 
 type Kind = Schemas["FreeDisk"]["what"][number];
 
@@ -34,8 +35,17 @@ const EFFECTS: Record<Kind, string> = {
   loose: "Repositories are packed; no work is touched.",
 };
 
-/** What the team's work takes on disk, and what could be made free. */
-export default function DiskPart() {
+/** What the team's work takes on disk, what could be made free, and what sessions printed. */
+export default function DiskSettings() {
+  return (
+    <div className="flex flex-col gap-7">
+      <DiskPart />
+      <Storage />
+    </div>
+  );
+}
+
+function DiskPart() {
   const team = useTeam();
   const now = useNow();
   const disk = useQuery(diskQuery(team.slug));

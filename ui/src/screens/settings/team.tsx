@@ -12,10 +12,8 @@ import { confirm } from "@/state/confirm";
 import { toast, toastError } from "@/state/toasts";
 
 const Webhooks = lazy(() => import("./webhooks"));
-const Storage = lazy(() => import("./storage"));
-const DiskPart = lazy(() => import("./disk"));
 
-/** The team's name, its rules, its storage, and further teams. */
+/** The team's name, its rules, and further teams. */
 export default function TeamSettings() {
   const team = useTeam();
   const me = useMe();
@@ -29,10 +27,6 @@ export default function TeamSettings() {
           <Webhooks />
         </Suspense>
       )}
-      <Suspense fallback={<Skeleton rows={3} label="Loading the storage" />}>
-        <DiskPart />
-        <Storage />
-      </Suspense>
       {me.user.operator && <NewTeam />}
     </div>
   );

@@ -7,13 +7,12 @@ import { visible } from "@/format/text";
 import { clock, exact } from "@/format/time";
 import { IconButton } from "@/kit/button";
 import { Icon } from "@/kit/icon";
-import { Menu, MenuItem } from "@/kit/menu";
+import { Menu, MenuItem, MenuLine } from "@/kit/menu";
 import { Counts } from "@/kit/states";
 import { confirm } from "@/state/confirm";
 import { toastError } from "@/state/toasts";
 import { nameOf, type Snapshot } from "./name";
 
-export type Moment = Schemas["TimelineItem"];
 const Restore = lazy(() => import("./restore"));
 const Rename = lazy(() => import("./rename"));
 
@@ -41,34 +40,42 @@ export function ActivityRow({ activity: a }: { activity: Schemas["Activity"] }) 
         {a.text}
         {a.actor_name && <span className="text-fg3"> · {a.actor_name}</span>}
       </span>
-      {(a.kind === "commit" || a.kind === "merge") && (
-        <Link
-          to="."
-          search={(s) => ({ ...s, tab: "history", session: undefined, at: undefined, when: a.at - LEAD })}
-          className="shrink-0 text-meta text-accent hover:underline"
-        >
-          Replay
-        </Link>
-      )}
+      {(a.kind === "commit" || a.kind === "merge") && <Replay at={a.at} />}
     </li>
+  );
+}
+
+/** What the terminals printed around that time. */
+function Replay({ at }: { at: number }) {
+  return (
+    <Link
+      to="."
+      search={(s) => ({ ...s, tab: "history", session: undefined, at: undefined, when: at - LEAD })}
+      className="shrink-0 text-meta text-accent hover:underline"
+    >
+      Replay
+    </Link>
   );
 }
 
 interface Props {
   workspace: Workspace;
   snapshot: Snapshot;
+  /** What somebody did that led to it. */
+  activity: Schemas["Activity"] | undefined;
   picked: { id: string; label: string } | undefined;
   onPick: (s: { id: string; label: string }) => void;
 }
 
 /** A state of the files that can be looked at, compared and restored. */
-export function SnapshotRow({ workspace: w, snapshot: s, picked, onPick }: Props) {
+export function SnapshotRow({ workspace: w, snapshot: s, activity: a, picked, onPick }: Props) {
   const [dialog, setDialog] = useState<"restore" | "rename">();
   const client = useQueryClient();
   const navigate = useNavigate({ from: "/$team/w/$key" });
   const compare = (from: string, to: string) =>
     void navigate({ search: (old) => ({ ...old, tab: "changes", from, to, file: undefined, line: undefined }) });
-  const name = nameOf(s);
+  const name = a?.kind === "update" ? a.text : nameOf(s);
+  const who = s.actor?.name ?? a?.actor_name;
   const after = () => void client.invalidateQueries({ queryKey: keys.timeline(w.id) });
   const pin = useMutation({
     mutationFn: () =>
@@ -99,7 +106,7 @@ export function SnapshotRow({ workspace: w, snapshot: s, picked, onPick }: Props
           {name}
         </button>
         {s.pinned && <span className="text-fg3"> · pinned</span>}
-        {s.actor && <span className="text-fg3"> · {s.actor.name}</span>}
+        {who && <span className="text-fg3"> · {who}</span>}
         {s.ignored_files > 0 && (
           <span className="text-fg3">
             {" "}
@@ -121,6 +128,7 @@ export function SnapshotRow({ workspace: w, snapshot: s, picked, onPick }: Props
           </details>
         )}
       </span>
+      {a?.kind === "commit" && <Replay at={a.at} />}
       {s.files > 0 && <Counts additions={s.additions} deletions={s.deletions} />}
       <Menu
         trigger={
@@ -136,7 +144,10 @@ export function SnapshotRow({ workspace: w, snapshot: s, picked, onPick }: Props
         <MenuItem onSelect={() => setDialog("restore")}>Restore…</MenuItem>
         <MenuItem onSelect={() => pin.mutate()}>{s.pinned ? "Unpin" : "Pin"}</MenuItem>
         <MenuItem onSelect={() => setDialog("rename")}>Name…</MenuItem>
-        <MenuItem onSelect={() => void askRemove()}>Remove…</MenuItem>
+        <MenuLine />
+        <MenuItem danger onSelect={() => void askRemove()}>
+          Remove…
+        </MenuItem>
       </Menu>
       <Suspense>
         {dialog === "restore" && (

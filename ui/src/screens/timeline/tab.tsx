@@ -8,7 +8,8 @@ import { day } from "@/format/time";
 import { Button } from "@/kit/button";
 import { Empty, Failure, Skeleton } from "@/kit/states";
 import { toast, toastError } from "@/state/toasts";
-import { ActivityRow, type Moment, SnapshotRow } from "./row";
+import { joined, type Row } from "./joined";
+import { ActivityRow, SnapshotRow } from "./row";
 
 const WITHOUT_POLLS = "turn,commit,kept,manual,activity";
 
@@ -50,10 +51,10 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
         retry={() => void list.refetch()}
       />
     );
-  const items = list.data.pages.flatMap((p) => p.items);
+  const items = joined(list.data.pages.flatMap((p) => p.items));
   const first = list.data.pages[0];
   const held = first?.kept_bytes;
-  const days = new Map<string, Moment[]>();
+  const days = new Map<string, Row[]>();
   for (const m of items) {
     const d = day(m.at, now);
     days.set(d, [...(days.get(d) ?? []), m]);
@@ -95,6 +96,7 @@ export default function TimelineTab({ workspace: w }: { workspace: Workspace }) 
                     key={m.snapshot.id}
                     workspace={w}
                     snapshot={m.snapshot}
+                    activity={m.activity}
                     picked={picked}
                     onPick={setPicked}
                   />

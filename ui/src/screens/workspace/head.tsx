@@ -2,7 +2,8 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
 import { api, data, type Session, type Workspace } from "@/api/client";
-import { executorsQuery, keys } from "@/api/queries";
+import { changesQuery, executorsQuery, keys } from "@/api/queries";
+import type { WorkspaceDialog } from "@/app/router";
 import { useTeam } from "@/app/team";
 import { useAction } from "@/keys/keyboard";
 import { Button, buttonClass, IconButton } from "@/kit/button";
@@ -58,13 +59,18 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const sharable = !w.deleted_at && team.can("session.share") ? (shown ?? sessions[0]) : undefined;
   const canStop = target !== undefined && team.can("terminal.type");
 
-  const dialog = (d: "archive" | "delete" | "place") => void navigate({ search: (x) => ({ ...x, dialog: d }) });
+  const dialog = (d: WorkspaceDialog) => void navigate({ search: (x) => ({ ...x, dialog: d }) });
   const commit = () =>
     void navigate({ search: (x) => ({ ...x, tab: "changes", session: undefined }) }).then(() =>
       setTimeout(() => document.getElementById("commit-message")?.focus(), 50),
     );
-  const canCommit = ready && edit;
-  const canMerge = ready && team.can("workspace.merge");
+  const changes = useQuery({ ...changesQuery(w.id), enabled: ready });
+  // Until the files are known the number of them says whether there may be something.
+  const canCommit = ready && edit && (changes.data?.items.some((c) => !c.committed) ?? w.changes.files > 0);
+  // What is merged, and nothing came after it, is not merged again.
+  const home = w.merged_at !== null && w.changes.files === 0;
+  const canMerge = ready && team.can("workspace.merge") && !home;
+  const canMove = edit && !away;
 
   useAction("session.stop", () => target && stop.mutate(target), canStop);
   useAction("workspace.commit", commit, canCommit);
@@ -76,6 +82,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
   const copyLink = () => void copyText(location.href, "the link");
   useAction("copy.link", copyLink);
   useAction("workspace.place", () => dialog("place"), !away);
+  useAction("workspace.move", () => dialog("move"), canMove);
   useAction("copy.branch", () => void copyText(w.branch, "the branch name"));
 
   return (
@@ -150,7 +157,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           </Suspense>
         )}
         {canMerge && tab !== "merge" && (
-          <Button look="primary" onClick={merge}>
+          <Button look={w.changes.files > 0 ? "primary" : "plain"} onClick={merge}>
             Merge…
           </Button>
         )}
@@ -166,7 +173,11 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
               Place, limits, network
             </MenuItem>
           )}
-          {!away && edit && <MenuItem onSelect={() => dialog("place")}>Move to another place…</MenuItem>}
+          {canMove && (
+            <MenuItem onSelect={() => dialog("move")} keys="e v">
+              Move to another place…
+            </MenuItem>
+          )}
           {edit && (
             <MenuItem onSelect={() => setRenaming(true)} keys="e r">
               Rename
