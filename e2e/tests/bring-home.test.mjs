@@ -151,6 +151,12 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     await merge.getByRole("button", { name: "Send main to the remote" }).waitFor();
     await merge.getByText(/^The report is attached to/).waitFor();
     await shot(page, "bring-home-merged");
+    await page.getByRole("link", { name: "Timeline", exact: true }).click();
+    await page.getByRole("listitem").filter({ hasText: "Finished the merge" }).waitFor();
+    assert.equal(await page.getByRole("listitem").filter({ hasText: "Ours again" }).count(), 1, "a commit is told once");
+    assert.equal(await page.getByRole("button", { name: "Merge…" }).count(), 0, "what is merged is not merged again");
+    await page.getByRole("button", { name: "Commit", exact: true }).waitFor(); // loose.txt
+    await page.goBack();
     assert.deepEqual(await axe(page), []);
     assert.ok(existsSync(join(ws.path, "loose.txt")));
 

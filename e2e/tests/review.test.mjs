@@ -134,6 +134,24 @@ describe("review", { skip }, () => {
     await shot(page, "review-all");
     await page.keyboard.press("Escape");
 
+    // Two agents are at work: one gets it, and the other one too when that is said.
+    const second = await house.api("POST", `/workspaces/${ws.id}/sessions`, { agent: "claude-code", prompt: `#script ${JSON.stringify([{ text: "Here." }])}` });
+    await until("the second rests", async () => (await house.api("GET", `/sessions/${second.id}`)).state === "idle");
+    await page.reload();
+    await page.getByText("made.txt").first().waitFor();
+    await page.getByRole("button", { name: /^Review/ }).click();
+    dialog = page.getByRole("dialog", { name: "Review" });
+    await until("who worked last is meant", async () => (await dialog.getByLabel("Give it to").inputValue()) === second.id);
+    await dialog.getByRole("group", { name: "Also to" }).getByRole("checkbox").check();
+    await dialog.getByLabel("About the whole").fill("For both of you.");
+    assert.deepEqual(await axe(page), []);
+    await shot(page, "review-also-to");
+    await dialog.getByRole("button", { name: "Send", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    for (const s of [session, second])
+      await until(`${s.id} has it`, async () => (await house.api("GET", `/sessions/${s.id}/prompts`)).items.some((p) => /For both of you/.test(p.text)));
+    await until("both have read it", async () => (await house.api("GET", `/workspaces/${ws.id}/sessions`)).items.every((s) => s.state === "idle"));
+
     // An approval is for the files that were read.
     await page.reload();
     await page.getByRole("button", { name: /^Review/ }).click();

@@ -84,7 +84,7 @@ describe("screens", { skip: !haveChromium && "Chromium is not installed" }, () =
           ...((colorScheme === "dark") === (size === "phone")
             ? [
                 ["trash", `${at}/w?show=trash`, () => page.getByRole("button", { name: "Delete for good: Thrown away" }).waitFor()],
-                ["disk", `${at}/settings/team`, () => page.getByText(/on disk, counted/).waitFor()],
+                ["disk", `${at}/settings/disk`, () => page.getByText(/on disk, counted/).waitFor()],
               ]
             : []),
           ["docs", `${house.url}/api/docs`, () => page.getByRole("heading").first().waitFor()],

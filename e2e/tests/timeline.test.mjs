@@ -56,6 +56,15 @@ describe("timeline", { skip: !haveChromium && "Chromium is not installed" }, () 
     await page.getByText("README.md").first().waitFor();
     assert.deepEqual(page.problems, [], "problems");
 
+    // The trash and the use of the disk have addresses of their own.
+    await page.goto(`${house.url}/${house.team}/trash`);
+    await page.waitForURL(/\/w\?show=trash/);
+    await page.getByRole("link", { name: "Trash" }).waitFor();
+    await page.goto(`${house.url}/${house.team}/settings/disk`);
+    await page.getByText(/on disk, counted/).waitFor();
+    await page.getByRole("heading", { name: "What sessions printed" }).waitFor();
+    assert.deepEqual(page.problems, [], "problems");
+
     const phone = await newPage(browser, { colorScheme: "dark", viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, reducedMotion: "reduce" });
     await signIn(phone, house, password);
     await phone.goto(`${house.url}/${house.team}/w/${ws.key}?tab=timeline`);

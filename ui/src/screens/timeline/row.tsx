@@ -51,7 +51,7 @@ function Replay({ at }: { at: number }) {
     <Link
       to="."
       search={(s) => ({ ...s, tab: "history", session: undefined, at: undefined, when: at - LEAD })}
-      className="shrink-0 text-meta text-accent hover:underline"
+      className="shrink-0 text-meta leading-5 text-accent hover:underline"
     >
       Replay
     </Link>

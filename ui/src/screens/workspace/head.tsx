@@ -66,9 +66,10 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
     );
   const changes = useQuery({ ...changesQuery(w.id), enabled: ready });
   // Until the files are known the number of them says whether there may be something.
-  const canCommit = ready && edit && (changes.data?.items.some((c) => !c.committed) ?? w.changes.files > 0);
-  // What is merged, and nothing came after it, is not merged again.
-  const home = w.merged_at !== null && w.changes.files === 0;
+  const some = w.changes.files > 0;
+  const canCommit = ready && edit && (changes.data?.items.some((c) => !c.committed) ?? some);
+  // What is merged, and no commit came after it, is not merged again.
+  const home = w.merged_at !== null && !(changes.data?.items.some((c) => c.committed) ?? some);
   const canMerge = ready && team.can("workspace.merge") && !home;
   const canMove = edit && !away;
 
@@ -157,7 +158,7 @@ export function WorkspaceHead({ workspace: w, sessions }: { workspace: Workspace
           </Suspense>
         )}
         {canMerge && tab !== "merge" && (
-          <Button look={w.changes.files > 0 ? "primary" : "plain"} onClick={merge}>
+          <Button look={some ? "primary" : "plain"} onClick={merge}>
             Merge…
           </Button>
         )}

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { api, data } from "@/api/client";
+import { api, data, type Session } from "@/api/client";
 import { agentsQuery, keys, sessionsQuery } from "@/api/queries";
 import { useTeam } from "@/app/team";
 import { plural, visible } from "@/format/text";
@@ -10,10 +10,11 @@ import { inputClass, TextArea } from "@/kit/field";
 import { FormError } from "@/kit/states";
 import { wakeFor } from "@/places/acts";
 import { useStore } from "@/state/store";
-import { toast } from "@/state/toasts";
-import { COMMAND, hasEnded, isShell, SETUP, SHELL, sessionMark } from "@/workspaces/sessions";
+import { toast, toastError } from "@/state/toasts";
+import { COMMAND, hasEnded, SHELL, sessionMark } from "@/workspaces/sessions";
 import type { ChangesContext } from "../extend";
 import { type Review, sendReview, type Verdict } from "./data";
+import { alsoTo, byWork, reads } from "./recipients";
 import { revisionOf, writingIn } from "./writing";
 
 interface Props {
@@ -44,16 +45,18 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
 
   const mayType = team.can("terminal.type");
   const mayApprove = team.can("workspace.merge");
-  const all = (sessions.data ?? []).filter((s) => !isShell(s) && s.agent !== COMMAND && s.agent !== SETUP);
-  const live = all.filter((s) => !hasEnded(s));
+  const all = (sessions.data ?? []).filter(reads);
+  const live = byWork(all.filter((s) => !hasEnded(s)));
   const resumable = all.filter((s) => hasEnded(s) && s.can_resume).slice(0, 5);
   const startable =
     live.length > 0
       ? []
       : (agents.data ?? []).filter((a) => a.enabled && a.installed && a.agent !== SHELL && a.agent !== COMMAND);
-  // What one meant before one chose: the agent that works here, when it has something to do.
+  // What one meant before one chose: the agent that worked here last, when it has something to do.
   const usual = !mayType || verdict === "approve" ? "" : (live[0]?.id ?? resumable[0]?.id ?? "");
   const to = chosen ?? usual;
+  const others = to ? live.filter((s) => s.id !== to) : [];
+  const [also, setAlso] = useState<ReadonlySet<string>>(new Set());
 
   const send = useMutation({
     mutationFn: async () => {
@@ -65,15 +68,22 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
         session = started.id;
         setChosen(session); // a second try does not start another one
       }
-      return sendReview(id, {
+      const review = await sendReview(id, {
         verdict,
         body,
         session_id: session || null,
         from: revisionOf(c.comparison.from),
         revision: revisionOf(c.comparison.to),
       });
+      return {
+        review,
+        missed: await alsoTo(
+          review,
+          others.filter((s) => also.has(s.id)),
+        ),
+      };
     },
-    onSuccess: (r) => {
+    onSuccess: ({ review: r, missed }) => {
       sent.current = true;
       if (r.session_id) wakeFor(client, id);
       toast({
@@ -81,6 +91,7 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
         title: r.state === "queued" ? "The review is queued for the agent" : "The review was sent",
         text: r.state === "queued" && r.waits ? `It waits: ${r.waits}.` : undefined,
       });
+      for (const [s, error] of missed) toastError(`${nameOf(s)} did not get the review`, error);
       onClose();
     },
     onSettled: () => {
@@ -158,14 +169,12 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
             >
               {live.map((s) => (
                 <option key={s.id} value={s.id}>
-                  {visible(s.agent_name)}
-                  {s.title ? `, ${visible(s.title).slice(0, 60)}` : ""} ({sessionMark(s).word.toLowerCase()})
+                  {nameOf(s)} ({sessionMark(s).word.toLowerCase()})
                 </option>
               ))}
               {resumable.map((s) => (
                 <option key={s.id} value={s.id}>
-                  Resume {visible(s.agent_name)}
-                  {s.title ? `, ${visible(s.title).slice(0, 60)}` : ""}
+                  Resume {nameOf(s)}
                 </option>
               ))}
               {startable.map((a) => (
@@ -175,6 +184,28 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
               ))}
               <option value="">People only</option>
             </select>
+            {mayType && others.length > 0 && (
+              <fieldset className="mt-2 flex flex-col">
+                <legend className="text-fg2">Also to</legend>
+                {others.map((s) => (
+                  <label key={s.id} className="flex min-h-7 items-center gap-2 break-words pointer-coarse:min-h-11">
+                    <input
+                      type="checkbox"
+                      checked={also.has(s.id)}
+                      onChange={(e) => {
+                        const next = new Set(also);
+                        if (e.target.checked) next.add(s.id);
+                        else next.delete(s.id);
+                        setAlso(next);
+                      }}
+                    />
+                    <span className="min-w-0">
+                      {nameOf(s)} <span className="text-meta text-fg3">{sessionMark(s).word.toLowerCase()}</span>
+                    </span>
+                  </label>
+                ))}
+              </fieldset>
+            )}
             <p className="mt-1 text-meta text-fg3">{whatHappens(to, live.find((s) => s.id === to)?.state)}</p>
           </div>
           {unfinished > 0 && (
@@ -201,6 +232,9 @@ export default function SendDialog({ context: c, draft, onClose }: Props) {
     </Dialog>
   );
 }
+
+/** An agent and what it was asked, so that two of a kind can be told apart. */
+const nameOf = (s: Session): string => visible(s.agent_name) + (s.title ? `, ${visible(s.title).slice(0, 60)}` : "");
 
 function whatHappens(to: string, state: string | undefined): string {
   if (!to) return "Everybody in the team who sees the workspace can read it.";
