@@ -37,6 +37,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
   const open = others.filter((p) => p.executor.available && p.executor.allowed);
   const [picked, setPicked] = useState("");
   const [folder, setFolder] = useState(""); // of a machine: whose repository it borrows
+  const [again, setAgain] = useState(false);
   const live = w.state === "ready" || w.state === "paused";
   const moves = useQuery({
     queryKey: ["workspace", w.id, "moves"],
@@ -74,6 +75,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
     },
     onSuccess: () => {
       setPicked("");
+      setAgain(false);
       after();
       if (live) return;
       toast({ kind: "good", title: "Moved", text: "The new place is made with the next session." });
@@ -98,12 +100,14 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
       }));
     if (sure) move.mutate();
   };
-  const choosing = !running && open.length > 0 && may;
+  // What has just arrived is read first; going further is one more step.
+  const rests = told?.state === "done" && !again;
+  const choosing = !running && !rests && open.length > 0 && may;
   return (
     <>
       <DialogBody className="flex flex-col gap-4" focusable={!choosing}>
         {told && <Progress move={told} />}
-        {running ? null : !may ? (
+        {running || rests ? null : !may ? (
           <p className="text-fg2">Your role does not move workspaces. Ask an owner or admin of the team.</p>
         ) : places.isPending ? (
           <Skeleton rows={3} label="Looking where it can go" />
@@ -153,6 +157,11 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
         {running && (
           <Button busy={cancel.isPending && "Going back"} onClick={() => cancel.mutate()}>
             Cancel the move
+          </Button>
+        )}
+        {rests && may && others.length > 0 && (
+          <Button look="quiet" onClick={() => setAgain(true)}>
+            Move it again…
           </Button>
         )}
         <Button onClick={onClose}>Close</Button>
