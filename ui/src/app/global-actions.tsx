@@ -1,13 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useEffect, useState } from "react";
 import { workspacesQuery } from "@/api/queries";
 import { useAction } from "@/keys/keyboard";
 import { isDark, setLook } from "@/state/look";
 import { grouped } from "@/workspaces/standing";
 import { useTeam } from "./team";
 
-const Palette = lazy(() => import("./palette"));
+const loadPalette = () => import("./palette");
+const Palette = lazy(loadPalette);
 const HelpSheet = lazy(() => import("./help-sheet"));
 
 /** The actions that work everywhere, the palette and the help sheet. */
@@ -18,6 +19,12 @@ export function GlobalActions({ onSidebar }: { onSidebar: () => void }) {
   const [open, setOpen] = useState<"palette" | "help" | "">("");
   const list = useQuery(workspacesQuery(team.slug));
   const params = { team: team.slug };
+
+  // It is there when it is called: what somebody types meanwhile would be taken for other keys.
+  useEffect(() => {
+    const timer = setTimeout(() => void loadPalette().catch(() => {}), 1_500);
+    return () => clearTimeout(timer);
+  }, []);
 
   const order = grouped(list.data ?? []).flatMap((g) => g.items);
   const step = (by: number) => {
