@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/forge"
+	"github.com/parawork/parawork/internal/testforge"
 )
 
 // forgetful keeps no row of a pull request that has a number, as a server that died in between.
@@ -82,6 +83,33 @@ func TestAnOpenedOneIsFoundAgain(t *testing.T) {
 				})
 			})
 		})
+	}
+}
+
+// raced keeps another process's row of the same pull request first.
+type raced struct{ forge.Store }
+
+func (r raced) InsertPullRequest(ctx context.Context, p forge.PullRequest) error {
+	if p.Number > 0 {
+		other := p
+		other.ID = "pr_other"
+		if err := r.Store.InsertPullRequest(ctx, other); err != nil {
+			return err
+		}
+	}
+	return r.Store.InsertPullRequest(ctx, p)
+}
+
+// One that another process found and kept meanwhile is that one.
+func TestAnOpenedOneIsKeptOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, testforge.Gitea)
+	cfg := h.cfg
+	cfg.Store = raced{h.kept}
+	pr, err := forge.New(cfg).Open(h.ctx, h.actor, "ws_1", forge.Ask{Title: "Mend"})
+	must(t, err)
+	if pr.ID != "pr_other" || pr.State != forge.Open || pr.SyncedAt == 0 {
+		t.Errorf("opened %+v", pr)
 	}
 }
 

@@ -123,11 +123,15 @@ func (s *Service) keep(ctx context.Context, w workspaces.Workspace, asking PullR
 		if draft {
 			pr.State = Draft
 		}
-		if err = s.cfg.Store.InsertPullRequest(ctx, pr); err != nil {
-			return pr, fmt.Errorf("keeping the pull request: %w", err)
+		switch err = s.cfg.Store.InsertPullRequest(ctx, pr); {
+		case err == nil:
+			killpoint.Reach(killpoint.PullKept)
+			s.note(ctx, w, pr.OpenedBy, "pull_request.opened", fmt.Sprintf("Opened %s %s", pr.Forge.Request(), pr.called()), pr)
+		case fault.Is(err, fault.Conflict): // another process looked for it, and was first
+			pr, err = s.cfg.Store.PullRequestAt(ctx, w.ID, asking.Host, asking.Repository, number)
+		default:
+			err = fmt.Errorf("keeping the pull request: %w", err)
 		}
-		killpoint.Reach(killpoint.PullKept)
-		s.note(ctx, w, pr.OpenedBy, "pull_request.opened", fmt.Sprintf("Opened %s %s", pr.Forge.Request(), pr.called()), pr)
 	}
 	if err == nil {
 		s.forget(ctx, asking)

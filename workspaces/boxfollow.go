@@ -237,9 +237,9 @@ func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(co
 		return err
 	}
 	b.leave = s.far(workspaceID)
-	staged, err := b.staged(ctx)
-	if err != nil {
-		s.cfg.Log.InfoContext(ctx, "what is staged could not be kept", "workspace_id", w.ID, "error", err)
+	staged, unkept := b.staged(ctx)
+	if unkept != nil {
+		s.cfg.Log.InfoContext(ctx, "what is staged could not be kept", "workspace_id", w.ID, "error", unkept)
 		staged = ""
 	}
 	var extra []string
@@ -248,6 +248,9 @@ func (s *Service) TakeLeave(ctx context.Context, workspaceID string, run func(co
 	}
 	if err := s.bringHome(ctx, p, w, b, extra...); err != nil {
 		return err
+	}
+	if diskIsFull(unkept) { // with room it could be kept: who may wait for that is told
+		return fault.Wrap(unkept, fault.DiskFull, "disk_full", "What is staged could not be kept: the disk of the workspace's place is full. Make room there, then try again.")
 	}
 	if err := s.keepStaged(ctx, p, w, staged); err != nil {
 		return err
@@ -284,7 +287,10 @@ func (b *box) staged(ctx context.Context) (string, error) {
 		return "", err
 	}
 	tree, err := b.git(ctx, nil, "write-tree")
-	if err != nil { // conflicts that are not resolved
+	switch {
+	case diskIsFull(err):
+		return "", err
+	case err != nil: // conflicts that are not resolved
 		return "", nil
 	}
 	was, err := b.git(ctx, nil, "rev-parse", "--verify", "--quiet", "HEAD^{tree}")

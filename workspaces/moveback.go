@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
@@ -129,9 +130,34 @@ func (s *Service) recoverMoves(ctx context.Context) error {
 	return nil
 }
 
+// machineBack is how long a move that is taken up waits for a member's machine, which was cut off with the server that died.
+const machineBack = time.Minute
+
+// awaitMachines waits until the machines of a move are there again, as long as that is to be hoped for.
+func (s *Service) awaitMachines(ctx context.Context, kinds ...string) {
+	ctx, cancel := context.WithTimeout(ctx, machineBack)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	c := s.chooser()
+	for _, kind := range kinds {
+		if c == nil || executors.Kind(kind).Member() == "" {
+			continue
+		}
+		for caps, ok := c.Place(ctx, executors.Kind(kind)); ok && caps.Away; caps, ok = c.Place(ctx, executors.Kind(kind)) {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
 func (s *Service) takeUpMove(ctx context.Context, j *moveJob) {
 	m := j.of(s)
 	ctx = executors.As(context.WithValue(ctx, movingCtx{}, true), executors.ForAgent, m.ActorID)
+	s.awaitMachines(ctx, m.From, m.To)
 	w, err := s.store.Workspace(ctx, m.WorkspaceID)
 	if err != nil || w.DeletedAt != 0 || w.State != Ready && w.State != Paused {
 		s.endMove(ctx, j, MoveFailed, errShutdown)
