@@ -293,6 +293,9 @@ func TestAFullDiskOfTheServer(t *testing.T) {
 // room it goes.
 func TestAFullDiskOfAMachine(t *testing.T) {
 	t.Parallel()
+	if !*everyplace {
+		t.Skip("it takes long: see CONTRIBUTING.md")
+	}
 	mount := smallDisk(t, "size=48m")
 	h := testkit.Start(t, bothPlaces)
 	v := &voyage{travels: &travels{House: h, t: t}, d: &death{House: h, t: t}, at: "local"}
