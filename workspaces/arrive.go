@@ -59,6 +59,9 @@ func (s *Service) Arrive(ctx context.Context, a executors.Arrival) error {
 		return err
 	}
 	// From here on the sandbox may hold the work: what is known of where it began is known first.
+	if err := s.forgetIgnored(ctx, p, w.ID); err != nil { // of one that was put away meanwhile
+		return err
+	}
 	if err := s.beginFar(w, n, sandbox); err != nil {
 		return diskFault(err, "Noting what is sent to the sandbox")
 	}
@@ -95,6 +98,9 @@ func (s *Service) beginFar(w Workspace, n parcelNote, sandboxID string) error {
 		return err
 	}
 	if err := s.noteTold(w.ID, n.Told); err != nil {
+		return err
+	}
+	if err := s.writeSent(w.ID, n.Sent); err != nil {
 		return err
 	}
 	return s.writeFar(w.ID, farState{Sandbox: sandboxID, Parcel: n.ID})

@@ -137,6 +137,12 @@ func (s *Service) returnHome(ctx context.Context, w Workspace, sandboxID string)
 			return diskFault(err, "Bringing the worktree up to date")
 		}
 	}
+	if err := s.ignoredHome(ctx, p, w); err != nil {
+		return err
+	}
+	if err := s.forgetIgnored(ctx, p, w.ID); err != nil {
+		return err
+	}
 	if err := s.forgetFar(w.ID); err != nil {
 		return err
 	}
@@ -163,7 +169,7 @@ func dropOperation(gitDir string) error {
 
 // forgetFar makes a far workspace an ordinary one.
 func (s *Service) forgetFar(workspaceID string) error {
-	for _, f := range [...]string{s.farFile(workspaceID), s.homeFile(workspaceID), s.toldFile(workspaceID)} {
+	for _, f := range [...]string{s.farFile(workspaceID), s.homeFile(workspaceID), s.toldFile(workspaceID), s.sentFile(workspaceID)} {
 		if err := os.Remove(f); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return diskFault(err, "Forgetting the workspace's sandbox")
 		}

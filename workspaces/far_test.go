@@ -72,6 +72,9 @@ func farHouseWith(t testing.TB, change func(*workspaces.Config), knobs fake.Knob
 		Workspaces: specs{h}, Log: slog.New(slog.DiscardHandler)})
 	h.away = a
 	a.OnMaking(func(ctx context.Context, c executors.Capabilities, s *executors.Spec) error {
+		if executors.Trying(ctx) {
+			return nil
+		}
 		if c.OwnDisk {
 			return h.s.Afar(ctx, s.WorkspaceID)
 		}
@@ -157,7 +160,7 @@ func (a *away) mirror(ctx context.Context, p *executors.Place) {
 			return err
 		}
 		name, _ := filepath.Rel(w.Path, path)
-		if !d.IsDir() && !keep[name] && !strings.HasPrefix(name, ".git") {
+		if !d.IsDir() && !keep[name] && !strings.HasPrefix(name, ".git") && !strings.HasPrefix(name, "ignored/") {
 			return os.Remove(path)
 		}
 		return nil

@@ -261,6 +261,9 @@ func noTrickTravels(t *testing.T, calls *hostCalls) {
 	tr.tries("arriving afar", func() error { w = h.ready(workspaces.NewWorkspace{ProjectID: p.ID}); return nil })
 	a.sh(w, "echo 1 > one; git add one; git commit -qm one; echo staged > staged; git add staged; echo more >> a.txt; git branch side; git switch -q side; echo 2 > two; git add two; git commit -qm two; git switch -q -; git stash -q -u; git stash pop -q --index")
 	tr.sprung()
+	h.keeping(w, "ignored/")
+	a.sh(w, "mkdir -p ignored; echo kept > ignored/one")
+	a.keepsOnEnd()
 	place, _ := a.Manager.Live(w.ID)
 	for range 2 { // the second time it is all there
 		tr.tries("keeping what is left behind", func() error { return h.s.KeepLeft(ctx, place) })

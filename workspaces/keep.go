@@ -197,7 +197,9 @@ func (s *Service) Keep(ctx context.Context, workspaceID string, f KeepFor) (Snap
 	if err != nil {
 		return Snap{}, err
 	}
-	f.there = s.askIgnored(ctx, p, w, f.Kind)
+	if f.there == nil {
+		f.there = s.askIgnored(ctx, p, w, f.Kind)
+	}
 	sn, _, err := s.capture(ctx, w, f, seen)
 	if seen != nil && seen.Kept != nil {
 		seen.Kept(err == nil)

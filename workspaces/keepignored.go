@@ -46,6 +46,7 @@ func wantsIgnored(p Project, kind string) bool {
 type ignoredThere struct {
 	files   []edit
 	missing []Missing
+	failed  string // why not all of them could be read, in words; "" = all could that the bounds let in
 }
 
 // keepIgnored makes the commit of the ignored files, "" where there are none. What is left out is named. An error is one of this server's
@@ -69,8 +70,13 @@ func (t *taking) keepIgnored(ctx context.Context, root *os.Root) (commit string,
 		})
 		t.missing = append(t.missing, t.f.there.missing...)
 	case t.s.far(t.w.ID):
-		t.missing = append(t.missing, Missing{Reason: "The sandbox could not be asked: ignored files are not in this snapshot."})
-		return "", 0, nil
+		commit, n, err := t.lastIgnored(ctx)
+		if err != nil || commit != "" {
+			t.missing = append(t.missing, Missing{Reason: "The sandbox could not be asked: ignored files are as it had them when it was."})
+			return commit, n, err
+		}
+		t.missing = append(t.missing, Missing{Reason: "The sandbox could not be asked: ignored files are as they were sent there."})
+		fallthrough
 	default:
 		if files, err = t.readIgnored(ctx, root); err != nil {
 			return "", 0, err
@@ -226,11 +232,11 @@ func (s *Service) askIgnored(ctx context.Context, p Project, w Workspace, kind s
 		names, err = b.ignoredNames(ctx, p.KeepIgnored)
 	}
 	if err != nil {
-		return &ignoredThere{missing: []Missing{{Reason: "The ignored files could not be listed: " + reason(err)}}}
+		return unlisted(err)
 	}
 	secret, err := excludedNames(p.GitDir)
 	if err != nil {
-		return &ignoredThere{missing: []Missing{{Reason: "The ignored files could not be listed: " + reason(err)}}}
+		return unlisted(err)
 	}
 	slices.Sort(names)
 	var t ignoredThere
@@ -255,6 +261,7 @@ func (s *Service) askIgnored(ctx context.Context, p Project, w Workspace, kind s
 		case errors.Is(err, errNotPlain):
 		case err != nil:
 			miss("It could not be read.")
+			t.failed = fmt.Sprintf("%s could not be read.", guest.EncodePath(name))
 		case len(data) > farIgnoredFile:
 			miss(fmt.Sprintf("It is larger than %d MB.", farIgnoredFile>>20))
 		case len(data) > left:
@@ -265,6 +272,11 @@ func (s *Service) askIgnored(ctx context.Context, p Project, w Workspace, kind s
 		}
 	}
 	return &t
+}
+
+func unlisted(err error) *ignoredThere {
+	why := "The ignored files could not be listed: " + reason(err)
+	return &ignoredThere{missing: []Missing{{Reason: why}}, failed: why}
 }
 
 // errNotPlain says that a name is not a regular file's.
@@ -357,22 +369,6 @@ func (s *Service) rebuildIgnored(ctx context.Context, p Project, w Workspace) er
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(w.Path)
-	if err != nil {
-		return diskFault(err, "Opening the workspace's folder")
-	}
-	defer root.Close()
-	to := hereFiles{root, s.boxOwner(w.ID)}
-	for _, f := range files {
-		if _, free, err := s.stillAs(ctx, p, root, f); err != nil {
-			return err
-		} else if !free {
-			continue
-		}
-		err := s.CommitBlobs(ctx, p.ID, []CommitFile{{Path: f.Path, OID: f.NewBlob, Size: f.Size}}, func(_ CommitFile, r io.Reader) error { return to.put(ctx, f.Path, f.Mode, r, lies{}) })
-		if err != nil && !errors.Is(err, errInTheWay) {
-			return fmt.Errorf("restoring %q: %w", guest.EncodePath(f.Path), err)
-		}
-	}
-	return nil
+	_, err = s.putIgnored(ctx, p, w, files, nil)
+	return err
 }

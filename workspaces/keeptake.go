@@ -144,6 +144,9 @@ func (t *taking) run(ctx context.Context, seen *Seen) (Snap, bool, error) {
 		return Snap{}, false, err
 	}
 	ignoredCommit, ignoredN, err := t.keepIgnored(ctx, root)
+	if err == nil {
+		err = t.noteFarIgnored(ctx, ignoredCommit)
+	}
 	if err != nil {
 		return Snap{}, false, err
 	}

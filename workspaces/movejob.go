@@ -388,6 +388,7 @@ func (s *Service) moveHomeFirst(ctx context.Context, w Workspace, m Moving) (out
 	if s.chooser().Lost(ctx, w.ID) {
 		return outcome{skipped: true, detail: "The old place cannot be reached: what came home before is what there is."}, nil
 	}
+	var there *ignoredThere
 	if s.apart(w.ID) {
 		places, _, err := s.rooms()
 		if err != nil {
@@ -405,10 +406,17 @@ func (s *Service) moveHomeFirst(ctx context.Context, w Workspace, m Moving) (out
 		}); err != nil {
 			return outcome{}, err
 		}
+		p, err := s.store.Project(ctx, w.ProjectID)
+		if err != nil {
+			return outcome{}, err
+		}
+		if there, err = s.readIgnoredThere(ctx, p, w); err != nil {
+			return outcome{}, err
+		}
 	}
-	_, err := s.Keep(ctx, w.ID, KeepFor{Kind: SnapKept, Reason: "move", ActorID: m.ActorID})
+	_, err := s.Keep(ctx, w.ID, KeepFor{Kind: SnapKept, Reason: "move", ActorID: m.ActorID, there: there})
 	killpoint.Reach(killpoint.MoveHome)
-	return outcome{}, err
+	return outcome{detail: there.words()}, err
 }
 
 // shift ends the sandbox and has the row name another place.

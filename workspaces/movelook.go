@@ -3,12 +3,9 @@ package workspaces
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/parawork/parawork/executors"
-	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
-	"github.com/parawork/parawork/internal/ignored"
 )
 
 // Keepers is an optional ability of Places that have places with a disk of their own.
@@ -79,32 +76,58 @@ func (s *Service) staysBehind(ctx context.Context, w Workspace) error {
 // shownIgnored is how many ignored files and folders a plan names.
 const shownIgnored = 4
 
-// planIgnored names what git ignores in a workspace and would not come along, folders with a slash; nil where nobody can be asked now.
-func (s *Service) planIgnored(ctx context.Context, p Project, w Workspace) []string {
-	b, err := s.liveBox(ctx, w)
-	if err != nil || b == nil {
+// leftIgnored names what git ignores in a workspace and would not come along, folders with a slash; nil where nobody can be asked now. along
+// are files that do.
+func (s *Service) leftIgnored(ctx context.Context, b *box, along func(name string) bool) []string {
+	if b == nil {
 		return nil
 	}
 	out, err := b.git(ctx, nil, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 	if err != nil {
-		s.cfg.Log.InfoContext(ctx, "what is ignored could not be listed for the plan of a move", "workspace_id", w.ID, "error", err)
+		s.cfg.Log.InfoContext(ctx, "what is ignored could not be listed for the plan of a move", "workspace_id", b.ws.ID, "error", err)
 		return nil
 	}
-	return slices.DeleteFunc(splitZero(out), func(name string) bool { return !strings.HasSuffix(name, "/") && ignored.Wants(p.CopyIgnored, name) })
+	return slices.DeleteFunc(splitZero(out), along)
 }
 
-// ignoredWords are what a plan says of ignored files.
-func ignoredWords(names []string) string {
-	if len(names) == 0 {
+// ignoredWords are what a plan says of ignored files. others says that it told of some already.
+func ignoredWords(names []string, others bool) string {
+	switch {
+	case len(names) == 0 && others:
+		return "Other files that git ignores, such as installed packages and build results"
+	case len(names) == 0:
 		return "Files that git ignores, such as installed packages and build results"
+	case others:
+		return "Other files that git ignores: " + someNames(encodePaths(names))
 	}
-	var shown []string
-	for _, n := range names[:min(len(names), shownIgnored)] {
-		shown = append(shown, guest.EncodePath(n))
+	return "Files that git ignores: " + someNames(encodePaths(names))
+}
+
+// planChosen says which of the ignored files that the project keeps come along to or from a place with a disk of its own: as its sandbox has
+// them, else as they came to this server last.
+func (s *Service) planChosen(ctx context.Context, p Project, w Workspace, b *box, lost bool) (chosenFiles, error) {
+	switch {
+	case len(p.KeepIgnored) == 0:
+		return chosenFiles{}, nil
+	case s.far(w.ID) && b != nil && !lost:
+		return s.chosenThere(ctx, p, w, b)
+	case s.far(w.ID):
+		commit, err := s.commitOf(ctx, p.GitDir, farIgnored(w.ID))
+		if err != nil {
+			return chosenFiles{}, err
+		}
+		if commit != "" {
+			var c chosenFiles
+			files, err := s.ignoredFiles(ctx, p, w.ID, commit)
+			for _, f := range files {
+				c.take(chosenFile{name: f.Path, size: f.Size})
+			}
+			return c, err
+		}
 	}
-	more := ""
-	if n := len(names) - len(shown); n > 0 {
-		more = " and " + plural(n, "other", "others")
+	head, err := s.hostHead(ctx, p, w)
+	if err != nil {
+		return chosenFiles{}, err
 	}
-	return "Files that git ignores: " + strings.Join(shown, ", ") + more
+	return s.chosenHere(ctx, p, w, head, false)
 }

@@ -8,7 +8,9 @@ import (
 
 	"github.com/parawork/parawork/accounts"
 	"github.com/parawork/parawork/executors"
+	"github.com/parawork/parawork/guest"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/internal/ignored"
 )
 
 // MoveItem is something that a move carries, loses or changes.
@@ -78,7 +80,17 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 	if err := s.planCarried(ctx, p, w, &plan, lost); err != nil {
 		return MovePlan{}, err
 	}
-	s.planLost(ctx, p, w, &plan, lost)
+	s.planLost(&plan, !s.apart(w.ID))
+	if s.hasFiles(w) {
+		s.planIgnored(ctx, p, w, &plan, lost)
+	}
+	if lost {
+		plan.loses("unseen", "What the old place holds and this server does not: it cannot be reached.")
+	}
+	if plan.From.Isolated != plan.To.Isolated || plan.From.SharedHome || plan.To.SharedHome {
+		plan.loses("logins", "Logins and settings that agents keep in their home: they have another one there. Accounts chosen in Parawork come along.")
+	}
+	plan.loses("temp", "/tmp and programs that were installed in the old place.")
 	plan.Changes = executors.Differences(from, plan.To)
 	return plan, nil
 }
@@ -119,10 +131,7 @@ func (s *Service) planCarried(ctx context.Context, p Project, w Workspace, plan 
 		add("refs", 0, "Other branches and tags of the project's repository, as those of origin.")
 	}
 	if plan.To.OwnDisk && len(p.CopyIgnored) > 0 {
-		add("copied_files", 0, "Ignored files that the project copies into each workspace: %s.", strings.Join(p.CopyIgnored, ", "))
-	}
-	if !plan.From.OwnDisk && !plan.To.OwnDisk {
-		add("ignored", 0, "Ignored files such as installed packages: both places work on the same folder.")
+		add("copied_files", 0, "Ignored files that the project copies into each workspace, as they are on this server: %s.", strings.Join(p.CopyIgnored, ", "))
 	}
 	add("scrollback", 0, "The history of every terminal, readable as before.")
 	return nil
@@ -165,11 +174,12 @@ func sizeBelow(dir string, paths []string) (sum int64) {
 	return sum
 }
 
-// planLost lists what stays behind or ends.
-func (s *Service) planLost(ctx context.Context, p Project, w Workspace, plan *MovePlan, lost bool) {
-	add := func(what, format string, args ...any) {
-		plan.Lost = append(plan.Lost, MoveItem{What: what, Detail: fmt.Sprintf(format, args...)})
-	}
+func (plan *MovePlan) loses(what, format string, args ...any) {
+	plan.Lost = append(plan.Lost, MoveItem{What: what, Detail: fmt.Sprintf(format, args...)})
+}
+
+// planLost lists what stays behind or ends. here says that the workspace works in the project's own repository.
+func (s *Service) planLost(plan *MovePlan, here bool) {
 	ends, restarts := 0, 0
 	for _, m := range plan.Sessions {
 		switch m.How {
@@ -180,37 +190,67 @@ func (s *Service) planLost(ctx context.Context, p Project, w Workspace, plan *Mo
 		}
 	}
 	if ends > 0 {
-		add("shells", "%s: what runs in it ends.", plural(ends, "shell or command", "shells and commands"))
+		plan.loses("shells", "%s: what runs in it ends.", plural(ends, "shell or command", "shells and commands"))
 	}
 	if restarts > 0 {
-		add("conversations", "%s anew: the record of the conversation stays behind.", plural(restarts, "agent begins", "agents begin"))
+		plan.loses("conversations", "%s anew: the record of the conversation stays behind.", plural(restarts, "agent begins", "agents begin"))
 	}
-	add("processes", "Everything that runs in the old place: servers, watchers, what agents started in the background.")
-	add("ports", "Previews of ports until their programs run again.")
-	if !s.apart(w.ID) && (plan.To.Isolated || plan.To.OwnDisk) {
-		what := "Stashes: they stay in the project's repository on this server."
-		if plan.To.OwnDisk {
-			what = "Stashes, and branches and tags beside the workspace's own and its base: they stay in the project's repository on this server."
-		}
-		add("refs", "%s", what)
+	plan.loses("processes", "Everything that runs in the old place: servers, watchers, what agents started in the background.")
+	plan.loses("ports", "Previews of ports until their programs run again.")
+	switch {
+	case here && plan.To.OwnDisk:
+		plan.loses("refs", "Stashes, and branches and tags beside the workspace's own and its base: they stay in the project's repository on this server.")
+	case here && plan.To.Isolated:
+		plan.loses("refs", "Stashes: they stay in the project's repository on this server.")
 	}
-	if apart := plan.From.OwnDisk || plan.To.OwnDisk; apart && !lost {
-		words := ignoredWords(s.planIgnored(ctx, p, w))
-		if plan.From.OwnDisk {
-			words += ". They end with the old place."
-		} else {
-			words += ". They are not sent there, and stay on this server."
+}
+
+// planIgnored says what becomes of ignored files.
+func (s *Service) planIgnored(ctx context.Context, p Project, w Workspace, plan *MovePlan, lost bool) {
+	if !plan.From.OwnDisk && !plan.To.OwnDisk {
+		plan.Carried = append(plan.Carried, MoveItem{What: "ignored", Detail: "Ignored files such as installed packages: both places work on the same folder."})
+		return
+	}
+	b, err := s.liveBox(ctx, w)
+	if err != nil {
+		b = nil // it is looked at as this server has it
+	}
+	chosen, err := s.planChosen(ctx, p, w, b, lost)
+	if err != nil {
+		s.cfg.Log.WarnContext(ctx, "the ignored files a project keeps could not be looked at for the plan of a move", "workspace_id", w.ID, "error", err)
+		plan.Carried = append(plan.Carried, MoveItem{What: "kept_ignored", Detail: "Ignored files that the project keeps: they could not be looked at now. A move that cannot bring them along does not leave the old place."})
+	}
+	told := make(map[string]bool)
+	var names []string
+	for _, f := range chosen.files {
+		told[f.name] = true
+		names = append(names, guest.EncodePath(f.name))
+	}
+	if len(names) > 0 {
+		as := ""
+		if s.far(w.ID) && (b == nil || lost) {
+			as = ", as they came to this server last"
 		}
-		if plan.To.OwnDisk && strings.TrimSpace(p.SetupScript) != "" {
-			words += " The setup script runs in the new place."
-		}
-		add("ignored", "%s", words)
+		plan.Carried = append(plan.Carried, MoveItem{"kept_ignored", fmt.Sprintf("%s that the project keeps, %s%s: %s.", plural(len(names), "ignored file", "ignored files"), sizeWords(chosen.bytes()), as, someNames(names)), chosen.bytes()})
+	}
+	stays := "They are not sent there, and stay on this server."
+	if plan.From.OwnDisk {
+		stays = "They end with the old place."
+	}
+	for _, m := range chosen.left {
+		told[guest.DecodePath(m.Path)] = true
+	}
+	if len(chosen.left) > 0 {
+		plan.loses("kept_left", "%s that the project keeps: %s. %s", plural(len(chosen.left), "ignored file", "ignored files"), missingWords(chosen.left), stays)
 	}
 	if lost {
-		add("unseen", "What the old place holds and this server does not: it cannot be reached.")
+		return
 	}
-	if plan.From.Isolated != plan.To.Isolated || plan.From.SharedHome || plan.To.SharedHome {
-		add("logins", "Logins and settings that agents keep in their home: they have another one there. Accounts chosen in Parawork come along.")
+	words := ignoredWords(s.leftIgnored(ctx, b, func(name string) bool {
+		return told[name] || !plan.From.OwnDisk && !strings.HasSuffix(name, "/") && ignored.Wants(p.CopyIgnored, name)
+	}), len(chosen.files)+len(chosen.left) > 0) + ". " + stays
+	if plan.To.OwnDisk && strings.TrimSpace(p.SetupScript) != "" {
+		words += " The setup script runs in the new place."
 	}
-	add("temp", "/tmp and programs that were installed in the old place.")
+	plan.loses("ignored", "%s", words)
 }

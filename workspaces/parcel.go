@@ -37,6 +37,7 @@ type parcelNote struct {
 	Hash      string            `json:"hash"` // sha256, in hex
 	Home      homeState         `json:"home"` // where the worktree stood
 	Told      map[string]string `json:"told"` // refs of the repository's in it
+	Sent      map[string]string `json:"sent"` // ignored files that are kept, in it: git's names of them
 }
 
 func (s *Service) readNote(sandboxID string) (parcelNote, bool) {
@@ -95,6 +96,9 @@ func (s *Service) makeParcel(ctx context.Context, p Project, w Workspace, sandbo
 	}
 	st, err := s.worktreeState(ctx, p, w, n.Home.Head)
 	if err != nil {
+		return n, err
+	}
+	if n.Sent, err = s.sendIgnored(ctx, p, w, n.Home.Head, &st); err != nil {
 		return n, err
 	}
 	n.Size, n.Hash, err = s.writeParcel(ctx, w, filepath.Join(dir, "parcel"), git, staged, st)

@@ -134,13 +134,14 @@ func far(kind string) bool { return kind == "e2b" || kind == "runner" }
 
 // tour takes a workspace with work in every state through places.
 func (h *travels) tour(t *testing.T, way []string) {
-	from := way[0]
-	ws := h.in(from, h.Sample(), "Tour")
+	from, project := way[0], h.Sample()
+	ws := h.in(from, project, "Tour")
+	h.API("PATCH", "/projects/"+project, map[string]any{"keep_ignored": []string{"chosen.out"}}, nil)
 	h.sh(t, ws, `git config user.name A; git config user.email a@example.com; echo '*.out' >> .gitignore; git add .gitignore; git commit -qm ignore
 echo stashed >> README.md; git stash -q; git tag mine; git branch other HEAD~1
 echo one > one; git add one; git commit -qm one
 echo staged > staged; printf '#!/bin/sh\n' > run.sh; chmod +x run.sh; git add staged run.sh; echo more >> staged
-rm wordcount.py; ln -s one link; printf 'a\0b' > bin; mkdir -p 'sub dir'; echo odd > "sub dir/$(printf 'tab\tname')"; echo kept > kept.out`)
+rm wordcount.py; ln -s one link; printf 'a\0b' > bin; mkdir -p 'sub dir'; echo odd > "sub dir/$(printf 'tab\tname')"; echo kept > kept.out; echo 0 > chosen.out; chmod +x chosen.out`)
 	var sh testkit.Session
 	h.API("POST", "/workspaces/"+ws.ID+"/sessions", map[string]any{"agent": "shell", "cols": 90, "rows": 20}, &sh)
 	term := h.Attach(sh.ID, "from=0")
@@ -149,7 +150,7 @@ rm wordcount.py; ln -s one link; printf 'a\0b' > bin; mkdir -p 'sub dir'; echo o
 	look := `git log --format=%s -3; git status --porcelain -z | tr '\0' '\n'; git diff --cached; git diff; cat staged sub*/*; od -An -c bin; readlink link; test -x run.sh`
 	want := h.sh(t, ws, look)
 	files := strings.TrimSpace(h.sh(t, ws, "git status --porcelain -z --no-renames -uall | tr -cd '\\0' | wc -c")) + " uncommitted files"
-	for _, to := range way[1:] {
+	for i, to := range way[1:] {
 		p := h.planTo(ws, to)
 		if !p.Possible || !strings.HasPrefix(p.says("files"), files) {
 			t.Fatalf("the plan from %s to %s: %+v", from, to, p)
@@ -160,6 +161,9 @@ rm wordcount.py; ln -s one link; printf 'a\0b' > bin; mkdir -p 'sub dir'; echo o
 			!far(from) && !far(to) && strings.Contains(ignored, "the same folder"):
 		default:
 			t.Errorf("from %s to %s ignored files are told of as %q", from, to, ignored)
+		}
+		if chosen := p.says("kept_ignored"); (far(from) || far(to)) && chosen != "1 ignored file that the project keeps, 2 bytes: chosen.out." {
+			t.Errorf("from %s to %s those that are kept are told of as %q", from, to, chosen)
 		}
 		h.API("POST", "/workspaces/"+ws.ID+"/move", h.to(to), nil)
 		if m := moved(t, h.House, ws.ID); m.State != "done" || executorOf(h.House, ws.ID) != to {
@@ -175,6 +179,9 @@ rm wordcount.py; ln -s one link; printf 'a\0b' > bin; mkdir -p 'sub dir'; echo o
 		}
 		if there := h.sh(t, ws, "ls kept.out 2>/dev/null || true"); (there == "") != far(to) {
 			t.Errorf("in %s the ignored file: %q", to, there)
+		}
+		if chosen := h.sh(t, ws, fmt.Sprintf("test -x chosen.out; cat chosen.out; echo %d > chosen.out", i+1)); chosen != fmt.Sprintln(i) {
+			t.Errorf("in %s the ignored file that the project keeps: %q", to, chosen)
 		}
 		from = to
 	}
