@@ -49,14 +49,15 @@ type Capabilities struct {
 	PriceNano int64 // nano-USD per hour, of the default size; 0 = free
 	Metered   bool  // its time counts in people's hours, and in how many run at once
 
-	OwnDisk    bool   // the worktree inside is a copy: see OnArrive
-	Gated      bool   // of a place with a disk of its own: its way out is a gate of this machine all the same
-	SharedHome bool   // agents' home there is somebody's own: nothing of it is copied to or from it
-	PauseFree  bool   // what is paused costs nothing and lives on by itself
-	Sizes      []Size // what can be chosen, the smallest first; none = limits say how much it gets
-	LeaseMs    int64  // how long a sandbox lives that nobody extends; 0 = for ever
-	MakeMs     int64  // how long making one may take; 0 = three minutes
-	RunMs      int64  // how long one run may last; 0 = for ever
+	OwnDisk    bool            // the worktree inside is a copy: see OnArrive
+	Programs   map[string]bool // agents' programs that are known to be there, or not to be; nothing is known of others
+	Gated      bool            // of a place with a disk of its own: its way out is a gate of this machine all the same
+	SharedHome bool            // agents' home there is somebody's own: nothing of it is copied to or from it
+	PauseFree  bool            // what is paused costs nothing and lives on by itself
+	Sizes      []Size          // what can be chosen, the smallest first; none = limits say how much it gets
+	LeaseMs    int64           // how long a sandbox lives that nobody extends; 0 = for ever
+	MakeMs     int64           // how long making one may take; 0 = three minutes
+	RunMs      int64           // how long one run may last; 0 = for ever
 }
 
 // Spec asks for a sandbox. ID is chosen by the caller: Create is idempotent on it.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,30 +25,31 @@ func Trying(ctx context.Context) bool { return ctx.Value(trying{}) != nil }
 
 // Try sees that a workspace could work in another place, while it goes on in its own: a sandbox is made there, with the image, size and
 // network the workspace would get, over the folder root instead of its worktree; its guest is spoken to, a program runs in it, and it is
-// ended. What the place, its quotas and its budgets refuse is the error. It is charged like any other.
-func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root string) error {
+// ended. What the place, its quotas and its budgets refuse is the error. It is charged like any other. lacks are those of programs that are
+// not there.
+func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root string, programs []string) (lacks []string, err error) {
 	ctx = context.WithValue(ctx, trying{}, true)
 	spec, _, err := m.cfg.Workspaces.Spec(ctx, workspaceID)
 	if err != nil {
-		return fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
+		return nil, fmt.Errorf("reading what place workspace %s needs: %w", workspaceID, err)
 	}
 	pol, err := m.policy(ctx, spec.TeamID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e, caps, err := m.pick(ctx, pol, kind)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	who := askerOf(ctx)
 	if err := m.Admit(ctx, e.Kind(), who.userID); err != nil {
-		return err
+		return nil, err
 	}
 	spec.ID, spec.WorkspaceID, spec.UserID, spec.Root = id.New("sbx"), workspaceID, who.userID, root
 	spec.GitDirs, spec.Folder = nil, ""
 	if caps.Isolated && !caps.OwnDisk {
 		if spec.Box, err = trialBox(root); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	k := m.newMaking(Record{Handle: Handle{Kind: e.Kind(), ID: spec.ID}, TeamID: spec.TeamID, WorkspaceID: workspaceID, State: Starting,
@@ -64,17 +67,17 @@ func (m *Manager) Try(ctx context.Context, workspaceID string, kind Kind, root s
 	}()
 	mctx, cancel := context.WithTimeout(ctx, max(makeTimeout, time.Duration(caps.MakeMs)*time.Millisecond))
 	defer cancel()
-	if err := m.tryMaking(mctx, e, caps, spec, k); err != nil {
+	if lacks, err = m.tryMaking(mctx, e, caps, spec, k, programs); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			return cause
+			return nil, cause
 		}
 		if fault.KindOf(err) != fault.Internal {
-			return err
+			return nil, err
 		}
 		m.cfg.Log.Warn("a place was tried and does not work", "workspace_id", workspaceID, "executor", e.Kind(), "error", err)
-		return fault.Wrap(err, fault.Unavailable, "place_does_not_work", "A sandbox was made in %s to try it, and it does not work. See the server's log, or choose another place.", caps.Name)
+		return nil, fault.Wrap(err, fault.Unavailable, "place_does_not_work", "A sandbox was made in %s to try it, and it does not work. See the server's log, or choose another place.", caps.Name)
 	}
-	return nil
+	return lacks, nil
 }
 
 // trialHome is the home inside a trial.
@@ -98,26 +101,26 @@ func trialBox(root string) (*Box, error) {
 	return &Box{Home: trialHome, UID: uid, GID: gid, Mounts: []Mount{{Source: root, Target: root}, {Source: home, Target: trialHome}}}, nil
 }
 
-func (m *Manager) tryMaking(ctx context.Context, e Executor, caps Capabilities, spec Spec, k *making) (err error) {
+func (m *Manager) tryMaking(ctx context.Context, e Executor, caps Capabilities, spec Spec, k *making, programs []string) (lacks []string, err error) {
 	if err := m.outfit(ctx, caps, &spec); err != nil {
-		return err
+		return nil, err
 	}
 	who, err := m.forWhom(ctx, spec.TeamID, k.record().UserID, caps)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if spec.Size, err = fit(who, spec.Limits); err != nil {
-		return err
+		return nil, err
 	}
 	k.change(func(r *Record) { r.CPUs, r.MemoryMB, r.PriceNano = m.sized(who, spec.Size, spec.Limits) })
 	if err := m.afford(ctx, m.stretch(k.record())); err != nil {
-		return err
+		return nil, err
 	}
 	sb, err := e.Create(ctx, spec)
 	if err != nil {
 		m.release(ctx, spec.ID)
 		m.doubt(e)
-		return err
+		return nil, err
 	}
 	k.change(func(r *Record) { r.Handle = sb.Handle() })
 	defer func() {
@@ -126,11 +129,11 @@ func (m *Manager) tryMaking(ctx context.Context, e Executor, caps Capabilities, 
 	}()
 	if err := m.began(ctx, m.stretch(k.record()), true); err != nil {
 		m.release(ctx, spec.ID)
-		return err
+		return nil, err
 	}
 	p, err := m.connect(ctx, sb, k.record())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer p.Guest.Close()
 	argv := []string{"git", "init", "--quiet", "--template=", "tried"}
@@ -140,9 +143,25 @@ func (m *Manager) tryMaking(ctx context.Context, e Executor, caps Capabilities, 
 	res, err := p.Run(ctx, BoxCommand{Argv: argv, TimeoutMs: tryRun.Milliseconds(), Env: map[string]string{"GIT_CONFIG_NOSYSTEM": "1"}})
 	switch {
 	case err != nil:
-		return fmt.Errorf("running git there: %w", err)
+		return nil, fmt.Errorf("running git there: %w", err)
 	case res.ExitCode != 0:
-		return errors.Join(fmt.Errorf("git ended there with exit code %d", res.ExitCode), errors.New(cleanReason(string(res.Stderr))))
+		return nil, errors.Join(fmt.Errorf("git ended there with exit code %d", res.ExitCode), errors.New(cleanReason(string(res.Stderr))))
 	}
-	return nil
+	if len(programs) == 0 {
+		return nil, nil
+	}
+	res, err = p.Run(ctx, BoxCommand{Argv: append([]string{"/bin/sh", "-c", lacksScript, "lacks"}, programs...), TimeoutMs: tryRun.Milliseconds()})
+	if err != nil || res.ExitCode != 0 {
+		m.cfg.Log.InfoContext(ctx, "agents' programs could not be looked for in a trial", "executor", e.Kind(), "exit_code", res.ExitCode, "error", err)
+		return nil, nil // it is seen when they are started
+	}
+	for _, name := range strings.Fields(string(res.Stdout)) {
+		if slices.Contains(programs, name) {
+			lacks = append(lacks, name)
+		}
+	}
+	return lacks, nil
 }
+
+// lacksScript prints those of its arguments that are no programs.
+const lacksScript = `for p; do command -v "$p" >/dev/null 2>&1 || echo "$p"; done`

@@ -136,6 +136,11 @@ func checkHello(h wire.Hello) (wire.Hello, error) {
 	l.CPUs = max(0, min(l.CPUs, maxCPUs))
 	h.CPUs, h.MemoryMB, h.StartMs = int(within(int64(h.CPUs), maxCPUs)), within(h.MemoryMB, maxMB), within(h.StartMs, 24*3600*1000)
 	h.Load = checkLoad(h.Load)
+	for name := range h.Programs {
+		if !slices.Contains(wire.AgentPrograms(), name) {
+			delete(h.Programs, name)
+		}
+	}
 	if b, err := json.Marshal(h); err != nil || len(b) > maxHello {
 		return h, refuse("it is longer than %d KiB", maxHello>>10)
 	}

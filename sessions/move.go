@@ -1,12 +1,15 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/sessions/agents"
 	"github.com/parawork/parawork/workspaces"
 )
 
@@ -47,9 +50,39 @@ func (s *Service) MovePlan(ctx context.Context, workspaceID string, from, to exe
 		default:
 			m.How = workspaces.MoveRestarts
 		}
+		s.movesTo(&m, to)
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// movesTo says of a session whether its agent can go on in a place: it may lack the agent's program.
+func (s *Service) movesTo(m *workspaces.MovedSession, to executors.Capabilities) {
+	if m.How == workspaces.MoveEnds {
+		return
+	}
+	var in *agents.Inside
+	if to.Isolated || to.OwnDisk || !to.Host {
+		in = &agents.Inside{Host: to.Host, Machine: to.Kind.Base() == executors.Runner && to.Boundary != executors.ContainerBoundary}
+	}
+	program, why, known := s.cfg.Agents.Lacks(m.Agent, in, to.Programs)
+	name, where := s.cfg.Agents.Name(m.Agent), cmp.Or(to.Name, string(to.Kind))
+	m.Program = program
+	if why == "" {
+		why = fmt.Sprintf("%s is not installed there.", name)
+		if install := s.cfg.Agents.Install(m.Agent); install != "" {
+			why = fmt.Sprintf("%s is not installed there: install it with: %s.", name, install)
+		}
+	} else {
+		m.How, m.Busy = workspaces.MoveWaits, false
+	}
+	m.Lacking = fmt.Sprintf("%s lacks the agent. %s Its conversation comes along, and can be resumed there once it is.", where, why)
+	switch {
+	case m.How == workspaces.MoveWaits:
+		m.Reason = m.Lacking
+	case !known:
+		m.Reason = fmt.Sprintf("Whether %s has %s is seen when the place is tried, before anything is stopped.", where, name)
+	}
 }
 
 // Halt ends a session so that it can go on in another place, and waits until it has ended.

@@ -192,6 +192,17 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 		t.Errorf("are left there: %q", got)
 	}
 
+	// A place is asked for an agent's program before the old one is left.
+	m.mu.Lock()
+	m.runs["agent"], m.needs = true, "no-such-program"
+	m.mu.Unlock()
+	if m := move("here"); m.State != workspaces.MoveFailed || !strings.HasPrefix(m.Reason, "No program there.") {
+		t.Errorf("it went to a place without the agent: %+v", m)
+	}
+	m.mu.Lock()
+	m.runs["agent"], m.needs = false, ""
+	m.mu.Unlock()
+
 	// What cannot be read there keeps it there.
 	a.sh(w, "chmod 000 ignored/a.key")
 	if os.Geteuid() != 0 {

@@ -322,7 +322,15 @@ func (s *Service) moveTry(ctx context.Context, w Workspace, m Moving) (outcome, 
 			}
 		}
 	}
-	if err := t.Try(ctx, w.ID, executors.Kind(m.To), root); err != nil {
+	asked, programs, err := s.programsFor(ctx, w, m)
+	if err != nil {
+		return outcome{}, err
+	}
+	lacks, err := t.Try(ctx, w.ID, executors.Kind(m.To), root, programs)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := s.noteLacks(w, m, asked, lacks); err != nil {
 		return outcome{}, err
 	}
 	killpoint.Reach(killpoint.MoveTried)
@@ -342,7 +350,7 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w Workspace) (outcom
 	c, m := s.chooser(), j.of(s)
 	from, _ := c.Place(ctx, executors.Kind(m.From))
 	to, _ := c.Place(ctx, executors.Kind(m.To))
-	plan, err := movers.MovePlan(ctx, w.ID, from, to)
+	plan, err := s.planSessions(ctx, movers, w, from, to)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -445,9 +453,13 @@ func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (outco
 	}
 	words := fmt.Sprintf("This workspace was moved to another place (%s) while you worked: you were stopped, and programs that you had started have ended. Files and commits are as you left them. Go on where you were.",
 		s.placeTitle(ctx, s.chooser(), executors.Kind(place)))
-	var on, failed int
+	var on, failed, waits int
 	for i, one := range m.Sessions {
 		if one.How == MoveEnds || one.State == "resumed" {
+			continue
+		}
+		if one.How == MoveWaits && place == m.To {
+			waits++
 			continue
 		}
 		next, err := movers.GoOn(ctx, one, words)
@@ -471,5 +483,8 @@ func (s *Service) moveGoOn(ctx context.Context, j *moveJob, place string) (outco
 	if failed > 0 {
 		detail += " " + plural(failed, "agent", "agents") + " could not be resumed: resume the session by hand."
 	}
-	return outcome{detail: detail, skipped: on+failed == 0}, nil
+	if waits > 0 {
+		detail += " " + plural(waits, "agent waits", "agents wait") + " until the place has its program: then resume the session by hand."
+	}
+	return outcome{detail: detail, skipped: on+failed+waits == 0}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ type movers struct {
 	goE   error
 	onTry func(ctx context.Context) error
 	went  []string
+	needs string // the program the agent's place has to have
 }
 
 func (m *movers) MovePlan(context.Context, string, executors.Capabilities, executors.Capabilities) ([]workspaces.MovedSession, error) {
@@ -31,7 +33,7 @@ func (m *movers) MovePlan(context.Context, string, executors.Capabilities, execu
 	defer m.mu.Unlock()
 	var out []workspaces.MovedSession
 	if m.runs["agent"] {
-		out = append(out, workspaces.MovedSession{ID: "agent", Agent: "claude-code", How: workspaces.MoveResumes, Busy: true})
+		out = append(out, workspaces.MovedSession{ID: "agent", Agent: "claude-code", How: workspaces.MoveResumes, Busy: true, Program: m.needs, Lacking: "No program there."})
 	}
 	if m.runs["shell"] {
 		out = append(out, workspaces.MovedSession{ID: "shell", Agent: "shell", How: workspaces.MoveEnds})
@@ -68,16 +70,17 @@ type places struct {
 	try    func(ctx context.Context) error
 	ensure func() error
 	leave  error
+	lacks  map[string]bool
 }
 
-func (p *places) Try(ctx context.Context, _ string, _ executors.Kind, root string) error {
+func (p *places) Try(ctx context.Context, _ string, _ executors.Kind, root string, programs []string) ([]string, error) {
 	if fi, err := os.Stat(root); err != nil || !fi.IsDir() {
-		return errors.New("nothing to try it over")
+		return nil, errors.New("nothing to try it over")
 	}
 	if p.try != nil {
-		return p.try(ctx)
+		return nil, p.try(ctx)
 	}
-	return nil
+	return slices.DeleteFunc(programs, func(name string) bool { return !p.lacks[name] }), nil
 }
 
 func (p *places) Ensure(ctx context.Context, id string) error {
@@ -259,5 +262,56 @@ func TestCancellingAMove(t *testing.T) {
 	}
 	if _, err := h.s.CancelMove(t.Context(), w.ID); fault.CodeOf(err) != "not_moving" {
 		t.Errorf("cancelled twice: %v", err)
+	}
+}
+
+// A place that lacks an agent's program is found out when it is tried, before anything is stopped; then the plan says so, and the move goes
+// without the agent, whose session waits. One that goes back has it go on.
+func TestAMoveToAPlaceWithoutTheAgent(t *testing.T) {
+	t.Parallel()
+	h, p, m, w := movingHouse(t)
+	m.needs, p.lacks = "claude", map[string]bool{"claude": true}
+	how := func() string {
+		t.Helper()
+		plan, err := h.s.PlanMove(t.Context(), h.actor, w.ID, "bubblewrap", "")
+		must(t, err)
+		if plan.Sessions[0].How == workspaces.MoveWaits && plan.Sessions[0].Reason != "No program there." {
+			t.Errorf("it says %+v", plan.Sessions[0])
+		}
+		return plan.Sessions[0].How
+	}
+	move := func() workspaces.Moving {
+		t.Helper()
+		_, err := h.s.MoveLive(t.Context(), h.actor, w.ID, "bubblewrap", "")
+		must(t, err)
+		return h.moveEnds(w.ID)
+	}
+	if got := how(); got != workspaces.MoveResumes {
+		t.Errorf("before anybody looked: %s", got)
+	}
+	one := move()
+	if one.State != workspaces.MoveFailed || !strings.HasPrefix(one.Reason, "No program there. Nothing was stopped") || !m.runs["agent"] || !m.runs["shell"] {
+		t.Fatalf("it went: %+v", one)
+	}
+	if got := how(); got != workspaces.MoveWaits {
+		t.Errorf("after it was tried: %s", got)
+	}
+	broken := errors.New("no sandbox")
+	p.ensure = func() error { return broken }
+	if back := move(); back.State != workspaces.MoveFailed || !m.runs["agent"] || len(m.went) != 1 {
+		t.Errorf("it did not go on where it was: %+v", back)
+	}
+	p.ensure = nil
+	there := move()
+	if there.State != workspaces.MoveDone || m.runs["agent"] || there.Sessions[0].State != "stopped" || there.Sessions[0].Reason != "No program there." {
+		t.Errorf("without the agent: %+v", there)
+	}
+
+	// Where it is by then, the agent goes on.
+	m.runs["agent"], p.lacks = true, nil
+	_, err := h.s.MoveLive(t.Context(), h.actor, w.ID, "local", "")
+	must(t, err)
+	if on := h.moveEnds(w.ID); on.State != workspaces.MoveDone || !m.runs["agent"] {
+		t.Errorf("it goes on: %+v", on)
 	}
 }

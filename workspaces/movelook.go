@@ -3,6 +3,7 @@ package workspaces
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/parawork/parawork/executors"
 	"github.com/parawork/parawork/internal/fault"
@@ -130,4 +131,78 @@ func (s *Service) planChosen(ctx context.Context, p Project, w Workspace, b *box
 		return chosenFiles{}, err
 	}
 	return s.chosenHere(ctx, p, w, head, false)
+}
+
+// lackKey is what a trial's finding is kept under.
+func lackKey(workspaceID, kind string) string { return workspaceID + " " + kind }
+
+// planSessions says what becomes of the sessions that run, with what a trial of the place found.
+func (s *Service) planSessions(ctx context.Context, movers Movers, w Workspace, from, to executors.Capabilities) ([]MovedSession, error) {
+	plan, err := movers.MovePlan(ctx, w.ID, from, to)
+	s.movings.mu.Lock()
+	defer s.movings.mu.Unlock()
+	found, tried := s.movings.lacks[lackKey(w.ID, string(to.Kind))]
+	for i := range plan {
+		m := &plan[i]
+		if m.Program == "" || m.How == MoveWaits || !tried {
+			continue
+		}
+		lacking, looked := found[m.Program]
+		switch {
+		case lacking:
+			m.How, m.Busy, m.Reason = MoveWaits, false, m.Lacking
+		case looked:
+			m.Reason = ""
+		}
+	}
+	return plan, err
+}
+
+// programsFor are the programs that the sessions which run need in the place a workspace goes to. asked are the sessions.
+func (s *Service) programsFor(ctx context.Context, w Workspace, m Moving) (asked []MovedSession, programs []string, err error) {
+	_, sessions, err := s.rooms()
+	if err != nil {
+		return nil, nil, err
+	}
+	movers, ok := sessions.(Movers)
+	if !ok {
+		return nil, nil, nil
+	}
+	c := s.chooser()
+	from, _ := c.Place(ctx, executors.Kind(m.From))
+	to, _ := c.Place(ctx, executors.Kind(m.To))
+	if asked, err = s.planSessions(ctx, movers, w, from, to); err != nil {
+		return nil, nil, err
+	}
+	for _, one := range asked {
+		if one.Program != "" && !slices.Contains(programs, one.Program) {
+			programs = append(programs, one.Program)
+		}
+	}
+	return asked, programs, nil
+}
+
+// noteLacks remembers what a trial found, and stops a move of which its plan did not say that an agent cannot go on: nothing was stopped yet.
+// Asked for again, it goes on without.
+func (s *Service) noteLacks(w Workspace, m Moving, asked []MovedSession, lacks []string) error {
+	found := make(map[string]bool)
+	news := ""
+	for _, one := range asked {
+		if one.Program == "" {
+			continue
+		}
+		found[one.Program] = slices.Contains(lacks, one.Program)
+		if found[one.Program] && one.How != MoveWaits && news == "" {
+			news = one.Lacking
+		}
+	}
+	s.movings.mu.Lock()
+	defer s.movings.mu.Unlock()
+	if len(found) > 0 {
+		s.movings.lacks[lackKey(w.ID, m.To)] = found
+	}
+	if news == "" {
+		return nil
+	}
+	return fault.New(fault.Conflict, "agent_not_there", "%s. Nothing was stopped: it works on where it is. Move it again to go without the agent.", strings.TrimSuffix(news, "."))
 }

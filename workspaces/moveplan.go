@@ -71,7 +71,7 @@ func (s *Service) PlanMove(ctx context.Context, actor accounts.Actor, workspaceI
 	plan.PriceNano = plan.To.PriceNano
 	if _, sessions, err := s.rooms(); err == nil {
 		if movers, ok := sessions.(Movers); ok {
-			if plan.Sessions, err = movers.MovePlan(ctx, w.ID, from, plan.To); err != nil {
+			if plan.Sessions, err = s.planSessions(ctx, movers, w, from, plan.To); err != nil {
 				return MovePlan{}, err
 			}
 		}
@@ -180,13 +180,15 @@ func (plan *MovePlan) loses(what, format string, args ...any) {
 
 // planLost lists what stays behind or ends. here says that the workspace works in the project's own repository.
 func (s *Service) planLost(plan *MovePlan, here bool) {
-	ends, restarts := 0, 0
+	ends, restarts, waits := 0, 0, 0
 	for _, m := range plan.Sessions {
 		switch m.How {
 		case MoveEnds:
 			ends++
 		case MoveRestarts:
 			restarts++
+		case MoveWaits:
+			waits++
 		}
 	}
 	if ends > 0 {
@@ -194,6 +196,9 @@ func (s *Service) planLost(plan *MovePlan, here bool) {
 	}
 	if restarts > 0 {
 		plan.loses("conversations", "%s anew: the record of the conversation stays behind.", plural(restarts, "agent begins", "agents begin"))
+	}
+	if waits > 0 {
+		plan.loses("agents", "%s until the place has its program. Move all the same, install it there first, or choose another place.", plural(waits, "agent does not go on", "agents do not go on"))
 	}
 	plan.loses("processes", "Everything that runs in the old place: servers, watchers, what agents started in the background.")
 	plan.loses("ports", "Previews of ports until their programs run again.")

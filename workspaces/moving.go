@@ -26,6 +26,7 @@ const (
 	MoveResumes  = "resumes"  // it goes on with its conversation
 	MoveRestarts = "restarts" // the agent is started again and begins anew: its record stays behind
 	MoveEnds     = "ends"     // a shell, or a command
+	MoveWaits    = "waits"    // the place lacks the agent's program: it is resumed by hand once that is there
 )
 
 // MovedSession is a session that ran when its workspace was moved.
@@ -39,6 +40,9 @@ type MovedSession struct {
 	State  string `json:"state"`          // running, stopped, resumed, ended, failed
 	Next   string `json:"next,omitempty"` // the session it goes on in
 	Reason string `json:"reason,omitempty"`
+
+	Program string `json:"-"` // what the place has to have for it, where the place is to be asked; "" = it is known
+	Lacking string `json:"-"` // what is said when it has not
 }
 
 // Moving is one move of a workspace.
@@ -69,7 +73,8 @@ type MoveStore interface {
 // Trier is an optional ability of Places: it sees that a place works for a workspace, over a folder that is not its worktree, while the
 // workspace goes on in its own place.
 type Trier interface {
-	Try(ctx context.Context, workspaceID string, kind executors.Kind, root string) error
+	// lacks are those of programs that are not there.
+	Try(ctx context.Context, workspaceID string, kind executors.Kind, root string, programs []string) (lacks []string, err error)
 }
 
 // Movers is an optional ability of Sessions, without which those that run keep a workspace from moving.
@@ -86,8 +91,9 @@ type Movers interface {
 
 // movings are the moves under way, by workspace id.
 type movings struct {
-	mu   sync.Mutex
-	jobs map[string]*moveJob
+	mu    sync.Mutex
+	jobs  map[string]*moveJob
+	lacks map[string]map[string]bool // by workspace id and place: programs that a trial did not find there
 }
 
 type moveJob struct {

@@ -63,7 +63,7 @@ func New(cfg Config) *Service {
 			Protocols: cfg.Protocols, Env: cfg.Env, Timeout: cfg.GitTimeout, Outgoing: cfg.Outgoing, Connector: cfg.Connector, Log: cfg.Log}),
 		store: cfg.Store, jobs: newJobs(), repos: newKeyed(), names: newKeyed(), busy: newKeyed(), homing: newKeyed(), moved: newMoved(), packs: newPacks(), works: newWorks(), keeps: newKeeps(),
 		places: cfg.Places, sessions: cfg.Sessions,
-		movings: movings{jobs: make(map[string]*moveJob)},
+		movings: movings{jobs: make(map[string]*moveJob), lacks: make(map[string]map[string]bool)},
 		bases:   make(map[string]basis), leaving: make(map[string]bool), progress: make(map[string]string), told: make(map[string]time.Time),
 	}
 }

@@ -20,6 +20,7 @@ func (e *member) Capabilities(context.Context) (executors.Capabilities, error) {
 	c := executors.Capabilities{Kind: e.Kind(), Name: e.name(), Available: true, Boundary: boundary(h), Isolation: or(clean(h.Isolation, maxWords), isolation(h)),
 		Limits: h.Mode != wire.Direct, Warning: clean(h.Warning, maxWords), Brief: brief(e.name(), h), Pause: h.Pause, Ports: true, OwnDisk: true,
 		SharedHome: h.SharedHome || h.Mode == wire.Direct, StartMs: min(max(h.StartMs, 0), time.Hour.Milliseconds()), MakeMs: makeWithin.Milliseconds()}
+	c.Programs = h.Programs
 	c.Isolated = c.Boundary != executors.NoBoundary
 	no := func(reason, cure string) { c.Available, c.Reason, c.Cure = false, reason, cure }
 	switch {

@@ -2,9 +2,13 @@ package machine
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -57,6 +61,8 @@ func (m *Machine) hello(ctx context.Context) wire.Hello {
 		Limits: p.Limits.Wire(), CPUs: runtime.NumCPU(), MemoryMB: memoryMB(), StartMs: c.StartMs, Load: m.load()}
 	if m.cfg.Mode == wire.Docker {
 		h.Image = p.Image
+	} else {
+		h.Programs = agentPrograms(m.cfg.Mode, p.Paths)
 	}
 	if n, err := p.NetworkFor(m.cfg.Mode); err == nil {
 		h.Network, h.Allow = n.Mode, n.Allow
@@ -67,6 +73,28 @@ func (m *Machine) hello(ctx context.Context) wire.Hello {
 		h.Available, h.Reason, h.Cure = false, reasonOf(err), ""
 	}
 	return h
+}
+
+// agentPrograms looks which agents' programs sandboxes find that use this machine's own: all of its PATH where nothing keeps agents in, else
+// what lies in the system's folders and in those its owner shows.
+func agentPrograms(mode wire.Mode, shown []string) map[string]bool {
+	out := make(map[string]bool)
+	for _, name := range wire.AgentPrograms() {
+		path, err := exec.LookPath(name)
+		if err == nil && mode == wire.Bubblewrap {
+			if real, rerr := filepath.EvalSymlinks(path); rerr == nil {
+				path = real
+			}
+			if !slices.ContainsFunc(append([]string{"/usr", "/bin", "/opt"}, shown...), func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }) {
+				continue // nothing is said: it may be shown in another way
+			}
+		}
+		if err != nil && mode == wire.Bubblewrap && len(shown) > 0 {
+			continue
+		}
+		out[name] = err == nil
+	}
+	return out
 }
 
 func reasonOf(err error) string { return toldError(err).Message }
@@ -103,7 +131,7 @@ func (m *Machine) beat(ctx context.Context) {
 		}
 		m.hub.beat(m.load())
 		c := m.capabilities(ctx)
-		now := told{c.Available, c.Reason, c.Warning, reasonOrNone(m.cfg.Keeper.Ready())}
+		now := told{c.Available, c.Reason, c.Warning, reasonOrNone(m.cfg.Keeper.Ready()), fmt.Sprint(agentPrograms(m.cfg.Mode, m.cfg.Keeper.Policy().Paths))}
 		if now != last {
 			if last != (told{}) {
 				m.hub.helloChanged()
@@ -117,7 +145,7 @@ func (m *Machine) beat(ctx context.Context) {
 type told struct {
 	available       bool
 	reason, warning string
-	ready           string
+	ready, programs string
 }
 
 func reasonOrNone(err error) string {

@@ -513,3 +513,14 @@ func TestLeave(t *testing.T) {
 		t.Errorf("left: %+v", got)
 	}
 }
+
+// A machine whose sandboxes use its own programs says which agents it has.
+func TestAMachineSaysWhichAgentsItHas(t *testing.T) {
+	bin, r := t.TempDir(), newRig(t, t.TempDir(), policy.Default(), nil)
+	check(t, os.WriteFile(filepath.Join(bin, "claude"), []byte("#!/bin/sh\n"), 0o755))
+	t.Setenv("PATH", bin)
+	h := r.m.Hello(t.Context())
+	if codex, said := h.Programs["codex"]; !h.Programs["claude"] || codex || !said {
+		t.Errorf("in mode %s it says %v", h.Mode, h.Programs)
+	}
+}

@@ -1435,6 +1435,7 @@ const (
 	Ends     MovedSessionHow = "ends"
 	Restarts MovedSessionHow = "restarts"
 	Resumes  MovedSessionHow = "resumes"
+	Waits    MovedSessionHow = "waits"
 )
 
 // Valid indicates whether the value is a known member of the MovedSessionHow enum.
@@ -1445,6 +1446,8 @@ func (e MovedSessionHow) Valid() bool {
 	case Restarts:
 		return true
 	case Resumes:
+		return true
+	case Waits:
 		return true
 	default:
 		return false
@@ -6226,7 +6229,7 @@ type MoveItem struct {
 	Bytes  *int64 `json:"bytes"`
 	Detail string `json:"detail"`
 
-	// What A stable word: branch, files, refs, ignored, copied_files, scrollback, shells, conversations, processes, ports, logins, temp, unseen
+	// What A stable word: branch, files, refs, ignored, kept_ignored, kept_left, copied_files, scrollback, shells, conversations, agents, processes, ports, logins, temp, unseen
 	What string `json:"what"`
 }
 
@@ -6284,7 +6287,7 @@ type MovedSession struct {
 	// Busy It is at work: it is told to go on
 	Busy bool `json:"busy"`
 
-	// How resumes: with its conversation; restarts: the agent begins anew
+	// How resumes: with its conversation; restarts: the agent begins anew; waits: the place lacks its program, and it is resumed by hand once that is there
 	How MovedSessionHow `json:"how"`
 	Id  string          `json:"id"`
 
@@ -6295,7 +6298,7 @@ type MovedSession struct {
 	Title  string            `json:"title"`
 }
 
-// MovedSessionHow resumes: with its conversation; restarts: the agent begins anew
+// MovedSessionHow resumes: with its conversation; restarts: the agent begins anew; waits: the place lacks its program, and it is resumed by hand once that is there
 type MovedSessionHow string
 
 // MovedSessionState defines model for MovedSession.State.

@@ -301,3 +301,29 @@ func TestAPersonsOwnHomeKeepsItsLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// What is known of an agent's program before a place is asked: of this machine's all, of others what they said.
+func TestWhatAPlaceLacks(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, nil, "codex")
+	for _, c := range []struct {
+		agent    string
+		in       *agents.Inside
+		programs map[string]bool
+		program  string
+		lacks    string // a part of why
+		known    bool
+	}{
+		{"codex", nil, nil, "", "", true},
+		{"claude-code", nil, nil, "", "was not found on the server", true},
+		{"claude-code", &agents.Inside{Host: true}, nil, "", "was not found on the server", true},
+		{"claude-code", &agents.Inside{}, nil, "claude", "", false},
+		{"claude-code", &agents.Inside{Machine: true}, map[string]bool{"claude": false}, "claude", "is not on this machine", true},
+		{"claude-code", &agents.Inside{Machine: true}, map[string]bool{"claude": true}, "claude", "", true},
+	} {
+		program, why, known := h.Lacks(c.agent, c.in, c.programs)
+		if program != c.program || known != c.known || (why == "") != (c.lacks == "") || !strings.Contains(why, c.lacks) {
+			t.Errorf("%s in %+v: %q %q %v", c.agent, c.in, program, why, known)
+		}
+	}
+}

@@ -261,6 +261,33 @@ func (r *Registry) knows(name string) bool {
 	return !custom
 }
 
+// Lacks says what is known of an agent's program in a place without asking it: why it is not there, in words, "" when it is; known says that
+// anybody knows. program is what is run there, of a place with programs of its own. In is the place; programs are what it said it has.
+func (r *Registry) Lacks(name string, in *Inside, programs map[string]bool) (program, why string, known bool) {
+	program, err := r.check(name, in)
+	switch code := fault.CodeOf(err); {
+	case code == "agent_not_installed" || code == "agent_not_shown":
+		return "", faultWords(err), true
+	case err != nil:
+		return "", "", false
+	case in == nil || in.Host:
+		return "", "", true
+	}
+	there, known := programs[program]
+	if !known || there {
+		return program, "", known
+	}
+	return program, r.NotFound(name, in), true
+}
+
+// Install is how an agent's program is installed, "" when nobody knows.
+func (r *Registry) Install(name string) string {
+	if a, ok := r.adapters[name]; ok {
+		return a.facts().install
+	}
+	return ""
+}
+
 // NotFound says that the agent's program is not in a place, and what to do about it.
 func (r *Registry) NotFound(name string, in *Inside) string {
 	a, ok := r.adapters[name]
@@ -464,4 +491,12 @@ func (r *Registry) AccountCheck(name string) error {
 func (r *Registry) TakesAccount(name string) bool {
 	a, ok := r.adapters[name]
 	return ok && a.facts().accounts
+}
+
+// faultWords are what an error of this room says to people.
+func faultWords(err error) string {
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return f.Message
+	}
+	return err.Error()
 }

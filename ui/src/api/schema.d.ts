@@ -7262,10 +7262,10 @@ export interface components {
             /** @description It is at work: it is told to go on */
             busy: boolean;
             /**
-             * @description resumes: with its conversation; restarts: the agent begins anew
+             * @description resumes: with its conversation; restarts: the agent begins anew; waits: the place lacks its program, and it is resumed by hand once that is there
              * @enum {string}
              */
-            how: "resumes" | "restarts" | "ends";
+            how: "resumes" | "restarts" | "waits" | "ends";
             id: string;
             /** @description The session it went on in */
             next_id: string | null;
@@ -7278,7 +7278,7 @@ export interface components {
             /** Format: int64 */
             bytes: number | null;
             detail: string;
-            /** @description A stable word: branch, files, refs, ignored, copied_files, scrollback, shells, conversations, processes, ports, logins, temp, unseen */
+            /** @description A stable word: branch, files, refs, ignored, kept_ignored, kept_left, copied_files, scrollback, shells, conversations, agents, processes, ports, logins, temp, unseen */
             what: string;
         };
         MoveList: {

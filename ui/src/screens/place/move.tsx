@@ -21,6 +21,7 @@ type Plan = Schemas["MovePlan"];
 const HOW: Record<Schemas["MovedSession"]["how"], string> = {
   resumes: "goes on with its conversation",
   restarts: "begins anew",
+  waits: "does not go on there yet",
   ends: "ends",
 };
 
@@ -181,7 +182,10 @@ function PlanView({ plan }: { plan: Plan }) {
     <div className="flex flex-col gap-3 break-words">
       {!plan.possible && <p className="text-needs">{plan.reason}</p>}
       {plan.sessions.length > 0 && (
-        <Lines title="What runs" lines={plan.sessions.map((s) => `${s.title || s.agent_name}: ${HOW[s.how]}.`)} />
+        <Lines
+          title="What runs"
+          lines={plan.sessions.map((s) => `${s.title || s.agent_name}: ${HOW[s.how]}. ${s.reason}`.trim())}
+        />
       )}
       <Lines title="Comes along" lines={plan.carried.map((i) => i.detail)} />
       <Lines title="Is lost" lines={plan.lost.map((i) => i.detail)} />
