@@ -38,7 +38,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
   const open = others.filter((p) => p.executor.available && p.executor.allowed);
   const [picked, setPicked] = useState("");
   const [folder, setFolder] = useState(""); // of a machine: whose repository it borrows
-  const [again, setAgain] = useState(false);
+  const [sent, setSent] = useState(false); // from here: how it went is read before anything else
   const live = w.state === "ready" || w.state === "paused";
   const moves = useQuery({
     queryKey: ["workspace", w.id, "moves"],
@@ -76,7 +76,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
     },
     onSuccess: () => {
       setPicked("");
-      setAgain(false);
+      setSent(true);
       after();
       if (live) return;
       toast({ kind: "good", title: "Moved", text: "The new place is made with the next session." });
@@ -101,8 +101,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
       }));
     if (sure) move.mutate();
   };
-  // What has just arrived is read first; going further is one more step.
-  const rests = told?.state === "done" && !again;
+  const rests = told?.state === "done" && sent;
   const choosing = !running && !rests && open.length > 0 && may;
   return (
     <>
@@ -161,7 +160,7 @@ export function Move({ workspace: w, onClose }: { workspace: Workspace; onClose:
           </Button>
         )}
         {rests && may && others.length > 0 && (
-          <Button look="quiet" onClick={() => setAgain(true)}>
+          <Button look="quiet" onClick={() => setSent(false)}>
             Move it again…
           </Button>
         )}
