@@ -158,7 +158,8 @@ func (h handlers) PushWorkspace(ctx context.Context, req api.PushWorkspaceReques
 	if p.Forced {
 		audit.Note(ctx, "forced", "true")
 	}
-	return api.PushWorkspace200JSONResponse{Remote: p.Remote, Branch: p.Branch, Commit: p.Commit, Url: p.URL, Created: p.Created, UpToDate: p.UpToDate, Forced: p.Forced, Message: p.Words}, nil
+	return api.PushWorkspace200JSONResponse{Remote: p.Remote, Branch: p.Branch, Commit: p.Commit, Url: p.URL, Created: p.Created, UpToDate: p.UpToDate, Forced: p.Forced, Message: p.Words,
+		Notes: p.Notes, NotesProblem: p.NotesProblem}, nil
 }
 
 // gitWork returns the works of a project that the caller may see, with their workspaces.

@@ -89,6 +89,9 @@ type PushResult struct {
 	UpToDate bool
 	Forced   bool
 	Words    string // what the remote said
+
+	Notes        int    // reports that went along, as notes on commits
+	NotesProblem string // why they did not; the branch is there nevertheless
 }
 
 // Pushed is where a workspace's branch is on the remote, as it was seen last.

@@ -313,6 +313,9 @@ func noTrickRuns(t *testing.T, calls *hostCalls) {
 		}
 		hostPaths(t, h, tr, p, w, other)
 		endPaths(t, h, tr, p, w, other)
+		if far {
+			notePaths(t, h, tr, w, bare)
+		}
 		h.box.fail(nil)
 		if far {
 			clonedPaths(t, h, "https://person:their-own-long-token@"+f.host()+"/true.git")

@@ -198,6 +198,26 @@ func endPaths(t *testing.T, h *house, tr *trap, p workspaces.Project, merged, go
 	tr.tries("emptying the trash", func() error { return h.s.Purge(ctx, workspaces.TrashWorkspace, gone.ID) })
 }
 
+// notePaths is what this server does with git of its own when reports go to a remote that has others' notes.
+func notePaths(t *testing.T, h *house, tr *trap, merged workspaces.Workspace, bare string) {
+	t.Helper()
+	for _, text := range []string{"first", "second"} {
+		tr.tries("reports on the remote", func() error {
+			commit, _, err := h.s.Annotate(t.Context(), h.actor, merged.ID, text)
+			if err != nil {
+				return err
+			}
+			r, err := h.s.Push(t.Context(), h.actor, merged.ID, workspaces.PushRequest{Base: true})
+			if err == nil && (r.Notes != 1 || r.NotesProblem != "") {
+				err = fmt.Errorf("%d notes went along: %s", r.Notes, r.NotesProblem)
+			}
+			git(t, bare, "-c", "user.name=o", "-c", "user.email=o@example.com", "notes", "--ref=parawork", "append", "-m", "others", commit)
+			return err
+		})
+	}
+	tr.sprung()
+}
+
 // clonedPaths is what this server does with git of its own for a project it cloned, whose repository agents without walls write into.
 func clonedPaths(t *testing.T, h *house, url string) {
 	t.Helper()

@@ -76,6 +76,10 @@ func (s *Service) Push(ctx context.Context, actor accounts.Actor, workspaceID st
 	if err := s.updateRefs(done, p.GitDir, "push", refSet(originPrefix+r.Branch, commit)); err != nil {
 		s.cfg.Log.WarnContext(done, "what was pushed could not be noted", "workspace_id", w.ID, "error", err)
 	}
+	// What the remote thinks of notes is not to fail a push that has landed.
+	if res.Notes, err = s.sendNotes(ctx, actor, p, to.URL, cred, commit); err != nil {
+		res.NotesProblem = reason(gitFault(err, fault.Unavailable, "push_failed", "Sending the reports"))
+	}
 	if !res.UpToDate {
 		s.note(done, Activity{TeamID: w.TeamID, WorkspaceID: w.ID, ActorID: actor.User.ID, Kind: "push", Text: fmt.Sprintf("Pushed %s to %s (%s)", from, hostgit.Clean(res.Remote), commit[:12]),
 			Data: map[string]any{"branch": r.Branch, "commit": commit, "forced": res.Forced}})

@@ -7593,9 +7593,15 @@ type PushResult struct {
 	Forced  bool   `json:"forced"`
 
 	// Message What the remote said
-	Message  string `json:"message"`
-	Remote   string `json:"remote"`
-	UpToDate bool   `json:"up_to_date"`
+	Message string `json:"message"`
+
+	// Notes Reports that went along, as notes on commits the remote has now
+	Notes int `json:"notes"`
+
+	// NotesProblem Why reports did not go along; empty when they did. The branch is there nevertheless
+	NotesProblem string `json:"notes_problem"`
+	Remote       string `json:"remote"`
+	UpToDate     bool   `json:"up_to_date"`
 
 	// Url A page on its host that the remote named, such as one to open a pull request; empty when none
 	Url string `json:"url"`

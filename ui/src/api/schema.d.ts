@@ -8342,6 +8342,10 @@ export interface components {
             forced: boolean;
             /** @description What the remote said */
             message: string;
+            /** @description Reports that went along, as notes on commits the remote has now */
+            notes: number;
+            /** @description Why reports did not go along; empty when they did. The branch is there nevertheless */
+            notes_problem: string;
             remote: string;
             up_to_date: boolean;
             /** @description A page on its host that the remote named, such as one to open a pull request; empty when none */

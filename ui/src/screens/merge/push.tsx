@@ -37,7 +37,7 @@ export default function PushCard({ workspace: w }: CardProps) {
       toast({
         kind: "good",
         title: r.up_to_date ? `${visible(r.branch)} was there already` : `${visible(r.branch)} is on the remote`,
-        text: `At commit ${short(r.commit)}.`,
+        text: `At commit ${short(r.commit)}.${r.notes > 0 ? ` ${plural(r.notes, "report")} went along, as notes.` : ""}`,
       }),
     onSettled: () => afterMove(client, w, team.slug),
   });
@@ -91,6 +91,12 @@ export default function PushCard({ workspace: w }: CardProps) {
           <a href={push.data.url} target="_blank" rel="noreferrer noopener" className="text-accent underline">
             {visible(push.data.url)}
           </a>
+        </p>
+      )}
+      {push.data?.notes_problem && (
+        <p role="alert" className="flex gap-2 text-needs">
+          <span aria-hidden>◆</span>
+          <span>The branch is there, the reports are not: {visible(push.data.notes_problem)}</span>
         </p>
       )}
       {push.data?.message && <Output text={visible(push.data.message)} />}

@@ -1,0 +1,240 @@
+package workspaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/parawork/parawork/accounts"
+	"github.com/parawork/parawork/internal/fault"
+	"github.com/parawork/parawork/workspaces/hostgit"
+)
+
+const (
+	// sentNotes are the notes of the remote as they were seen or sent last.
+	sentNotes = "refs/parawork/notes/origin"
+	// maxNotesSent is how many notes one push sends; others go with the next.
+	maxNotesSent = 500
+	// maxNote bounds a note that is put together with another, in bytes.
+	maxNote = 4 << 20
+	// notesTries is how often notes are merged anew because somebody else's came between.
+	notesTries = 3
+)
+
+// sendNotes sends the notes on what a push brought to the remote along, merged with those that are there: of a note that was changed on both
+// sides, both stay. It returns how many notes the remote has now that it had not, or had otherwise.
+func (s *Service) sendNotes(ctx context.Context, actor accounts.Actor, p Project, to string, cred *hostgit.Credential, commit string) (int, error) {
+	local, err := s.commitOf(ctx, p.GitDir, notesRef)
+	if err != nil || local == "" {
+		return 0, err
+	}
+	desk, err := s.git.Desk(ctx, s.tmpDir(), p.GitDir)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = desk.Close() }()
+	n := notesSender{desk: desk, env: identityEnv(actor.User, "AUTHOR", "COMMITTER")}
+	seen, err := s.commitOf(ctx, p.GitDir, sentNotes)
+	if err != nil {
+		return 0, err
+	}
+	if n.mine, err = n.list(ctx, local); err != nil {
+		return 0, err
+	}
+	if n.seen, err = n.list(ctx, seen); err != nil {
+		return 0, err
+	}
+	if err := n.only(ctx, commit); err != nil || len(n.mine) == 0 {
+		return 0, err
+	}
+	network := hostgit.Call{Network: true, Timeout: s.cfg.CloneTimeout, Credential: cred, Progress: s.progressOf(ctx)}
+	for try := 1; ; try++ {
+		there, err := n.fetch(ctx, network, to)
+		if err != nil {
+			return 0, err
+		}
+		changed, now, err := n.merge(ctx, there)
+		if err != nil {
+			return 0, err
+		}
+		if changed > 0 {
+			call := network
+			call.Args = []string{"push", "--porcelain", "--no-verify", "--no-recurse-submodules", "--no-follow-tags", "--no-signed", "--", to, now + ":" + notesRef}
+			out, err := desk.Run(ctx, call)
+			switch flag, why := pushed(string(out)); {
+			case flag == '!' && try < notesTries && (strings.Contains(why, "fetch first") || strings.Contains(why, "non-fast-forward") || strings.Contains(why, "stale")):
+				continue
+			case flag == '!':
+				return 0, fault.New(fault.Conflict, "push_rejected", "The remote refused %s: %s", notesRef, hostgit.Clean(why))
+			case err != nil:
+				return 0, err
+			}
+		}
+		return changed, s.adoptNotes(context.WithoutCancel(ctx), p, n, now)
+	}
+}
+
+// adoptNotes brings what the remote has of notes into the repository's own, in which notes on what is not pushed stay.
+func (s *Service) adoptNotes(ctx context.Context, p Project, n notesSender, now string) error {
+	unlock, err := s.repos.lock(ctx, p.GitDir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	local, err := s.commitOf(ctx, p.GitDir, notesRef)
+	if err != nil {
+		return err
+	}
+	edits := []refEdit{refSet(sentNotes, now)}
+	if local != "" && local != now {
+		if err := n.ref(ctx, "refs/notes/mine", local); err != nil {
+			return err
+		}
+		if _, err := n.run(ctx, nil, "notes", "--ref=refs/notes/mine", "merge", "-q", "-s", "theirs", "refs/notes/new"); err != nil {
+			return err
+		}
+		merged, err := n.desk.Text(ctx, "rev-parse", "--verify", "refs/notes/mine")
+		if err != nil {
+			return err
+		}
+		edits = append(edits, refSet(notesRef, merged))
+	}
+	return s.updateRefs(ctx, p.GitDir, "notes", edits...)
+}
+
+// notesSender merges notes on a desk. Notes are by the object they are on, as the names of their texts.
+type notesSender struct {
+	desk       *hostgit.Desk
+	env        []string
+	mine, seen map[string]string
+}
+
+func (n *notesSender) run(ctx context.Context, stdin *strings.Reader, args ...string) (string, error) {
+	c := hostgit.Call{Env: n.env, Args: args, Max: 64 << 20}
+	if stdin != nil {
+		c.Stdin = stdin
+	}
+	out, err := n.desk.Run(ctx, c)
+	return strings.TrimSpace(string(out)), err
+}
+
+func (n *notesSender) ref(ctx context.Context, ref, commit string) error {
+	args := []string{"update-ref", ref, commit}
+	if commit == "" {
+		args = []string{"update-ref", "-d", ref}
+	}
+	_, err := n.run(ctx, nil, args...)
+	return err
+}
+
+func (n *notesSender) list(ctx context.Context, commit string) (map[string]string, error) {
+	list := make(map[string]string)
+	if commit == "" {
+		return list, nil
+	}
+	if err := n.ref(ctx, "refs/notes/listed", commit); err != nil {
+		return nil, err
+	}
+	out, err := n.run(ctx, nil, "notes", "--ref=refs/notes/listed", "list")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(out) {
+		if f := strings.Fields(line); len(f) == 2 && isCommitID(f[0]) && isCommitID(f[1]) {
+			list[f[1]] = f[0]
+		}
+	}
+	return list, nil
+}
+
+// only leaves the notes on what the pushed commit has and that were not sent as they are: others stay here, with what they are about.
+func (n *notesSender) only(ctx context.Context, commit string) error {
+	for on, text := range n.mine {
+		if n.seen[on] == text {
+			delete(n.mine, on)
+		}
+	}
+	if len(n.mine) == 0 {
+		return nil
+	}
+	var ask strings.Builder
+	for on := range n.mine {
+		ask.WriteString(on + "\n")
+	}
+	out, err := n.run(ctx, strings.NewReader(ask.String()+"^"+commit+"\n"), "rev-list", "--ignore-missing", "--stdin")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(out) {
+		delete(n.mine, strings.TrimSpace(line))
+	}
+	for on := range n.mine {
+		if _, err := n.desk.Text(ctx, "cat-file", "-e", on); err != nil || len(n.mine) > maxNotesSent {
+			delete(n.mine, on) // what it is about is gone; or it goes with the next push
+		}
+	}
+	return nil
+}
+
+// fetch asks the remote for its notes; "" = it has none.
+func (n *notesSender) fetch(ctx context.Context, c hostgit.Call, to string) (string, error) {
+	c.Args = []string{"fetch", "--no-write-fetch-head", "--no-recurse-submodules", "--no-auto-maintenance", "--no-tags", "--", to, "+" + notesRef + ":refs/notes/there"}
+	if _, err := n.desk.Run(ctx, c); err != nil {
+		if e, ok := errors.AsType[*hostgit.Error](err); ok && strings.Contains(e.Stderr, "find remote ref") {
+			return "", nil
+		}
+		return "", err
+	}
+	return n.desk.Text(ctx, "rev-parse", "--verify", "refs/notes/there")
+}
+
+// merge makes the notes the remote is to have of those it has. now is their commit.
+func (n *notesSender) merge(ctx context.Context, there string) (changed int, now string, err error) {
+	theirs, err := n.list(ctx, there)
+	if err != nil {
+		return 0, "", err
+	}
+	if err := n.ref(ctx, "refs/notes/new", there); err != nil {
+		return 0, "", err
+	}
+	for on, mine := range n.mine {
+		text, was := theirs[on], n.seen[on]
+		if text == mine {
+			continue
+		}
+		if text != "" && text != was { // it was changed there, too: both stay
+			if mine, err = n.both(ctx, text, mine); err != nil {
+				return 0, "", err
+			}
+			if mine == text {
+				continue
+			}
+		}
+		if _, err := n.run(ctx, nil, "notes", "--ref=refs/notes/new", "add", "--force", "--reuse-message="+mine, on); err != nil {
+			return 0, "", err
+		}
+		changed++
+	}
+	now, err = n.desk.Text(ctx, "rev-parse", "--verify", "refs/notes/new")
+	return changed, now, err
+}
+
+// both is a text that has two.
+func (n *notesSender) both(ctx context.Context, theirs, mine string) (string, error) {
+	var text [2]string
+	for i, oid := range []string{theirs, mine} {
+		raw, err := n.desk.Run(ctx, hostgit.Call{Args: []string{"cat-file", "blob", oid}, Max: maxNote})
+		if err != nil {
+			return "", fmt.Errorf("reading a note: %w", err)
+		}
+		text[i] = strings.TrimRight(string(raw), "\n")
+	}
+	if strings.Contains(text[0], text[1]) {
+		return theirs, nil
+	}
+	if strings.Contains(text[1], text[0]) {
+		return mine, nil
+	}
+	return n.run(ctx, strings.NewReader(text[0]+"\n\n"+text[1]+"\n"), "hash-object", "-w", "--stdin")
+}
