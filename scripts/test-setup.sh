@@ -50,7 +50,7 @@ mock=v0.185.0
 if [[ ! -x .cache/stripe/stripe-mock || $(cat .cache/stripe/.installed 2>/dev/null) != "$mock" ]]; then
   echo "==> installing stripe-mock $mock for the tests"
   mkdir -p .cache/stripe
-  if GOBIN="$PWD/.cache/stripe" GOFLAGS= go install "github.com/stripe/stripe-mock@$mock"; then
+  if GOBIN="$PWD/.cache/stripe" GOFLAGS=-trimpath go install "github.com/stripe/stripe-mock@$mock"; then
     echo "$mock" >.cache/stripe/.installed
   else
     echo "!!! stripe-mock could not be installed; the test of calls to Stripe will be skipped."

@@ -1,5 +1,5 @@
-// Package killpoint names the places at which tests kill the server to see that nothing is lost. A program built without the
-// tag killpoints has none of them: Reach does nothing and is inlined away.
+// Package killpoint names the places at which tests kill the server to see that nothing is lost. Only a program built with the
+// tag killpoints, or with the race detector, which nobody serves people with, has them: in others Reach does nothing and is inlined away.
 //
 // A point stands between two steps that cannot be made as one, such as a ref that was moved and the row that tells of it. Who
 // adds such a pair adds a constant here, calls Reach between the steps, and writes its scenario in internal/testkit; the test

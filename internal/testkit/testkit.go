@@ -82,7 +82,7 @@ func server(t testing.TB) string {
 		}
 		built.err = errors.Join(
 			build(root, []string{"CGO_ENABLED=0"}, "-o", filepath.Join(built.dir, "parawork-guest"), "./cmd/parawork-guest"),
-			build(root, nil, "-race", "-ldflags=-s -w", "-tags", "killpoints", "-o", filepath.Join(built.dir, "parawork"), "./cmd/parawork"))
+			build(root, nil, "-race", "-ldflags=-s -w", "-o", filepath.Join(built.dir, "parawork"), "./cmd/parawork"))
 	})
 	if built.err != nil {
 		t.Fatalf("building the server: %v", built.err)
@@ -396,18 +396,16 @@ func (h *House) close() {
 	}
 }
 
-// Wait polls cond until it holds or the deadline has passed.
+// Wait polls cond until it holds or the deadline has passed: ever more rarely, for each look is work of the server that others wait for.
 func (h *House) Wait(what string, cond func() bool) {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
 	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
+	for began := time.Now(); !cond(); {
 		select {
 		case <-ctx.Done():
 			h.t.Fatalf("waited %s for: %s\n%s", Deadline, what, h.lines)
-		case <-tick.C:
+		case <-time.After(min(10*time.Millisecond+time.Since(began)/10, 200*time.Millisecond)):
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -25,6 +26,21 @@ import (
 // for each package and for each of the many guests, helpers and commands that are test binaries once more. Tests wait for their
 // goroutines, most under goleak, so a blink is enough. Options that come after win.
 const raceOptions = "GORACE=atexit_sleep_ms=20"
+
+// longest are the packages whose tests take longest. They begin first, so that at the end no one of them runs alone: go test begins in the
+// order in which packages are named.
+var longest = []string{"internal/testkit", "sessions", "executors/docker", "workspaces", "server", "runner/machine", "sessions/screen", "sync", "guest/changes", "guest/daemon"} //nolint:gochecknoglobals // a list
+
+// inOrder names all packages of the module at dir, once each.
+func inOrder(dir string) string {
+	var names []string
+	for _, p := range longest {
+		if _, err := os.Stat(filepath.Join(dir, p)); err == nil {
+			names = append(names, "./"+p)
+		}
+	}
+	return strings.Join(append(names, "./..."), " ")
+}
 
 func main() { os.Exit(run(".", os.Args[1:], os.Stdout)) }
 
@@ -47,7 +63,7 @@ func run(dir string, args []string, out io.Writer) int {
 	defer os.Remove(f.Name())
 	defer f.Close()
 	cmd := exec.Command(strings.TrimSpace(string(program)), append([]string{"--format=pkgname-and-test-fails", "--format-hide-empty-pkg",
-		"--packages=./...", "--rerun-fails=2", "--rerun-fails-max-failures=5", "--rerun-fails-abort-on-data-race",
+		"--packages=" + inOrder(dir), "--rerun-fails=2", "--rerun-fails-max-failures=5", "--rerun-fails-abort-on-data-race",
 		"--jsonfile-timing-events=" + f.Name(), "--"}, args...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
 	cmd.Env = append(os.Environ(), raceOptions+" "+os.Getenv("GORACE"))

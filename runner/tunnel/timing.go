@@ -1,4 +1,4 @@
-//go:build !killpoints
+//go:build !killpoints && !race
 
 package tunnel
 
