@@ -114,6 +114,9 @@ func (h handlers) RenameFile(ctx context.Context, req api.RenameFileRequestObjec
 	if h.cfg.Sessions.HoldsSecret(req.Id, path.Clean(guest.DecodePath(req.Body.From)), "") {
 		return nil, errSecretFile
 	}
+	if err := h.keepFile(ctx, req.Id, req.Body.From); err != nil {
+		return nil, err
+	}
 	info, err := h.cfg.Files.Rename(ctx, req.Id, req.Body.From, req.Body.To)
 	if err != nil {
 		return nil, err

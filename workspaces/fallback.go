@@ -2,6 +2,7 @@ package workspaces
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/parawork/parawork/accounts"
@@ -75,6 +76,11 @@ func (s *Service) FallBackNow(ctx context.Context, actor accounts.Actor, workspa
 	if s.cfg.FallBackAllowed == nil || !s.cfg.FallBackAllowed(ctx) {
 		// Then it is a choice like any other, for those who may choose.
 		if to, err = c.Choose(executors.As(ctx, "", actor.User.ID), w.TeamID, to); err != nil {
+			return Workspace{}, nil, err
+		}
+	}
+	if s.hasFiles(w) {
+		if _, err := s.Keep(ctx, w.ID, KeepFor{Reason: "move", ActorID: actor.User.ID, Changed: true}); err != nil && !errors.Is(err, errNoHead) {
 			return Workspace{}, nil, err
 		}
 	}

@@ -132,3 +132,24 @@ func TestFallingBackBecauseSomebodyAsks(t *testing.T) {
 		t.Errorf("once more: %v", err)
 	}
 }
+
+// Before a workspace leaves its place for this server all its files are kept, as before any other move.
+func TestFallingBackKeepsFirst(t *testing.T) {
+	t.Parallel()
+	allowed := true
+	h, _ := cloudHouse(t, &allowed)
+	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(h.repo("app")).ID, Name: "one", Executor: "cloud"})
+	h.keeping(w, ".env")
+	write(t, w.Path, "new.txt", "nobody has looked\n")
+	write(t, w.Path, ".env", "ONE=1\n")
+	_, _, err := h.s.FallBackNow(t.Context(), h.actor, w.ID)
+	must(t, err)
+	all := h.snaps(w)
+	if len(all) == 0 {
+		t.Fatal("nothing is kept")
+	}
+	sn := all[0]
+	if sn.Reason != "move" || h.fileOf(w, sn.ID, "new.txt") != "nobody has looked\n" || sn.IgnoredN != 1 {
+		t.Errorf("kept %+v", sn)
+	}
+}

@@ -1,0 +1,83 @@
+package testkit_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Nobody can add an operation that changes something without saying what it does to workspaces' files: it is in the table of flows, which is
+// tried, or named here, with the reason why it needs no snapshot.
+func TestEveryOperationIsAFlowOrNone(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../../server/api/openapi.yaml")
+	must(t, err)
+	line := regexp.MustCompile(`(?m)^(?:  (/\S*):|    (get|head|post|put|patch|delete):|      operationId: (\S+))$`)
+	var path, method string
+	seen := make(map[string]bool)
+	for _, m := range line.FindAllStringSubmatch(string(b), -1) {
+		switch op := m[3]; {
+		case m[1] != "":
+			path = m[1]
+		case m[2] != "":
+			method = m[2]
+		case method != "get" && method != "head":
+			seen[op] = true
+			tried := slices.ContainsFunc(slices.Concat(flows, flowsElsewhere), func(f flow) bool { return f.op == op })
+			why := harmless[op]
+			for prefix, reason := range harmlessBelow {
+				if strings.HasPrefix(path, prefix) {
+					why = reason
+				}
+			}
+			if tried == (why != "") {
+				t.Errorf("%s %s (%s): tried as a flow %v, and named as none that needs a snapshot: %q. It must be one of both", method, path, op, tried, why)
+			}
+		}
+	}
+	if len(seen) < 150 {
+		t.Fatalf("only %d operations were found", len(seen))
+	}
+	for op, why := range harmless {
+		if !seen[op] {
+			t.Errorf("%s is no more: the list is to forget it (%s)", op, why)
+		}
+	}
+}
+
+// harmlessBelow are paths below which no operation is about a workspace.
+var harmlessBelow = map[string]string{
+	"/setup": "the first user", "/login": "signing in", "/logout": "signing out", "/password/": "one's password", "/me/": "one's own account",
+	"/agent-accounts/": "agents' logins", "/secrets/": "secrets", "/teams/{team}/secrets": "secrets", "/teams/{team}/agent-accounts": "agents' logins",
+	"/webhooks/": "being told", "/teams/{team}/webhooks": "being told", "/teams/{team}/members": "people", "/teams/{team}/invites": "people",
+	"/invites/": "people", "/instance/users": "people: what ends with them ends as destroySandbox does", "/instance/mail/": "mail",
+	"/teams/{team}/billing/": "money", "/instance/billing/": "money", "/instance/prices": "money", "/instance/model-": "models", "/teams/{team}/model-limits": "models",
+	"/instance/places": "settings of places", "/teams/{team}/places": "settings of places", "/runner-tokens/": "enrolling machines", "/runner/": "enrolling machines",
+	"/inbox/": "what waits for people", "/watch": "links to watch", "/reviews/": "words about changes", "/review-comments/": "words about changes",
+	"/workspaces/{id}/review": "words about changes", "/prompts/": "words to agents", "/instance/plans": "plans", "/teams/{team}/quotas": limits,
+	"/instance/teams/{id}/": limits, "/instance/kill-switch": limits, "/image-builds/": "images",
+}
+
+const limits = "what is over a limit stands still as setTeamBudget's flow elsewhere does; here its files stay where they are"
+
+// harmless are operations near workspaces that need no snapshot, and why.
+var harmless = map[string]string{
+	"createTeam": "there is nothing yet", "updateTeam": "a name", "createInstanceTeam": "there is nothing yet",
+	"createProject": "there is nothing yet", "updateProject": "settings", "buildImage": "an image",
+	"createWorkspace": "there is nothing yet", "cancelWorkspace": "nobody works in what is being made", "retryWorkspace": "it has no files yet",
+	"restoreWorkspace": "it has no files by then", "restoreTrashed": "it has no files by then", "cancelMove": "it goes back to where the move began, which kept",
+	"setViewed": "a mark", "syncWorkspace": "a look", "settleSyncConflict": "both files stay", "createSnapshot": "it is one", "updateSnapshot": "a title, a pin",
+	"deleteSnapshot": "what a person lets go of", "attachReport": "a report", "pushWorkspace": "the branch goes out", "cancelGitWork": "what it began goes back",
+	"runChecks": "commands of the project, in the place of agents", "cancelCheckRun": "a command ends", "dequeueMerge": "nothing was begun",
+	"openPullRequest": "the branch goes out", "refreshPullRequest": "a look", "mergePullRequest": "the base moves elsewhere", "readyPullRequest": "a mark elsewhere",
+	"closePullRequest": "a mark elsewhere", "deliverWorkspace": "the branch goes out", "execCommand": "what an agent does", "cancelCommand": "a command ends",
+	"allowHost": "the network", "disallowHost": "the network", "openPort": "a port", "wakeSandbox": "it goes on", "createSession": "an agent begins",
+	"stopSession": "an agent ends, its files stay", "resumeSession": "an agent begins", "sendInput": "what an agent is told", "correctState": "a mark",
+	"answerQuestion": "what an agent is told", "createPrompt": "what an agent is told", "interruptSession": "what an agent is told", "createWatchLink": "a link",
+	"createRun": "workspaces that are made", "keepRun": "the others are archived, as archiveWorkspace does", "emptyTeamCaches": "caches fill again",
+	"createRunner": "a machine that comes", "updateRunner": "a name", "revokeRunner": "its sandboxes end as destroySandbox does, or stay on the machine",
+	"regenerateRunner": "a key", "revokeInstanceRunner": "its sandboxes end as destroySandbox does, or stay on the machine", "revokeWatchLink": "a link",
+	"fallBack": "it is tried in workspaces: TestFallingBackKeepsFirst",
+}
