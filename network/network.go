@@ -107,15 +107,8 @@ type Service struct {
 
 	wake    chan struct{}
 	mu      sync.Mutex
-	pending map[hostKey]*Refused
-	counts  map[string]int // of pending, by workspace
-	reached map[hostKey]*Reached
-	reaches map[string]int // of reached, by workspace
-}
-
-type hostKey struct {
-	workspaceID, host string
-	port              int
+	refused gathered[Refused]
+	reached gathered[Reached]
 }
 
 // New makes a Service. It starts nothing.
@@ -143,8 +136,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, fmt.Errorf("sandboxing.network.mode: %q is not known", cfg.Mode)
 	}
 	return &Service{cfg: cfg, base: base, agents: agentHosts(cfg.Agents, cfg.AgentURLs), wake: make(chan struct{}, 1),
-		pending: make(map[hostKey]*Refused), counts: make(map[string]int),
-		reached: make(map[hostKey]*Reached), reaches: make(map[string]int)}, nil
+		refused: gather[Refused](maxRefused), reached: gather[Reached](maxReached)}, nil
 }
 
 func known(m executors.NetworkMode) bool {

@@ -12,34 +12,19 @@ const maxReached = 500
 // Reached hears of a connection that was made. It does not block: what is too much within moments is not counted.
 func (s *Service) Reached(r executors.Reach) {
 	now := s.cfg.Now().UnixMilli()
-	k := hostKey{r.WorkspaceID, r.Host, r.Port}
 	s.mu.Lock()
-	p := s.reached[k]
-	if p == nil && s.reaches[r.WorkspaceID] < maxReached && len(s.reached) < maxPending {
-		p = &Reached{Reach: r, FirstAt: now}
-		s.reached[k] = p
-		s.reaches[r.WorkspaceID]++
-	}
-	if p != nil {
+	if p := s.reached.of(hostKey{r.WorkspaceID, r.Host, r.Port}, Reached{Reach: r, FirstAt: now}); p != nil {
 		p.LastAt = now
 		p.Times++
 	}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.soon()
 }
 
 // writeReached stores what was gathered.
 func (s *Service) writeReached(ctx context.Context) {
 	s.mu.Lock()
-	all := make([]Reached, 0, len(s.reached))
-	for _, p := range s.reached {
-		all = append(all, *p)
-	}
-	clear(s.reached)
-	clear(s.reaches)
+	all := s.reached.take()
 	s.mu.Unlock()
 	if len(all) == 0 {
 		return

@@ -10,34 +10,22 @@ import (
 )
 
 const (
-	// gather is how long refusals are gathered before they are written.
-	gather = 2 * time.Second
+	// gatherFor is how long connections are gathered before they are written.
+	gatherFor = 2 * time.Second
 	// refreshEvery is how often the gates take what may have changed without anybody telling: an agent's account was removed.
 	refreshEvery = time.Minute
-	// maxPending bounds what is gathered for all workspaces.
-	maxPending = 20 * maxRefused
 )
 
 // Refused hears of a connection that was refused. It does not block: what is too much within moments is not counted.
 func (s *Service) Refused(r executors.Refusal) {
 	now := s.cfg.Now().UnixMilli()
-	k := hostKey{r.WorkspaceID, r.Host, r.Port}
 	s.mu.Lock()
-	p := s.pending[k]
-	if p == nil && s.counts[r.WorkspaceID] < maxRefused && len(s.pending) < maxPending {
-		p = &Refused{FirstAt: now}
-		s.pending[k] = p
-		s.counts[r.WorkspaceID]++
-	}
-	if p != nil {
+	if p := s.refused.of(hostKey{r.WorkspaceID, r.Host, r.Port}, Refused{FirstAt: now}); p != nil {
 		p.Refusal, p.LastAt = r, now
 		p.Times++
 	}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.soon()
 }
 
 // Run writes what was refused and keeps the gates' rules fresh, until ctx is done.
@@ -53,29 +41,24 @@ func (s *Service) Run(ctx context.Context) error {
 			fresh = s.cfg.After(refreshEvery)
 		case <-s.wake:
 			select {
-			case <-s.cfg.After(gather):
+			case <-s.cfg.After(gatherFor):
 			case <-ctx.Done():
 			}
-			s.write(ctx)
+			s.writeRefused(ctx)
 			s.writeReached(ctx)
 		}
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	s.write(last)
+	s.writeRefused(last)
 	s.writeReached(last)
 	return nil
 }
 
-// write stores what was gathered, and tells who has something new.
-func (s *Service) write(ctx context.Context) {
+// writeRefused stores what was gathered, and tells who has something new.
+func (s *Service) writeRefused(ctx context.Context) {
 	s.mu.Lock()
-	all := make([]Refused, 0, len(s.pending))
-	for _, p := range s.pending {
-		all = append(all, *p)
-	}
-	clear(s.pending)
-	clear(s.counts)
+	all := s.refused.take()
 	s.mu.Unlock()
 	if len(all) == 0 {
 		return
