@@ -31,9 +31,6 @@ var includes = map[Scope][]Scope{
 	ScopeAdmin:  {ScopeRead, ScopeWrite, ScopeAttach, ScopeBill},
 }
 
-// Scopes returns all scopes, the narrowest first.
-func Scopes() []Scope { return []Scope{ScopeRead, ScopeWrite, ScopeAttach, ScopeBill, ScopeAdmin} }
-
 // ScopeFor returns what a token bound to scopes needs for an action.
 func ScopeFor(action Action) Scope {
 	if sc, ok := scopeOf[action]; ok {

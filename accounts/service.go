@@ -183,11 +183,3 @@ func (s *Service) changed(userID string) {
 		s.cfg.Changed(userID)
 	}
 }
-
-// remember adds an entry to the audit; inside the transaction in ctx where there is one.
-func (s *Service) remember(ctx context.Context, e audit.Entry) error {
-	if s.cfg.Audit == nil {
-		return nil
-	}
-	return s.cfg.Audit.Append(ctx, e)
-}

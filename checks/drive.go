@@ -101,8 +101,8 @@ func (s *Service) run(ctx context.Context, r Run, dir string) (executors.Command
 		killpoint.Reach(killpoint.CheckStarted)
 		r.CommandID = cmd.ID
 		if _, err := s.edit(context.WithoutCancel(ctx), r.ID, func(r *Run) error { r.CommandID = cmd.ID; return nil }); err != nil {
-			_, _ = s.cfg.Commands.Cancel(s.life, cmd.ID)
-			return cmd, err
+			_, cerr := s.cfg.Commands.Cancel(s.life, cmd.ID) // nobody would know it
+			return cmd, errors.Join(err, cerr)
 		}
 	}
 	cmd, err := s.cfg.Commands.Wait(ctx, r.CommandID)

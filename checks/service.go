@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/parawork/parawork/events"
+	"github.com/parawork/parawork/internal/fault"
 	"github.com/parawork/parawork/internal/tenant"
 )
 
@@ -148,7 +149,11 @@ func (s *Service) Recover(ctx context.Context) error {
 // lose ends a run nobody knows the end of.
 func (s *Service) lose(ctx context.Context, r Run, reason string) {
 	if r.CommandID != "" {
-		s.start(func() { _, _ = s.cfg.Commands.Cancel(s.life, r.CommandID) })
+		s.start(func() {
+			if _, err := s.cfg.Commands.Cancel(s.life, r.CommandID); err != nil && s.life.Err() == nil && !fault.Is(err, fault.NotFound) {
+				s.cfg.Log.Warn("the command of a lost check could not be ended", "run_id", r.ID, "error", err)
+			}
+		})
 	}
 	_, err := s.edit(ctx, r.ID, func(r *Run) error {
 		if !r.State.Ended() {

@@ -90,7 +90,7 @@ func (p *probe) told() Capabilities {
 func (m *Manager) ask(p *probe, e Executor) {
 	asking := make(chan struct{})
 	p.asking = asking
-	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), m.cfg.ProbeTimeout) // the answer is for all who wait for it, not for who came first
 	giveUp := context.AfterFunc(ctx, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()

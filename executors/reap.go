@@ -16,7 +16,7 @@ func (m *Manager) noteGone(sandboxID string) {
 // Remains returns the guest's own folder of a sandbox that is gone, for as long as it is kept. Its bytes are hostile like all
 // else of a guest: guest.ReadProcessRecord and bytelog read them safely.
 func (m *Manager) Remains(kind Kind, sandboxID string) (dir string, ok bool) {
-	e, _ := m.executor(context.Background(), kind)
+	e, _ := m.executor(context.Background(), kind) // a kind that is gone has no remains
 	if r, is := e.(Remainer); is {
 		return r.Remains(sandboxID)
 	}

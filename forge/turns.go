@@ -47,7 +47,7 @@ func (t *turns) try(key string) (func(), bool) {
 		return nil, false
 	}
 	done, cancel := context.WithCancel(context.Background())
-	cancel()
+	cancel() // so that it does not wait for its turn
 	release, err := t.take(done, key)
 	return release, err == nil
 }

@@ -126,7 +126,7 @@ func (s *Service) have(ctx context.Context, id string, within time.Duration, met
 		err = json.Unmarshal(b, v)
 	}
 	if err != nil {
-		m, _ := s.Machine(ctx, id)
+		m, _ := s.Machine(ctx, id) // one that is gone has no name to be told
 		return wrongAnswer(m, err)
 	}
 	return nil

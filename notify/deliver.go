@@ -114,7 +114,9 @@ func (s *Service) try(ctx context.Context, d Delivery) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		d.NextAt = s.now() // the next server goes on at once
-		_ = s.cfg.Store.UpdateDelivery(ctx, d)
+		if err := s.cfg.Store.UpdateDelivery(ctx, d); err != nil {
+			s.cfg.Log.WarnContext(ctx, "a delivery that was cut waits until its turn comes again", "delivery_id", d.ID, "error", err)
+		}
 		return
 	}
 	d.Attempts++

@@ -53,9 +53,6 @@ func (c *call) can(action accounts.Action) error {
 	return accounts.Can(c.actor, action, c.object)
 }
 
-// header is the answer's header.
-func (c *call) header() http.Header { return c.writer.Header() }
-
 var (
 	errSignedOut = fault.New(fault.Unauthorized, "signed_out", "You are not signed in, or your session has ended. Sign in again.")
 	errNotFound  = fault.New(fault.NotFound, "not_found", "There is no such thing, or it is not yours to see.")

@@ -112,7 +112,10 @@ func (s *Service) step(ctx context.Context, workspaceID, name string, limit time
 	}
 	if err != nil {
 		why := reason(err)
-		_ = s.setStep(context.WithoutCancel(ctx), workspaceID, name, func(st *Step) { st.State, st.Detail, st.EndedAt = stepFailed, why, s.now() })
+		ended := s.setStep(context.WithoutCancel(ctx), workspaceID, name, func(st *Step) { st.State, st.Detail, st.EndedAt = stepFailed, why, s.now() })
+		if ended != nil { // failCreate ends the steps that run, and says why
+			s.cfg.Log.WarnContext(ctx, "how a step ended could not be stored", "workspace_id", workspaceID, "step", name, "error", ended)
+		}
 		return err
 	}
 	return s.setStep(ctx, workspaceID, name, func(st *Step) {
@@ -238,7 +241,7 @@ func (s *Service) checkoutTree(ctx context.Context, p Project, w Workspace, comm
 		Progress: func(line string) {
 			if now := s.cfg.Now(); now.Sub(told) >= time.Second {
 				told = now
-				_ = s.setStep(ctx, w.ID, stepWorktree, func(st *Step) { st.Detail = line })
+				_ = s.setStep(ctx, w.ID, stepWorktree, func(st *Step) { st.Detail = line }) // only shown: the next line says more
 			}
 		}})
 	if err == nil && commit != "HEAD" {

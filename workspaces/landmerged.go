@@ -101,7 +101,7 @@ func (s *Service) LandMerged(ctx context.Context, actor accounts.Actor, workspac
 	if !landed {
 		killpoint.Reach(killpoint.MergePlanned)
 		if err = m.land(ctx, res); errors.Is(err, errBaseMoved) {
-			now, _ = m.baseTip(ctx)
+			now, _ = m.baseTip(ctx) // "" where it cannot be read: that it moved is what counts
 			return MergeResult{}, s.baseMoved(m.target, expectedBase, now)
 		} else if err != nil {
 			return MergeResult{}, err

@@ -154,11 +154,3 @@ func (l *Log) sealBefore(ctx context.Context, chain string, first int64) (*strin
 }
 
 func when(ms int64) string { return Row{At: ms}.Time().Format("2006-01-02 15:04:05 MST") }
-
-// Names are what the chains are called, for people: the rest are ids of teams.
-func Names(chain string) string {
-	if chain == Instance {
-		return "the instance"
-	}
-	return "team " + chain
-}

@@ -36,7 +36,7 @@ func e2bSettings(cfg *config.Config, v settings.E2B) e2b.Settings {
 
 // e2bFromFile is how E2B is used without what is kept in the database.
 func e2bFromFile(cfg *config.Config) e2b.Settings {
-	v, _ := baseSettings(cfg)
+	v, _ := baseSettings(cfg) // which of them config.json says is for who changes them
 	return e2bSettings(cfg, v.E2B)
 }
 

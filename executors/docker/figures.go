@@ -24,7 +24,7 @@ const maxStats = 1 << 20
 
 // Figures asks the engine what the container uses, and the kernel what it has ended for want of memory: the engine does not tell.
 func (s *sandbox) Figures() (executors.Figures, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout) // figures are asked for without a context: this is their end
 	defer cancel()
 	r, err := s.e.api.ContainerStatsOneShot(ctx, s.rec.Container)
 	if err != nil {

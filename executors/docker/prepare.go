@@ -198,7 +198,9 @@ func (e *Executor) lacks(ctx context.Context, name, imageID string) ([]string, e
 	defer func() { // it has removed itself, or never ran
 		rctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
-		_ = e.api.ContainerRemove(rctx, made.ID, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		if err := e.api.ContainerRemove(rctx, made.ID, container.RemoveOptions{Force: true, RemoveVolumes: true}); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+			e.cfg.Log.WarnContext(rctx, "a container that was only asked something could not be removed", "container", made.ID, "error", err)
+		}
 	}()
 	said, err := e.api.ContainerAttach(ctx, made.ID, container.AttachOptions{Stream: true, Stdout: true})
 	if err != nil {

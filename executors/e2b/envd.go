@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 )
 
 const (
@@ -255,27 +254,6 @@ func (s *stream) next() ([]byte, error) {
 		return nil, &envdError{Code: line(end.Error.Code, 50), Message: line(end.Error.Message, 300)}
 	}
 	return nil, io.EOF
-}
-
-// health reports whether the sandbox's envd answers. absent(err): no sandbox runs there.
-func (d *envd) health(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, min(5*time.Second, d.set.RequestTimeout), errSlow)
-	defer cancel()
-	req, err := d.request(ctx, http.MethodGet, "/health", "", nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Accept", "application/json") // else the proxy answers a page for people
-	resp, err := d.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("asking envd (health): %w", causeOf(ctx, plain(err)))
-	}
-	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
-	if resp.StatusCode/100 != 2 {
-		return envdRefusal(resp.StatusCode, body)
-	}
-	return nil
 }
 
 // usage is what the sandbox's machine says of itself.

@@ -288,7 +288,11 @@ func (e *Executor) List(ctx context.Context) ([]executors.Handle, error) {
 		}
 		if attempt, here := attempts[id]; here {
 			if attempt != d.Metadata["attempt"] { // an answer that was lost, and came after its try was given up
-				e.later(func(ctx context.Context) { _ = a.plane.kill(ctx, d.SandboxID) })
+				e.later(func(ctx context.Context) {
+					if err := a.plane.kill(ctx, d.SandboxID); err != nil { // the next look finds it again
+						e.cfg.Log.Warn("a sandbox nobody knows could not be ended", "sandbox_id", id, "error", err)
+					}
+				})
 			}
 			continue
 		}

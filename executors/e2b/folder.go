@@ -43,10 +43,6 @@ type record struct {
 	Runs     int64  `json:"runs,omitempty"`  // ms UTC since when its present run lasts
 }
 
-func (r record) answer() answer {
-	return answer{SandboxID: r.Sandbox, Domain: r.Domain, EnvdVersion: r.Envd, TemplateID: r.Template}
-}
-
 // checkID refuses ids that are not one plain path element: the id names a folder.
 func checkID(id string) error {
 	if !plainID(id) || len(id) > 64 {

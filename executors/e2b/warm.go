@@ -14,7 +14,7 @@ import (
 func (e *Executor) Class(s executors.Spec) string {
 	a, err := e.account(context.Background())
 	if err != nil {
-		return ""
+		return "" // Warm says why
 	}
 	return a.set.TemplateOf(s.Size.CPUs, s.Size.MemoryMB) + "@" + a.set.account()
 }

@@ -204,7 +204,7 @@ const figuresWithin = 3 * time.Second
 
 // Figures are as the machine counts them.
 func (s *sandbox) Figures() (executors.Figures, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), figuresWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), figuresWithin) // figures are asked for without a context: this is their end
 	defer cancel()
 	var f wire.Figures
 	if err := s.e.ask(ctx, http.MethodGet, s.path("/figures"), nil, &f); err != nil {

@@ -197,9 +197,6 @@ func (d *Daemon) importRoot(name string, programs []string) error {
 	return err
 }
 
-// Dir is the engine's own folder.
-func (d *Daemon) Dir() string { return d.dir }
-
 // Kill ends the engine with -9. Up starts it again.
 func (d *Daemon) Kill(t testing.TB) {
 	t.Helper()

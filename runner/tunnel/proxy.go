@@ -21,6 +21,7 @@ func (d dialFunc) DialContext(ctx context.Context, network, addr string) (net.Co
 	return d(ctx, network, addr)
 }
 
+// Dial is there because package proxy's interface wants it; it uses DialContext.
 func (d dialFunc) Dial(network, addr string) (net.Conn, error) {
 	return d(context.Background(), network, addr)
 }

@@ -129,8 +129,6 @@ const inboxRoute = createRoute({
   component: lazyRouteComponent(() => import("@/screens/inbox"), "InboxScreen"),
 });
 
-export const SHOWS = ["active", "archived", "trash"] as const;
-
 const workspacesRoute = createRoute({
   getParentRoute: () => teamRoute,
   path: "/w",

@@ -51,8 +51,6 @@ export function lineText(p: FilePatch, i: number): string {
   return (p.latin ? latin1 : utf8).decode(p.bytes.subarray(p.start[i]!, p.end[i]!));
 }
 
-export const lineKind = (p: FilePatch, i: number): number => p.kind[i]! & 3;
-
 /** The line of a side; -1 when it is not among those that were loaded. Lines of a side come in order. */
 export function findLine(p: FilePatch, side: "old" | "new", line: number): number {
   const numbers = side === "old" ? p.old : p.new;

@@ -8,14 +8,6 @@ export interface Box {
   height: number;
 }
 
-/** How many cells of a size fit a box, beside the scroll bar. */
-export function cellsIn(box: Box, cell: Box): { cols: number; rows: number } {
-  return {
-    cols: Math.max(1, Math.min(1000, Math.floor((box.width - 14) / cell.width))),
-    rows: Math.max(1, Math.min(1000, Math.floor(box.height / cell.height))),
-  };
-}
-
 /**
  * The letter size at which somebody else's columns and rows fit this box: never larger than one's own, never below 8 px, where
  * the view pans instead. `cell` is the size of a cell at `font`.
