@@ -10,10 +10,15 @@ import (
 var flowsElsewhere = []flow{
 	{op: "destroySandbox", before: "stop", do: func(f *flowing) { f.call("POST", "/destroy-sandbox", nil) }},
 	{op: "pauseSandbox", before: "stop", do: func(f *flowing) { f.call("POST", "/pause", nil) }},
+	{op: "archiveWorkspace", before: "archive", back: true, do: func(f *flowing) { f.call("POST", "/archive", nil) }},
+	{op: "deleteWorkspace", before: "delete", back: true, do: func(f *flowing) { f.call("DELETE", "", nil) }},
 	{op: "discardParts", before: "discard", do: func(f *flowing) {
 		f.call("POST", "/discard", map[string]any{"parts": []any{map[string]any{"path": "tracked.txt"}}})
 	}},
 	{op: "writeFile", before: "edit", do: func(f *flowing) { f.file("PUT", "tracked.txt", "written over\n") }},
+	{op: "renameFile", before: "edit", do: func(f *flowing) {
+		f.call("POST", "/rename", map[string]any{"from": "untracked/new.txt", "to": "untracked/newer.txt"})
+	}},
 	{op: "updateFromBase", before: "update", ready: (*flowing).baseMoves, do: func(f *flowing) { f.call("POST", "/update", map[string]any{"strategy": "rebase"}) }},
 	{op: "setTeamBudget", before: "stop", do: func(f *flowing) { // last: nothing runs any more
 		f.API("PUT", "/teams/"+f.Team+"/budget", map[string]any{"limit_nano": 1, "grace_seconds": 1}, nil)

@@ -53,12 +53,11 @@ const chosen, other = "ignored/chosen.key", "ignored/other.o"
 // edit leaves them so.
 func (f *flowing) edit() {
 	f.t.Helper()
-	for name, text := range edited {
-		f.put(name, text)
+	var lines []string // run where agents work, as who they are
+	for name, text := range merged(edited, map[string]string{chosen: "a key\n", other: "built"}) {
+		lines = append(lines, fmt.Sprintf("mkdir -p \"$(dirname '%s')\"; printf %%s '%s' > '%s'", name, text, name))
 	}
-	f.put(chosen, "a key\n")
-	f.put(other, "built")
-	f.git("add", "staged.txt")
+	f.call("POST", "/exec", map[string]any{"command": strings.Join(append(lines, "git add staged.txt"), "\n")})
 }
 
 func (f *flowing) put(name, text string) {
@@ -198,6 +197,19 @@ var flows = []flow{
 	}},
 	{op: "resolveUpdate", name: "abort", before: "update", ready: (*flowing).resolves, do: func(f *flowing) {
 		f.call("POST", "/update/resolve", map[string]any{"how": "abort"})
+	}},
+	{op: "decideConflicts", before: "update", ready: func(f *flowing) {
+		f.conflicts()
+		f.call("POST", "/update/resolve", map[string]any{"how": "shell", "strategy": "merge"})
+	}, do: func(f *flowing) {
+		var open struct {
+			Items []struct{ Path, Version string }
+		}
+		f.into("GET", "/update/conflicts", nil, &open)
+		if len(open.Items) != 1 {
+			f.t.Fatalf("conflicts: %+v", open)
+		}
+		f.call("POST", "/update/conflicts", map[string]any{"decisions": []any{map[string]any{"path": open.Items[0].Path, "version": open.Items[0].Version, "take": "branch"}}})
 	}},
 	{op: "takeFiles", before: "take", do: func(f *flowing) {
 		f.call("POST", "/take", map[string]any{"from_workspace": f.from.ID, "paths": []string{"tracked.txt"}, "on_conflict": "overwrite"})
