@@ -219,3 +219,23 @@ func TestPlanOfChosenIgnoredFiles(t *testing.T) {
 		t.Error("this server's folder is not as it should be")
 	}
 }
+
+// What git was told not to look at is looked at all the same where it differs: it goes along, and is kept.
+func TestFilesGitDoesNotLookAtTravel(t *testing.T) {
+	t.Parallel()
+	h, a := farHouse(t)
+	w := h.ready(workspaces.NewWorkspace{ProjectID: h.pathProject(h.repo("app")).ID, Name: "Work", Executor: "here"})
+	git(t, w.Path, "update-index", "--skip-worktree", "a.txt")
+	git(t, w.Path, "update-index", "--assume-unchanged", "dir/b.txt")
+	write(t, w.Path, "a.txt", "mine\n")
+	write(t, w.Path, "dir/b.txt", "mine, too\n")
+	h.s.Connect(a, &movers{setups: h.ses, runs: map[string]bool{}})
+	_, err := h.s.MoveLive(t.Context(), h.actor, w.ID, string(farKind), "")
+	must(t, err)
+	if m := h.moveEnds(w.ID); m.State != workspaces.MoveDone {
+		t.Fatalf("moved: %+v", m)
+	}
+	if got := a.sh(w, "cat a.txt dir/b.txt"); got != "mine\nmine, too" {
+		t.Errorf("there is %q", got)
+	}
+}
