@@ -76,7 +76,9 @@ export function useScroll(reading: Reading, view: ReadingView, within: Stretch) 
         const wish =
           row >= 0 ? topOf(view, { file, row }) : view.tops[file]! + Math.min(a.row ? layout.height - 1 : 0, 40);
         const top = wish - base + (row >= 0 ? a.dy : 0);
-        if (Math.abs(at.current.top - top) > 0.5) put(top);
+        // The reader may have gone on since the last word of it: what moved is made good, and no way is taken back.
+        const by = top - at.current.top;
+        if (Math.abs(by) > 0.5) put(el.scrollTop + by);
       }
     }
     look();
