@@ -353,6 +353,7 @@ func (f *follower) store(ctx context.Context, set guest.ChangeSet, since uint64)
 	again = f.unmoved(d)
 	if f.mirror != nil {
 		f.mirror.note(told)
+		f.mirror.doubt(set.Error)
 	}
 	if at := set.Head + " " + set.Branch; at != f.at {
 		f.at = at

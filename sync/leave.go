@@ -28,6 +28,9 @@ func (s *Service) BringHome(ctx context.Context, p *executors.Place) error {
 		return fmt.Errorf("asking for changes: %w", err)
 	}
 	err = f.settle(ctx)
+	if words := f.mirror.unread(); words != "" { // what it told before is home, but that is not all there is
+		err = errors.Join(err, fmt.Errorf("asking for changes: %s", words))
+	}
 	f.mirror.keep()
 	if f.homes != nil {
 		err = errors.Join(err, f.homes.copy(ctx))

@@ -45,7 +45,8 @@ type mirror struct {
 	sending bool // kept files are on their way to the sandbox
 	left    int  // paths of the step under way that are not home yet
 	status  Home
-	cut     bool // the guest cannot be reached
+	trouble string // why the set told last is not all there is, "" = it is
+	cut     bool   // the guest cannot be reached
 	step    chan struct{}
 	wake    chan struct{}
 

@@ -54,7 +54,28 @@ func (m *mirror) now() Home {
 	if h.Pending > 0 && h.State == Synced {
 		h.State = Syncing
 	}
+	if m.trouble != "" && h.State == Synced {
+		h.State, h.Reason = Behind, m.trouble
+	}
 	return h
+}
+
+// doubt notes why the set told last is not all there is, "" = it is: then whatever has come home is not known to be everything.
+func (m *mirror) doubt(words string) {
+	m.mu.Lock()
+	changed := m.trouble != words
+	m.trouble = words
+	m.mu.Unlock()
+	if changed {
+		m.s.homeChanged(m.id, m.teamID)
+	}
+}
+
+// unread says why the guest could not tell all there is when it was asked last, "" = it could.
+func (m *mirror) unread() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.trouble
 }
 
 // show notes how far the files are, and has it told.

@@ -16,12 +16,14 @@ import (
 // snapshot keeps everything of a workspace in hidden refs of its repository: where its worktree is (head), all its files,
 // untracked ones included and ignored ones not (tree, a commit on head), and repositories inside it (nested). It is taken in
 // the sandbox; where that cannot be, the host takes it without running anything of the worktree's. It never half succeeds:
-// on an error nothing may be removed.
-func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (*Snapshot, error) {
+// on an error nothing may be removed. behind says that the host took it although a sandbox elsewhere has the files: what had not come
+// from there is not in it.
+func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (_ *Snapshot, behind bool, _ error) {
 	if fi, err := os.Lstat(w.Path); errors.Is(err, fs.ErrNotExist) || err == nil && !fi.IsDir() {
-		return s.snapshotOfNothing(ctx, p, w)
+		snap, err := s.snapshotOfNothing(ctx, p, w)
+		return snap, false, err
 	} else if err != nil {
-		return nil, diskFault(err, "Reading the workspace's folder")
+		return nil, false, diskFault(err, "Reading the workspace's folder")
 	}
 	made, err := taken{}, errAsleep
 	if !s.asleep(ctx, w) || s.unseen(ctx, w.ID) {
@@ -32,25 +34,27 @@ func (s *Service) snapshot(ctx context.Context, p Project, w Workspace) (*Snapsh
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, false, context.Cause(ctx)
 		}
 		if fault.Is(err, fault.Timeout) { // the host would wait for the same
-			return nil, err
+			return nil, false, err
 		}
 		if !errors.Is(err, errAsleep) {
 			s.cfg.Log.WarnContext(ctx, "snapshot in the sandbox failed, the host takes it", "workspace_id", w.ID, "error", err)
+			behind = s.far(w.ID)
 		}
 		if made, err = s.snapshotOnHost(ctx, p, w); err != nil {
-			return nil, fault.Wrap(err, fault.Unavailable, "snapshot_failed",
+			return nil, false, fault.Wrap(err, fault.Unavailable, "snapshot_failed",
 				"The workspace's files could not be kept, so nothing was removed: %s", reason(err))
 		}
 	}
 	nested, err := s.snapshotNested(ctx, p, w, made)
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "snapshot_failed",
+		return nil, false, fault.Wrap(err, fault.Unavailable, "snapshot_failed",
 			"Repositories inside the workspace could not be kept, so nothing was removed: %s", reason(err))
 	}
-	return s.keepSnapshot(ctx, p, w, made, nested)
+	snap, err := s.keepSnapshot(ctx, p, w, made, nested)
+	return snap, behind, err
 }
 
 // errAsleep says that nobody starts or wakes a sandbox for what the host can do.

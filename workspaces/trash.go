@@ -207,7 +207,10 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace, why string)
 	if !folderExists(p.GitDir) {
 		return s.clearWithoutRepository(ctx, places, w)
 	}
-	snap, err := s.snapshot(ctx, p, w)
+	snap, behind, err := s.snapshot(ctx, p, w)
+	if err == nil && behind {
+		snap, err = s.snapshotAfterEnd(ctx, places, p, w, snap)
+	}
 	if err != nil {
 		return w, "", err
 	}
@@ -241,6 +244,22 @@ func (s *Service) clear(ctx context.Context, p Project, w Workspace, why string)
 	}
 	defer unlock()
 	return w, doomed, forgetWorktree(p.GitDir, w.Path)
+}
+
+// snapshotAfterEnd is for files of a sandbox elsewhere whose own git cannot keep them, for want of a filter's program, say: the sandbox
+// ends without being given up, which brings everything home or is refused, and then the host takes them. What is on a machine that is
+// away stays there, and was is what is known of it.
+func (s *Service) snapshotAfterEnd(ctx context.Context, places Places, p Project, w Workspace, was *Snapshot) (*Snapshot, error) {
+	defer s.leave(w.ID)()
+	err := places.Destroy(ctx, w.ID)
+	if fault.CodeOf(err) == "runner_offline" {
+		return was, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ending the sandbox: %w", err)
+	}
+	snap, _, err := s.snapshot(ctx, p, w)
+	return snap, err
 }
 
 // leave lets no new sandbox be made for the workspace until the returned func is called.

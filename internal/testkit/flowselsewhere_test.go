@@ -1,6 +1,8 @@
 package testkit_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/parawork/parawork/executors/e2b/e2btest"
@@ -39,4 +41,37 @@ func TestFlowsElsewhereKeepFirst(t *testing.T) {
 			f.run(fl, c.inside(f.ws), gitDirOf(t, dir))
 		})
 	}
+}
+
+// The git of a sandbox elsewhere may be unable to keep its files: a filter the files ask for has no program there. What this server has of
+// them may be old: the workspace is put away with what was in the sandbox, not with that, or not at all.
+func TestPutAwayWithoutGitElsewhere(t *testing.T) {
+	c := cloudHouse(t, e2btest.Config{})
+	dir := flowsRepo(t, c.House)
+	project := flowsProject(c.House, dir)
+	for _, put := range []struct{ method, rest string }{{"POST", "/archive"}, {"DELETE", ""}} {
+		f := &flowing{House: c.House, t: t, project: project, base: dir}
+		f.ws = c.Workspace(project, "Filtered")
+		f.call("POST", "/exec", map[string]any{"command": "git config filter.gone.required true && git config filter.gone.clean no-such-program && " +
+			"echo '*.bin filter=gone' > .gitattributes && echo large > picture.bin"})
+		f.call(put.method, put.rest, nil)
+		f.call("POST", "/restore", nil)
+		f.dir = f.ws.Path
+		if got, err := os.ReadFile(filepath.Join(f.dir, "picture.bin")); err != nil || string(got) != "large\n" {
+			t.Errorf("%s %s lost a file: %q, %v", put.method, put.rest, got, err)
+		}
+	}
+
+	// Whoever writes into the sandbox's repository can have it so that nobody reads the files: then nothing is given up.
+	f := &flowing{House: c.House, t: t, project: project, base: dir}
+	f.ws = c.Workspace(project, "Broken")
+	f.call("POST", "/exec", map[string]any{"command": "true"})
+	inside := c.inside(f.ws)
+	f.call("POST", "/exec", map[string]any{"command": "echo new > new.txt && echo rubbish > .git/HEAD"})
+	f.Refused(409, "sandbox_not_home", "POST", "/workspaces/"+f.ws.ID+"/archive", nil)
+	if got, err := os.ReadFile(filepath.Join(inside, "new.txt")); err != nil || string(got) != "new\n" {
+		t.Errorf("the file in the sandbox is %q, %v", got, err)
+	}
+	f.call("POST", "/destroy-sandbox?discard=true", nil)
+	f.call("POST", "/archive", nil)
 }
