@@ -32,7 +32,9 @@ export async function gitHost(files) {
   mkdirSync(join(dir, "repos"));
   git(dir, "init", "-q", "-b", "main", "work");
   const commit = (changed, message) => {
-    for (const [name, text] of Object.entries(changed)) writeFileSync(join(work, name), text);
+    for (const [name, text] of Object.entries(changed))
+      if (text === null) rmSync(join(work, name)); // gone from here on
+      else writeFileSync(join(work, name), text);
     git(work, "add", "-A");
     git(work, "commit", "-q", "-m", message);
   };

@@ -1,7 +1,8 @@
 // From "the agent is done" to "it is merged": update from a base that moves, conflicts that the agent resolves, a merge of what was seen
 // and nothing else, and the push, against a real git host.
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { axe, haveChromium, launch, newPage, shot, signIn } from "../lib/browser.mjs";
@@ -32,13 +33,20 @@ function resolver() {
   return { command: path };
 }
 
+// Three pictures of one pixel.
+const png = (n) =>
+  Buffer.from(
+    `iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCA${["QAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII=", "YAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==", "YAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="][n]}`,
+    "base64",
+  );
+
 describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, () => {
   let house;
   let host;
   let browser;
   before(async () => {
     if (!haveChromium) return;
-    host = await gitHost({ "list.txt": "one\ntwo\nthree\n", "README.md": "An app\n" });
+    host = await gitHost({ "list.txt": "one\ntwo\nthree\n", "README.md": "An app\n", "logo.png": png(0), "old.txt": "old\n", "words.txt": "a\n" });
     house = await House.start({ agents: { codex: resolver() }, outgoing: { allow: ["127.0.0.1/32"] } });
     await house.setUp();
     await house.api("PUT", "/me/agent-accounts/codex", { kind: "terminal" });
@@ -175,6 +183,84 @@ describe("bring home", { skip: !haveChromium && "Chromium is not installed" }, (
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing is cut at 390 px");
     assert.deepEqual(await axe(page), []);
     assert.deepEqual(page.problems, []);
+    await page.context().close();
+  });
+
+  test("files without lines are decided, by keys and on a phone", async () => {
+    const [project] = (await house.api("GET", `/teams/${house.team}/projects`)).items;
+    const ws = await house.newWorkspace(project.id, "Pictures");
+    writeFileSync(join(ws.path, "logo.png"), png(1));
+    writeFileSync(join(ws.path, "words.txt"), "ours\n");
+    rmSync(join(ws.path, "old.txt"));
+    await house.api("POST", `/workspaces/${ws.id}/commit`, { message: "A logo of ours" });
+    host.others({ "logo.png": png(2), "old.txt": "old and new\n", "words.txt": "theirs\n" }, "A logo of theirs");
+    await house.api("GET", `/workspaces/${ws.id}/standing?fetch=true`);
+    await house.api("POST", `/workspaces/${ws.id}/update/resolve`, { how: "shell", strategy: "rebase" });
+
+    const page = await newPage(browser);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await signIn(page, house, password);
+    await page.goto(`${house.url}/${house.team}/w/${ws.key}?tab=merge`);
+    const update = page.getByRole("region", { name: "Update from main" });
+    const of = (name) => update.getByRole("group", { name: `What becomes of ${name}` });
+    await update.getByText("A rebase is under way", { exact: true }).waitFor();
+    await update.getByRole("img", { name: `logo.png, on ${ws.branch}` }).waitFor();
+    await update.getByRole("img", { name: "logo.png, on main" }).waitFor();
+    await update.getByText("Deleted it", { exact: true }).waitFor();
+    await update.getByText("Marks left in lines 1, 5").waitFor();
+    await shot(page, "conflicts-phone");
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "nothing is cut at 390 px");
+    assert.deepEqual(await axe(page), []);
+
+    // What nobody has decided is not finished.
+    await update.getByRole("button", { name: "Finish the rebase" }).click();
+    await page.getByText(/2 files in conflict have no lines/).first().waitFor();
+
+    // By keys: the picture of the base, undone, and both of them.
+    await of("logo.png").getByRole("button", { name: "Take it as on main" }).focus();
+    await page.keyboard.press("Enter");
+    await update.getByText("Taken as on main", { exact: true }).waitFor();
+    assert.deepEqual(readFileSync(join(ws.path, "logo.png")), png(2));
+    await update.getByRole("button", { name: "Undo what was decided of logo.png" }).focus();
+    await page.keyboard.press("Enter");
+    await of("logo.png").getByRole("button", { name: "Keep both, the one of main as logo.main.png" }).focus();
+    await page.keyboard.press("Enter");
+    await update.getByText("Both are kept", { exact: true }).waitFor();
+    assert.deepEqual(readFileSync(join(ws.path, "logo.png")), png(1));
+    assert.deepEqual(readFileSync(join(ws.path, "logo.main.png")), png(2));
+
+    // What the agent settled meanwhile is not decided over its head.
+    const stale = page.waitForResponse((r) => r.url().endsWith("/update/conflicts") && r.request().method() === "POST");
+    await page.route("**/update/conflicts", async (route) => {
+      if (route.request().method() === "POST") execFileSync("git", ["rm", "-q", "old.txt"], { cwd: ws.path });
+      await route.continue();
+    });
+    await of("old.txt").getByRole("button", { name: "Keep the file" }).click();
+    assert.equal((await stale).status(), 409);
+    await page.getByText("Nothing was decided of old.txt").first().waitFor();
+    await update.getByText("Deleted", { exact: true }).waitFor();
+    await page.unroute("**/update/conflicts");
+    await update.getByRole("button", { name: "Undo what was decided of old.txt" }).click();
+    await of("old.txt").getByRole("button", { name: "Keep the file" }).click();
+    await update.getByText("Kept", { exact: true }).waitFor();
+
+    await of("words.txt").getByRole("button", { name: `Take all of ${ws.branch}` }).click();
+    await update.getByText(`Taken as on ${ws.branch}`, { exact: true }).waitFor();
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await shot(page, "conflicts-decided");
+    assert.deepEqual(await axe(page), []);
+    await update.getByRole("button", { name: "Finish the rebase" }).click();
+    await page.getByText("The rebase is finished", { exact: true }).waitFor();
+    assert.equal(readFileSync(join(ws.path, "old.txt"), "utf8"), "old and new\n");
+    assert.equal(readFileSync(join(ws.path, "words.txt"), "utf8"), "ours\n");
+    assert.ok(existsSync(join(ws.path, "logo.main.png")));
+    await house.api("POST", `/workspaces/${ws.id}/sync`);
+    const st = await house.api("GET", `/workspaces/${ws.id}/standing`);
+    assert.ok(st.up_to_date && st.under_way === "" && st.dirty === 0, JSON.stringify(st));
+    assert.deepEqual(
+      page.problems.filter((p) => !p.includes("409")),
+      [],
+    );
     await page.context().close();
   });
 });
