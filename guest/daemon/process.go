@@ -189,7 +189,7 @@ func (p *process) drain() {
 				p.cut()
 				return
 			case <-tick.C:
-				if now := p.moved(); now != seen {
+				if now := p.moved(); now != seen || p.unread() {
 					quietSince, seen = time.Now(), now
 				} else if time.Since(quietSince) >= drainQuiet {
 					p.cut()
@@ -206,6 +206,17 @@ func (p *process) moved() (n int64) {
 		n += pu.read.Load()
 	}
 	return n
+}
+
+// unread reports whether an output has something that no pump has come to yet: on a machine with much to do the last words of a program
+// lie there for longer than any quiet.
+func (p *process) unread() bool {
+	for _, pu := range p.pumps {
+		if pu.waiting() {
+			return true
+		}
+	}
+	return false
 }
 
 // cut ends the reading of outputs that others still hold open. A terminal is taken away from them, as when its window is

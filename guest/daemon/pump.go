@@ -130,6 +130,21 @@ func (pu *pump) again(wait time.Duration) bool {
 // errEnd says that an output has come to its end.
 var errEnd = errors.New("end of output")
 
+// waiting reports whether there is something to read now.
+func (pu *pump) waiting() bool {
+	rc, err := pu.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var some bool
+	_ = rc.Control(func(fd uintptr) { // it fails only once the file is closed: then all was read
+		at := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, err := unix.Poll(at, 0)
+		some = err == nil && n > 0 && at[0].Revents&unix.POLLIN != 0
+	})
+	return some
+}
+
 // step waits until there is something to read, and moves one batch.
 func (pu *pump) step(wait func(func(fd uintptr) bool) error) error {
 	pu.heed()
