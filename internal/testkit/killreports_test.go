@@ -90,15 +90,16 @@ func TestKilledWhileItReportsUsage(t *testing.T) {
 		if err != nil || len(rows) != 2 {
 			t.Fatalf("%s: %d reports, %v", at, len(rows), err)
 		}
-		h.Wait("usage is reported after "+string(at), func() bool {
-			for _, r := range rows {
-				h.API("POST", "/instance/billing/reports/"+r.Identifier+"/retry", nil, nil)
-			}
-			return len(told(begin)) >= 2
-		})
-		h.Wait("that it is reported is known after "+string(at), func() bool {
+		h.Wait("usage is reported, and that it is is known, after "+string(at), func() bool {
 			rows, err := store.NewUsageReports(db).Reports(ctx, team.ID, begin, begin+1)
-			return err == nil && len(rows) == 2 && rows[0].State == stripe.ReportSent && rows[1].State == stripe.ReportSent
+			sent := err == nil && len(rows) == 2
+			for _, r := range rows {
+				if r.State != stripe.ReportSent { // asked for while it is under way, it is sent once more: it counts once
+					h.API("POST", "/instance/billing/reports/"+r.Identifier+"/retry", nil, nil)
+					sent = false
+				}
+			}
+			return sent
 		})
 		if got, want := told(begin), []string{"parawork_mib_seconds 307200", "parawork_vcpu_seconds 1200"}; !slices.Equal(got, want) {
 			t.Fatalf("%s: told %v, want %v", at, got, want)

@@ -34,8 +34,8 @@ type Runner struct {
 	OfflineAt             int64  `json:"offline_at"`
 }
 
-// Ping makes both ends of a house's tunnels notice silence within a second. It does so in programs that tests may kill, and in no other.
-const Ping = "PARAWORK_TUNNEL_PING=300ms"
+// Ping makes both ends of a house's tunnels notice silence within two seconds: a busy machine is silent for one. It does so in programs that tests may kill, and in no other.
+const Ping = "PARAWORK_TUNNEL_PING=600ms"
 
 // Connect enrols a machine with a new token, starts its program with these flags, and waits until the house shows it online.
 func (h *House) Connect(name string, flags ...string) *Machine {
