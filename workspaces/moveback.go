@@ -55,6 +55,9 @@ func (s *Service) moveBack(ctx context.Context, j *moveJob, switched bool, cause
 				return outcome{}, err
 			}
 		}
+		if !j.lost {
+			s.awaitMachines(ctx, m.From)
+		}
 		return s.moveGoOn(ctx, j, m.From)
 	})
 	if errors.Is(context.Cause(ctx), errShutdown) {
@@ -130,7 +133,7 @@ func (s *Service) recoverMoves(ctx context.Context) error {
 	return nil
 }
 
-// machineBack is how long a move that is taken up waits for a member's machine, which was cut off with the server that died.
+// machineBack is how long a move that is taken up, or goes back, waits for a member's machine that is away.
 const machineBack = time.Minute
 
 // awaitMachines waits until the machines of a move are there again, as long as that is to be hoped for.

@@ -58,6 +58,7 @@ func (s *Service) MoveLive(ctx context.Context, actor accounts.Actor, workspaceI
 		return Workspace{}, err
 	}
 	c := s.chooser()
+	j.lost = c.Lost(ctx, w.ID)
 	j.m = Moving{ID: id.New("mov"), TeamID: w.TeamID, WorkspaceID: w.ID, From: w.Executor, To: string(kind), Folder: folder, FromFolder: w.Folder, State: MoveRunning,
 		Steps: moveSteps(s.placeTitle(ctx, c, kind)), ActorID: actor.User.ID, CreatedAt: s.now()}
 	if err = s.store.InsertMove(ctx, j.m); err != nil {
@@ -242,7 +243,7 @@ func (s *Service) moveThere(ctx context.Context, j *moveJob) (switched bool, err
 		{moveKeep, func(ctx context.Context) (outcome, error) { return s.moveKeep(ctx, w, m) }},
 		{moveTry, func(ctx context.Context) (outcome, error) { return s.moveTry(ctx, w, m) }},
 		{moveStop, func(ctx context.Context) (outcome, error) { return s.moveStop(ctx, j, w) }},
-		{moveHome, func(ctx context.Context) (outcome, error) { return s.moveHomeFirst(ctx, w, m) }},
+		{moveHome, func(ctx context.Context) (outcome, error) { return s.moveHomeFirst(ctx, j, w) }},
 	} {
 		if err := s.moveStep(ctx, j, st.name, st.do); err != nil {
 			return false, err
@@ -365,7 +366,6 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w Workspace) (outcom
 		killpoint.Reach(killpoint.MoveStopped)
 		return outcome{skipped: true, detail: "Nothing runs."}, nil
 	}
-	lost := c.Lost(ctx, w.ID)
 	fails := make([]error, len(plan))
 	var wg sync.WaitGroup
 	for i, p := range plan {
@@ -374,7 +374,7 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w Workspace) (outcom
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(fails...); err != nil && !lost { // in a place that cannot be reached they end with it
+	if err := errors.Join(fails...); err != nil && !j.lost { // in a place that cannot be reached they end with it
 		return outcome{}, err
 	}
 	if err := s.changeMove(ctx, j, func(m *Moving) {
@@ -392,8 +392,12 @@ func (s *Service) moveStop(ctx context.Context, j *moveJob, w Workspace) (outcom
 }
 
 // moveHomeFirst brings home what the sandbox has, while it still stands, and keeps the files as the agents left them.
-func (s *Service) moveHomeFirst(ctx context.Context, w Workspace, m Moving) (outcome, error) {
-	if s.chooser().Lost(ctx, w.ID) {
+func (s *Service) moveHomeFirst(ctx context.Context, j *moveJob, w Workspace) (outcome, error) {
+	m := j.of(s)
+	switch lost := s.chooser().Lost(ctx, w.ID); {
+	case lost && !j.lost: // who asked was told that everything comes along
+		return outcome{}, fault.New(fault.Unavailable, "move_place_away", "The place it lives in went away in the middle of the move: what was done there last has not come home. Move it again once that place is back; or move it now, and leave behind what is only there.")
+	case lost:
 		return outcome{skipped: true, detail: "The old place cannot be reached: what came home before is what there is."}, nil
 	}
 	var there *ignoredThere

@@ -99,6 +99,7 @@ type movings struct {
 type moveJob struct {
 	m       Moving // under movings.mu
 	release func() // of the workspace's busy lock
+	lost    bool   // the old place could not be reached when the move was asked for
 }
 
 type movingCtx struct{}

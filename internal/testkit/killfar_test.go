@@ -113,7 +113,18 @@ func (v *voyage) whole(after, at string) {
 		}
 		return n == 1
 	})
-	var left string
+	v.clean(after)
+}
+
+// clean waits until there is nothing of the workspace beside its one place.
+func (v *voyage) clean(after string) {
+	v.t.Helper()
+	left := ""
+	defer func() {
+		if left != "" {
+			v.t.Logf("left over after %s: %s", after, left)
+		}
+	}()
 	v.Wait("nothing is left over after "+after, func() bool { left = v.leftovers(); return left == "" })
 }
 
@@ -220,7 +231,7 @@ func (v *voyage) sailThrough(legs []leg) {
 		v.DieAt(l.at, func() {
 			v.machine.Online()
 			v.work()
-			v.API("POST", "/workspaces/"+v.ws.ID+"/move", v.to(l.to), nil)
+			_ = v.Try("POST", "/workspaces/"+v.ws.ID+"/move", v.to(l.to), nil) // it may die before it has answered
 			v.Dies()
 			if l.both {
 				v.machine.Kill()
@@ -321,8 +332,7 @@ func guestsDie(t *testing.T) {
 			if got := v.sh(t, v.ws, voyageLook); got != v.want {
 				t.Fatalf("%s killed at %s: in %s it has\n%s\nand had\n%s", who, step, v.at, got, v.want)
 			}
-			var left string
-			v.Wait("nothing is left over", func() bool { left = v.leftovers(); return left == "" })
+			v.clean(fmt.Sprintf("%s was killed at %s", who, step))
 			v.work()
 		}
 		v.restore(who)
@@ -377,4 +387,31 @@ func (v *voyage) restore(who string) {
 		v.t.Errorf("restored after %s was killed: %q", who, got)
 	}
 	v.sh(v.t, v.ws, "rm -r many")
+}
+
+// A machine that goes in the middle of a move away from it: the workspace stays there, with what was done last, and can be moved once the machine
+// is back.
+func TestAMachineGoesInTheMiddleOfAMove(t *testing.T) {
+	t.Parallel()
+	h := testkit.Start(t, bothPlaces)
+	v := &voyage{travels: &travels{House: h, t: t}, d: &death{House: h, t: t}, at: "runner"}
+	v.machine = h.Connect("Laptop", "--dangerous")
+	v.open()
+	v.ws = h.WorkspaceOn(v.machine, h.Sample(), "Precious")
+	v.d.ws = v.ws
+	v.work()
+	h.API("POST", "/workspaces/"+v.ws.ID+"/move", v.to("local"), nil)
+	h.Wait("the new place is tried", func() bool {
+		m, _ := lastMove(h, v.ws.ID)
+		return m.State != "running" || slices.ContainsFunc(m.Steps, func(s struct{ Name, State, Detail string }) bool { return s.Name == "try" && s.State != "pending" })
+	})
+	v.machine.Kill()
+	if m := moved(t, h, v.ws.ID); m.State != "failed" || v.kind() != "runner" {
+		t.Errorf("it lives in %s after %+v", v.kind(), m)
+	}
+	v.machine.Boot()
+	v.machine.Online()
+	v.whole("its machine went", "runner")
+	h.API("POST", "/workspaces/"+v.ws.ID+"/move", v.to("local"), nil)
+	v.whole("its machine is back", "local")
 }
